@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from regionscope.errors import InputError
+
 ARRAY_FILE_ERRORS = (
     ValueError, KeyError, TypeError, OSError, EOFError, RuntimeError, MemoryError, OverflowError,
     zipfile.BadZipFile, zlib.error,
@@ -78,3 +80,12 @@ def _flush(path: Path) -> None:
         os.fsync(file)
     finally:
         os.close(file)
+
+
+def check_parent(path: Path) -> None:
+    """Say before the work, not after it, that the folder of a file does not exist."""
+    if not path.parent.is_dir():
+        raise InputError(
+            f"Expected an existing folder for {path.name!r}, got {str(path.parent)!r}, which does not exist. "
+            "Create it first."
+        )

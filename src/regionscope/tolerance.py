@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 
@@ -44,6 +45,7 @@ class Tolerance:
                 raise InputError(f"Expected {name} of a Tolerance to be at least 0, got {value!r}.")
 
     @staticmethod
+    @cache
     def of(dtype: torch.dtype) -> Tolerance:
         """The default for values of ``dtype``. Exact functions always compute in float64.
 

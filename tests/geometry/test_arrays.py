@@ -28,7 +28,7 @@ def _cut_twice() -> tuple[PlanarSplit, torch.Tensor]:
         values[:, :4] = coords @ weights[:, :4]
         result = split(mesh, Units(values, (0.0, 0.5), torch.full((len(coords), 12), 1e-12).double()), layer=layer)
         mesh, coords = result.mesh, result.interpolation.apply(coords)
-    return result, coords
+    return arrays.as_tensors(result), coords
 
 
 def test_numpy_and_tensors_cut_alike(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +55,7 @@ def test_arrays_share_the_memory_of_their_tensors() -> None:
 def test_a_layer_that_cuts_nothing_leaves_the_mesh_alone() -> None:
     mesh, coords = _square()
     near = torch.full((4,), 1e-12, dtype=torch.float64)
-    result = split(mesh, Units(2.0 + coords, (0.0,), near), layer=0)
+    result = arrays.as_tensors(split(mesh, Units(2.0 + coords, (0.0,), near), layer=0))
     assert result.interpolation.n_vertices == mesh.n_vertices == result.mesh.n_vertices
     assert result.mesh.corners.data_ptr() == mesh.corners.data_ptr()
     assert len(result.unsettled) == len(result.snapped) == 0

@@ -73,9 +73,9 @@ def test_python_and_several_grids() -> None:
 @pytest.mark.parametrize(
     ("document", "words"),
     [
-        ({"gird": {}}, "a key of the sweep, got 'gird'"),
+        ({"gird": {}}, "a setting of the sweep, got 'gird'"),
         ({"network": "net.py:build", "base": BASE}, r"'network' in the base of a sweep.* under \[base\]"),
-        ({"base": {"optimizer": "sgd"}}, "Expected a key of base, got 'optimizer'"),
+        ({"base": {"optimizer": "sgd"}}, "Expected a setting of base, got 'optimizer'"),
         ({"base": BASE, "grid": {"training.lr": 0.1}}, r"for 'training.lr', got 0.1. Write \[0.1\]"),
         ({"base": BASE, "grid": {"training.lr": []}}, "grid: Expected at least one .*got an empty list"),
         ({"base": BASE, "grid": {"lr": [0.1]}}, "Expected a key that begins with data.*, got 'lr'"),

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import torch
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from regionscope.cli import options, output
 from regionscope.exact import linear_regions
@@ -98,12 +98,8 @@ def _row(place: str, name: str, kind: str, value: float, reference: str) -> dict
 
 def _print(architecture: str, rows: list[dict[str, Any]], radius: float, length: float) -> None:
     where = f"a segment of length {length:.3g} and on the plane [-{radius:g}, {radius:g}]²"
-    title = f"{architecture}: linear regions on {where}"
-    table = Table(title=title)
-    for name in ("on", "", "kind"):
-        table.add_column(name)
-    table.add_column("value", justify="right")
-    table.add_column("reference")
+    value = Column("value", justify="right")
+    table = Table("on", "", "kind", value, "reference", title=f"{architecture}: linear regions on {where}")
     before = rows[0]["on"]
     for row in rows:
         if row["on"] != before:

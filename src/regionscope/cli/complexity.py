@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import torch
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from torch import Tensor
 
 from regionscope.cli import options
@@ -111,11 +111,9 @@ def _points(
 
 def _print(found: dict[str, LocalComplexity], gap: ComplexityGap | None, seconds: float) -> None:
     first = next(iter(found.values()))
-    table = Table(title=f"Local complexity, P = {first.dims}, r = {first.radius:g}: {seconds:.3g} s")
-    table.add_column("layer")
-    table.add_column("units", justify="right")
-    for name, each in found.items():
-        table.add_column(f"{name} ({len(each):,})", justify="right")
+    names = ("units", *(f"{name} ({len(each):,})" for name, each in found.items()))
+    title = f"Local complexity, P = {first.dims}, r = {first.radius:g}: {seconds:.3g} s"
+    table = Table("layer", *(Column(name, justify="right") for name in names), title=title)
     levels = [Level.of(each) for each in found.values()]
     for layer, units in first.units.items():
         table.add_row(layer, f"{units:,}", *(f"{level.by_layer[layer]:.4g}" for level in levels))

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import torch
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from regionscope.cli import options, output
 from regionscope.cli.job import NetworkJob, with_job
@@ -118,11 +118,8 @@ def _examples(
 
 def _table(result: RegionCount) -> Table:
     lattice = "exact" if result.grid is None else f"{result.method}, {result.grid} points along each axis"
-    table = Table(
-        title=f"Decision regions on {result.n} slices of dimension {result.dim} ({lattice})", show_header=False
-    )
-    table.add_column("")
-    table.add_column("", justify="right")
+    title = f"Decision regions on {result.n} slices of dimension {result.dim} ({lattice})"
+    table = Table("", Column("", justify="right"), title=title, show_header=False)
     table.add_row("mean", f"{result.value:.4g}")
     if result.n > 1:
         table.add_row("standard error", f"{result.stderr:.2g}")

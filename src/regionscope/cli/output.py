@@ -14,10 +14,10 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
+from rich.table import Column, Table
 
 from regionscope.errors import InputError
-from regionscope.file_io import plain, replace_file
+from regionscope.file_io import check_parent, plain, replace_file
 
 _NO_DATE = {".png": {"Software": None}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
 
@@ -26,9 +26,7 @@ def print_counts(title: str, counts: Mapping[str, float]) -> None:
     """A line, and two columns: what, and how many or how much."""
     console = Console()
     console.print(title, highlight=False)
-    table = Table(show_header=False)
-    table.add_column("")
-    table.add_column("", justify="right")
+    table = Table("", Column("", justify="right"), show_header=False)
     for name, count in counts.items():
         table.add_row(name, f"{count:,}" if isinstance(count, int) else f"{count:.8g}")
     console.print(table)
@@ -109,11 +107,7 @@ def check_folder(path: Path) -> None:
     with writing_to(path):
         if path.is_dir():
             raise InputError(f"Expected the name of a file, got the folder {str(path)!r}. Add a file name to the path.")
-        if not path.parent.is_dir():
-            raise InputError(
-                f"Expected an existing folder for {path.name!r}, got {str(path.parent)!r}, which does not exist. "
-                "Create it first."
-            )
+        check_parent(path)
         if path.is_file() or not path.exists():  # pipes and devices are written to as they are
             _try(path.resolve().parent)
 

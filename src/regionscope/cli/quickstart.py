@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from regionscope import plot
 from regionscope.cli import options, output
@@ -49,10 +49,8 @@ def quickstart(
 
 def _before_and_after(result: first_job.Quickstart) -> Table:
     """The table of the counts."""
-    table = Table(title=f"Exact regions on [-1, 1]^2 (seed {result.config.seed})")
-    table.add_column("")
-    table.add_column("before training", justify="right")
-    table.add_column("after", justify="right")
+    numbers = [Column(name, justify="right") for name in ("before training", "after")]
+    table = Table("", *numbers, title=f"Exact regions on [-1, 1]^2 (seed {result.config.seed})")
     before, after = result.before, result.after
     for name, count in before.partition.by_layer.items():
         table.add_row(f"activation regions after {name}", f"{count:,}", f"{after.partition.by_layer[name]:,}")

@@ -11,7 +11,7 @@ import typer
 from matplotlib.figure import Figure
 from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from regionscope import shallow as theory
 from regionscope.cli import output
@@ -203,10 +203,8 @@ def width(
 
 def _table(title: str, names: Sequence[str]) -> Table:
     """A table of numbers that a narrow terminal takes."""
-    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
+    columns = (Column(name, justify="right", no_wrap=True) for name in names)
+    return Table(*columns, title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
 
 
 def _store(out: Path, figure: Figure | None, picture: str, numbers: dict[str, Any], document: str) -> None:

@@ -58,9 +58,7 @@ ArchiveOption = Annotated[
 @study.command("list")
 def list_studies() -> None:
     """List all studies."""
-    table = Table()
-    for name in ("study", "where", "claim"):
-        table.add_column(name)
+    table = Table("study", "where", "claim")
     for one in studies():
         table.add_row(one.name, one.source, one.claim)
     Console().print(table)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
+from rich.table import Column, Table
 
 from regionscope.cli import options, output
 from regionscope.cli.run_table import agreed, answer_table, runs_table
@@ -188,9 +188,7 @@ def _say(report: lab.SweepReport) -> None:
 
 
 def _status_table(found: lab.SweepStatus) -> Table:
-    table = Table(title=counted(found.total, "run"), show_header=False)
-    table.add_column("")
-    table.add_column("", justify="right")
+    table = Table("", Column("", justify="right"), title=counted(found.total, "run"), show_header=False)
     for name in _STATUSES:
         if found.counts.get(name):
             table.add_row(name, f"{found.counts[name]:,}")

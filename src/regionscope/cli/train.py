@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from regionscope.cli import options, output
 from regionscope.cli.running import ProgressOption, duration, epochs_bar, interruptible
@@ -142,9 +142,7 @@ def _report(folder: RunFolder, json_file: str | None, *, had_ended: bool) -> Non
     if result is None or result["status"] == "failed":
         raise RegionscopeError(f"The run failed: {(result or {}).get('error', 'no result was written')}")
     if json_file != "-":
-        table = Table(title=folder.experiment.label, show_header=False)
-        table.add_column("")
-        table.add_column("", justify="right")
+        table = Table("", Column("", justify="right"), title=folder.experiment.label, show_header=False)
         table.add_row("status", result["status"])
         for name in ("train_loss", "train_error", "test_error", "gap"):
             if result[name] is not None:

@@ -170,12 +170,8 @@ def _clamp(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Folds | None:
     return _folds(values, bounds)
 
 
-def _clamp_one(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Folds | None:
-    return _folds(argument(args, kwargs, 0, "input"), (argument(args, kwargs, 1, "min", "max"),))
-
-
 def _threshold(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Folds | None:
-    return _folds(argument(args, kwargs, 0, "input"), (argument(args, kwargs, 1, "threshold"),))
+    return _folds(argument(args, kwargs, 0, "input"), (argument(args, kwargs, 1, "threshold", "min", "max"),))
 
 
 def _shrink(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Folds | None:
@@ -199,8 +195,8 @@ _WITH_ARGUMENTS: dict[str, Callable[[Sequence[Any], Mapping[str, Any]], Folds | 
     "hardtanh": _hardtanh,
     "clamp": _clamp,
     "clip": _clamp,
-    "clamp_min": _clamp_one,
-    "clamp_max": _clamp_one,
+    "clamp_min": _threshold,
+    "clamp_max": _threshold,
     "threshold": _threshold,
     "_threshold": _threshold,  # what torch calls F.threshold inside
     "hardshrink": _shrink,

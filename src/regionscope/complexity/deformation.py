@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.checks import check_module, check_positive, real
-from regionscope.complexity.forward_observer import ForwardObserver
+from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.complexity.layers import list_layers
 from regionscope.complexity.neighbourhoods import Chunk, FrameChoice, Neighbourhoods
 from regionscope.errors import InputError
@@ -185,10 +185,8 @@ class _Embeddings(ForwardObserver):
         self.forward(vertices)
         return self._sizes
 
-    def at_linear(
-        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
-    ) -> Any:
-        values = args[0] if args else kwargs["input"]
-        if (axis := self._axes.get(name)) is not None:  # else it does not depend on the input
-            self._sizes[name] = graph_sizes(values.movedim(axis, 0).reshape(self._rows // self._n, self._n, -1))
-        return func(*args, **kwargs)
+    def at_linear(self, call: ObservedCall) -> Any:
+        values = call.args[0] if call.args else call.kwargs["input"]
+        if (axis := self._axes.get(call.name)) is not None:  # else it does not depend on the input
+            self._sizes[call.name] = graph_sizes(values.movedim(axis, 0).reshape(self._rows // self._n, self._n, -1))
+        return call.run()

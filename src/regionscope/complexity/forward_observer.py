@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -28,6 +30,21 @@ from regionscope.complexity.activations import (
 )
 from regionscope.errors import InputError
 from regionscope.network.call.forward import call_model
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedCall:
+    """A call of a torch function. op: name of the operation. name, kind: as ``ForwardObserver`` names the call."""
+
+    op: str
+    func: Callable[..., Any]
+    args: Any
+    kwargs: Mapping[str, Any]
+    name: str = ""
+    kind: type[nn.Module] | None = None
+
+    def run(self) -> Any:
+        return self.func(*self.args, **self.kwargs)
 
 
 class ForwardObserver(TorchFunctionMode):
@@ -85,19 +102,19 @@ class ForwardObserver(TorchFunctionMode):
             )
         if op == "addmm" and len(args) == 3 and not kwargs and isinstance(args[2], nn.Parameter):
             # A linear layer by another name: the Conv1D of GPT-2.
-            return self.at_linear(*self._name(op), nn.functional.linear, (args[1], args[2].t(), args[0]), {})
+            linear = partial(ObservedCall, "linear", nn.functional.linear, (args[1], args[2].t(), args[0]), {})
+            return self.at_linear(linear(*self._name(op)))
+        call = partial(ObservedCall, op, func, args, kwargs)
         if op in LINEAR:
-            return self.at_linear(*self._name(op), func, args, kwargs)
+            return self.at_linear(call(*self._name(op)))
         if op in ATTENTION:
-            return self.at_attention(*self._name(op), func, args, kwargs)
+            return self.at_attention(call(*self._name(op)))
         if op in NORMS:
-            return self.at_norm(*self._name(op), func, args, kwargs)
+            return self.at_norm(call(*self._name(op)))
         if op in MAX_POOLS:
-            return self.at_max_pool(*self._name(op.removesuffix("_with_indices")), func, args, kwargs)
+            return self.at_max_pool(call(*self._name(op.removesuffix("_with_indices"))))
         found = folds(op, args, kwargs)
-        if found is not None:
-            return self.at_activation(*self._name(op), found, func, args, kwargs)
-        return self.at_other(op, func, args, kwargs)
+        return self.at_other(call()) if found is None else self.at_activation(call(*self._name(op)), found)
 
     def _name(self, op: str) -> tuple[str, type[nn.Module] | None]:
         """The unique name of this call, and the type of the module that consists of it (None for a plain function)."""
@@ -108,28 +125,20 @@ class ForwardObserver(TorchFunctionMode):
         count = self._seen[name]
         return name if count == 1 else f"{name}#{count}", type(module) if whole else None
 
-    def at_activation(
-        self, name: str, kind: type[nn.Module] | None, found: Folds, func: Callable[..., Any], args: Any, kwargs: Any
-    ) -> Any:
-        return func(*args, **kwargs)
+    def at_activation(self, call: ObservedCall, found: Folds) -> Any:
+        return call.run()
 
-    def at_linear(
-        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
-    ) -> Any:
-        return func(*args, **kwargs)
+    def at_linear(self, call: ObservedCall) -> Any:
+        return call.run()
 
-    def at_max_pool(
-        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
-    ) -> Any:
-        return func(*args, **kwargs)
+    def at_max_pool(self, call: ObservedCall) -> Any:
+        return call.run()
 
-    def at_attention(
-        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
-    ) -> Any:
-        return self.at_other(operation(func), func, args, kwargs)
+    def at_attention(self, call: ObservedCall) -> Any:
+        return self.at_other(call)
 
-    def at_norm(self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        return self.at_other(operation(func), func, args, kwargs)
+    def at_norm(self, call: ObservedCall) -> Any:
+        return self.at_other(call)
 
-    def at_other(self, op: str, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        return func(*args, **kwargs)
+    def at_other(self, call: ObservedCall) -> Any:
+        return call.run()

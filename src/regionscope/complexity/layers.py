@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal
@@ -11,8 +11,8 @@ import torch
 from torch import Size, Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from regionscope.complexity.activations import LINEAR, Folds, argument, attention_winners, centred, operation
-from regionscope.complexity.forward_observer import ForwardObserver
+from regionscope.complexity.activations import LINEAR, Folds, argument, attention_winners, centred
+from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.errors import InputError
 from regionscope.network.call.determinism import refuse_other_answers
 
@@ -189,77 +189,66 @@ class _LayerLister(ForwardObserver):
         """The places in ``layers`` of activations, max-poolings, and linear outputs that no activation follows."""
         return (i for i in range(len(self.layers)) if i not in self._followed)
 
-    def at_activation(
-        self, name: str, kind: type[nn.Module] | None, found: Folds, func: Callable[..., Any], args: Any, kwargs: Any
-    ) -> Any:
-        sources = self._of(args, kwargs)
+    def at_activation(self, call: ObservedCall, found: Folds) -> Any:
+        sources = self._of(call)
         if sources is not None:
             self._followed |= sources
             feeding = frozenset[type[nn.Module]]().union(*(self.layers[i].kinds for i in sources))
-            self._add(
-                name, "activation", found.values, kind, folds=len(found.at), feeding=feeding, sources=sorted(sources)
-            )
+            self._add(call, "activation", found.values, folds=len(found.at), feeding=feeding, sources=sorted(sources))
             sources = frozenset()
-        return self._run(func, args, kwargs, sources)
+        return self._run(call, sources)
 
-    def at_linear(
-        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
-    ) -> Any:
-        if self._of(args, kwargs) is None:
-            return self._run(func, args, kwargs, None)
-        output = self._run(func, args, kwargs, frozenset({len(self.layers)}))
-        self._add(name, "linear", output, kind or LINEAR[operation(func)])
+    def at_linear(self, call: ObservedCall) -> Any:
+        if self._of(call) is None:
+            return self._run(call, None)
+        output = self._run(call, frozenset({len(self.layers)}))
+        self._add(call if call.kind else replace(call, kind=LINEAR[call.op]), "linear", output)
         return output
 
-    def at_max_pool(
-        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
-    ) -> Any:
-        sources = self._of(args, kwargs)
-        output = self._run(func, args, kwargs, sources)
+    def at_max_pool(self, call: ObservedCall) -> Any:
+        sources = self._of(call)
+        output = self._run(call, sources)
         if sources is not None:
-            self._add(name, "max_pool", output if isinstance(output, Tensor) else output[0], kind)
+            self._add(call, "max_pool", output if isinstance(output, Tensor) else output[0])
         return output
 
-    def at_attention(
-        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
-    ) -> Any:
-        sources = self._of(args, kwargs)
+    def at_attention(self, call: ObservedCall) -> Any:
+        sources = self._of(call)
         if sources is not None:
-            values = attention_winners(func, args, kwargs)
-            self._add(name, "attention", values, kind, positions=values.shape[1] if values.ndim > 1 else 1)
-        return self._run(func, args, kwargs, sources)
+            values = attention_winners(call.func, call.args, call.kwargs)
+            self._add(call, "attention", values, positions=values.shape[1] if values.ndim > 1 else 1)
+        return self._run(call, sources)
 
-    def at_norm(self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        sources = self._of(args, kwargs)
+    def at_norm(self, call: ObservedCall) -> Any:
+        sources = self._of(call)
         if sources is not None:
-            values = centred(operation(func), args, kwargs)
-            width = Size(argument(args, kwargs, 1, "normalized_shape")).numel()
-            self._add(name, "norm", values, kind, positions=values.numel() // (self._rows * width))
-        return self._run(func, args, kwargs, sources)
+            values = centred(call.op, call.args, call.kwargs)
+            width = Size(argument(call.args, call.kwargs, 1, "normalized_shape")).numel()
+            self._add(call, "norm", values, positions=values.numel() // (self._rows * width))
+        return self._run(call, sources)
 
-    def at_other(self, op: str, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        return self._run(func, args, kwargs, self._of(args, kwargs), writes_first=op == "__setitem__")
+    def at_other(self, call: ObservedCall) -> Any:
+        return self._run(call, self._of(call))
 
     def _add(
         self,
-        name: str,
+        call: ObservedCall,
         role: Role,
         values: Tensor,
-        kind: type[nn.Module] | None,
         *,
         folds: int = 1,
         feeding: frozenset[type[nn.Module]] = frozenset(),
         sources: Sequence[int] = (),
         positions: int | None = None,
     ) -> None:
-        kinds = feeding if kind is None else feeding | {kind}
+        kinds = feeding if call.kind is None else feeding | {call.kind}
         entries = values.numel() // self._rows
         fed_by = tuple(self.layers[i].name for i in sources)
         if positions is None:
             wide = any(issubclass(each, nn.Linear) for each in kinds)
             made = [self.shapes[i] for i in sources] or [values.shape]
             positions = self._positions(values, made) if wide else 0
-        self.layers.append(Layer(name, role, folds * entries, None, kinds, positions, fed_by))
+        self.layers.append(Layer(call.name, role, folds * entries, None, kinds, positions, fed_by))
         self.shapes.append(values.shape)
         shared = values.shape[:1] != (self._rows,)  # else the first axis is that of the inputs alone
         self.in_order.append(shared and _one_after_the_other(values, self._rows))
@@ -274,29 +263,21 @@ class _LayerLister(ForwardObserver):
         positions = shape.numel() // (self._rows * shape[-1])
         return positions if positions and values.numel() % (self._rows * positions) == 0 else 0
 
-    def _of(self, args: Any, kwargs: Mapping[str, Any]) -> frozenset[int] | None:
+    def _of(self, call: ObservedCall) -> frozenset[int] | None:
         """The linear outputs that feed the arguments; a tensor never seen before counts as computed from the input."""
-        known = [self._sources.get(tensor, frozenset()) for tensor in tensors((args, kwargs))]
+        known = [self._sources.get(tensor, frozenset()) for tensor in tensors((call.args, call.kwargs))]
         feeding = [sources for sources in known if sources is not None]
         return frozenset().union(*feeding) if feeding else None
 
-    def _run(
-        self,
-        func: Callable[..., Any],
-        args: Any,
-        kwargs: Any,
-        sources: frozenset[int] | None,
-        *,
-        writes_first: bool = False,
-    ) -> Any:
-        result = func(*args, **kwargs)
-        outputs = list(tensors(args[0] if writes_first else result))
+    def _run(self, call: ObservedCall, sources: frozenset[int] | None) -> Any:
+        result = call.run()
+        outputs = list(tensors(call.args[0] if call.op == "__setitem__" else result))
         for tensor in outputs:
             self._sources[tensor] = sources
         if sources is not None:
             around = {
                 id(tensor): tensor.nbytes
-                for tensor in (*outputs, *tensors((args, kwargs)))
+                for tensor in (*outputs, *tensors((call.args, call.kwargs)))
                 if self._sources.get(tensor, frozenset()) is not None
             }
             self.widest = max(self.widest, sum(around.values()))

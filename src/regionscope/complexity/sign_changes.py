@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.complexity.activations import LINEAR, Folds, attention_winners, centred, operation, winners
-from regionscope.complexity.forward_observer import ForwardObserver
+from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.complexity.layers import Layer, tensors
 from regionscope.complexity.neighbourhoods import VertexBatch
 from regionscope.errors import InputError
@@ -111,45 +111,37 @@ class SignChanges(ForwardObserver):
         )
         return torch.where(low.amin(2).isnan(), -1, cut)
 
-    def at_activation(
-        self, name: str, kind: type[nn.Module] | None, found: Folds, func: Callable[..., Any], args: Any, kwargs: Any
-    ) -> Any:
-        if name in self._layers:  # before the call, which may work in place
-            self._at[name] = found.at
-            self._gather(name, found.values)
-        return func(*args, **kwargs)
+    def at_activation(self, call: ObservedCall, found: Folds) -> Any:
+        if call.name in self._layers:  # before the call, which may work in place
+            self._at[call.name] = found.at
+            self._gather(call.name, found.values)
+        return call.run()
 
-    def at_max_pool(
-        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
-    ) -> Any:
-        if name in self._layers:
-            self._gather(name, winners(func.__name__, args, kwargs))
-        return func(*args, **kwargs)
+    def at_max_pool(self, call: ObservedCall) -> Any:
+        if call.name in self._layers:
+            self._gather(call.name, winners(call.op, call.args, call.kwargs))
+        return call.run()
 
-    def at_attention(
-        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
-    ) -> Any:
-        if name in self._layers:
-            self._gather(name, attention_winners(func, args, kwargs))
-        return func(*args, **kwargs)
+    def at_attention(self, call: ObservedCall) -> Any:
+        if call.name in self._layers:
+            self._gather(call.name, attention_winners(call.func, call.args, call.kwargs))
+        return call.run()
 
-    def at_norm(self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        if name in self._layers:
-            self._at[name] = (0.0,)
-            self._gather(name, centred(operation(func), args, kwargs))
-        return func(*args, **kwargs)
+    def at_norm(self, call: ObservedCall) -> Any:
+        if call.name in self._layers:
+            self._at[call.name] = (0.0,)
+            self._gather(call.name, centred(call.op, call.args, call.kwargs))
+        return call.run()
 
-    def at_linear(
-        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
-    ) -> Any:
+    def at_linear(self, call: ObservedCall) -> Any:
         made_of = self._batch.made_of
-        if made_of is not None and self._of_vertices(args):
-            output = self._affine(made_of, func, args, kwargs)
+        if made_of is not None and self._of_vertices(call.args):
+            output = self._affine(made_of, call.func, call.args, call.kwargs)
         else:
-            output = func(*args, **kwargs)
-        if name in self._layers:
-            self._at[name] = (0.0,)
-            self._gather(name, output)
+            output = call.run()
+        if call.name in self._layers:
+            self._at[call.name] = (0.0,)
+            self._gather(call.name, output)
         return output
 
     def _of_vertices(self, args: Any) -> bool:

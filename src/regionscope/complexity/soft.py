@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor, nn
 
 from regionscope.checks import check_module, real
 from regionscope.complexity.activations import Folds
-from regionscope.complexity.forward_observer import ForwardObserver
+from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.complexity.neighbourhoods import Neighbourhoods, offsets
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs
@@ -71,16 +70,13 @@ class _Ranges(ForwardObserver):
         self._m, self._n = m, n
         self.found: list[tuple[Tensor, Tensor]] = []
 
-    def at_activation(
-        self, name: str, kind: type[nn.Module] | None, found: Folds, func: Callable[..., Any], args: Any, kwargs: Any
-    ) -> Any:
+    def at_activation(self, call: ObservedCall, found: Folds) -> Any:
         if found.values.ndim == 0 or len(found.values) != self._m * self._n:
             raise InputError(
-                f"Expected '{name}' to work on a tensor whose first axis is the batch, got shape "
-                f"{tuple(found.values.shape)}. "
-                "Leave this layer out with layers=."
+                f"Expected '{call.name}' to work on a tensor whose first axis is the batch, got shape "
+                f"{tuple(found.values.shape)}. Leave this layer out with layers=."
             )
         values = found.values.clone().reshape(self._m, self._n, -1)  # the activation may work in place
         low, high = values.amin(0), values.amax(0)
         self.found += [(low - at, high - at) for at in found.at]
-        return func(*args, **kwargs)
+        return call.run()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from regionscope.checks import whole
 from regionscope.complexity.activations import Folds
-from regionscope.complexity.forward_observer import ForwardObserver
+from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.complexity.layers import list_layers, matching
 from regionscope.errors import InputError
 from regionscope.extras import data_frame
@@ -147,26 +147,22 @@ class _Observer(ForwardObserver):
         self._last = None
         return torch.stack([self._found[name] for name in self._names], 1)
 
-    def at_linear(
-        self, name: str, kind: type[nn.Module] | None, func: Callable[..., Any], args: Any, kwargs: Any
-    ) -> Any:
-        output: Tensor = func(*args, **kwargs)
-        if name in self._names:
-            weight = args[1] if len(args) > 1 else kwargs["weight"]
-            self._found[name] = features_of(output.reshape(self._n, -1, output.shape[-1]), weight)
-            self._last = name, output, weight
+    def at_linear(self, call: ObservedCall) -> Any:
+        output: Tensor = call.run()
+        if call.name in self._names:
+            weight = call.args[1] if len(call.args) > 1 else call.kwargs["weight"]
+            self._found[call.name] = features_of(output.reshape(self._n, -1, output.shape[-1]), weight)
+            self._last = call.name, output, weight
         return output
 
-    def at_activation(
-        self, name: str, kind: type[nn.Module] | None, found: Folds, func: Callable[..., Any], args: Any, kwargs: Any
-    ) -> Any:
+    def at_activation(self, call: ObservedCall, found: Folds) -> Any:
         if self._last is not None:
             linear, output, weight = self._last
             columns = _columns(found.values, output)
             if columns is not None:
                 h = output[..., columns]
                 self._found[linear] = features_of(h.reshape(self._n, -1, len(columns)), weight[columns])
-        return func(*args, **kwargs)
+        return call.run()
 
 
 def _columns(values: Tensor, output: Tensor) -> Tensor | None:

@@ -23,7 +23,7 @@ the vertices."""
 _PREFERRED_BYTES = {"cpu": 96 << 20, "cuda": 16 << 30}  # live values worked on at a time; small stays near the caches
 ON_LINES = {**_PREFERRED_BYTES, "cpu": 24 << 20}  # parts of lines need not be stitched together
 _PREFERRED_ROWS = 256
-_PREFERRED_INPUTS = {"cpu": 256, "cuda": 16384}
+_PREFERRED_INPUTS = {"cpu": 1024, "cuda": 16384}
 
 
 class TooManyRegions(Exception):
@@ -60,8 +60,9 @@ class Budget:
 
     def inputs(self, program: Program) -> int:
         """How many inputs may go through the whole network at a time, in two versions of each."""
-        preferred = _PREFERRED_INPUTS.get(program.device.type, _PREFERRED_INPUTS["cpu"])
-        return max(1, min(self.memory // (2 * program.row_bytes), preferred))
+        kind = "cuda" if program.device.type == "cuda" else "cpu"
+        near_caches = max(_PREFERRED_ROWS, _PREFERRED_BYTES[kind] // program.row_bytes)
+        return max(1, min(self.memory // (2 * program.row_bytes), _PREFERRED_INPUTS[kind], near_caches))
 
 
 @dataclass
@@ -94,9 +95,9 @@ class Record:
     def add(self, kink: int, slice_id: Tensor, limit: int | None) -> None:
         """Count the regions (by slice) that exist after a nonlinearity."""
         several = self.counts.shape[1] > 1
-        found = as_tensors(bincount(numpy_on_cpu(slice_id), self.counts.shape[1])).cpu() if several else len(slice_id)
-        self.counts[kink] += found
-        if limit is not None and int(self.counts[kink].max()) > limit:
+        counts = self.counts.numpy()[kink]  # a view: tensors of a few numbers take longer
+        counts += as_tensors(bincount(numpy_on_cpu(slice_id), len(counts))).cpu().numpy() if several else len(slice_id)
+        if limit is not None and counts.max() > limit:
             raise TooManyRegions(kink)
         if time.monotonic() > self.deadline:
             raise LimitReached(
@@ -126,9 +127,9 @@ def bytes_of(values: Mapping[str, Tensor]) -> int:
     return sum(rows.numel() * rows.element_size() for rows in values.values())
 
 
-def corner_inputs(program: Program, slices: Sequence[Slice]) -> Tensor:
+def corner_inputs(program: Program, slices: Sequence[Slice], corners: Sequence[Tensor]) -> Tensor:
     """Network inputs (v, *input_shape) of the corners of all slices, one slice after another."""
-    corners = [slice.corners.to(program.device) for slice in slices]
+    corners = [own.to(program.device) for own in corners]
     if len(slices) == 1 or len({len(own) for own in corners}) > 1:
         return torch.cat([slice.embed(own, dtype=program.dtype) for slice, own in zip(slices, corners, strict=True)])
     return _embedded(program, slices, torch.stack(corners))

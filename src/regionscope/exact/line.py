@@ -31,7 +31,7 @@ from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.geometry.crossing import Points, place_points
 from regionscope.geometry.interpolation import OnEdges
 from regionscope.geometry.maxima import Candidates, breaks_along, leaders
-from regionscope.network import Maxima, Program, Thresholds
+from regionscope.network import Maxima, Program, Thresholds, Values
 from regionscope.tolerance import LEAST
 
 
@@ -56,16 +56,17 @@ class LineState:
 
 def partition_lines(
     program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record,
-    consume: Callable[[LineState, Tensor], None] | None = None,
+    consume: Callable[[LineState, Tensor], None] | None = None, begun: Values | None = None,
 ) -> tuple[LineState, Tensor]:  # fmt: skip
     """The exact partition of all segments, and the outputs of the network at the vertices (v, c).
 
-    consume: called with each finished part, which is then forgotten; the result is the last part.
+    consume: called with each finished part, which is then forgotten; the result is the last part. begun: the values of
+    ``Program.begin`` at the corners, where they are known; they may be overwritten.
     """
-    corners = torch.cat([slice.corners.to(program.device, torch.float64) for slice in slices])
-    coords = numpy_on_cpu(corners[:, 0])
+    corners = [slice.corners.to(program.device, torch.float64) for slice in slices]
+    coords = numpy_on_cpu(torch.cat(corners)[:, 0])
     slice_id = arange(len(coords), coords) // 2
-    values = program.begin(corner_inputs(program, slices))
+    values = begun or program.begin(corner_inputs(program, slices, corners))
     layer = full(len(slice_id), -1, slice_id)
     length = 0.0 if record.finished is None else float((coords[1::2] - coords[0::2]).sum())
     cutter = _LineCutter(program, zero_tolerances, budget, record, length, consume)

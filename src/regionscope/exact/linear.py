@@ -26,7 +26,7 @@ from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.space import partition_space
 from regionscope.exact.zero_tolerance import zero_tolerances_of
 from regionscope.geometry import Slice
-from regionscope.network import Program, full_precision, trace
+from regionscope.network import Program, Values, full_precision, trace
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import LOST, Tolerance
 from regionscope.types import Stats, Status
@@ -195,8 +195,7 @@ def exact_regions(
     with torch.no_grad(), nullcontext() if program.dtype == torch.float64 else full_precision():
         budget = Budget.of(program.device, memory, max_regions)
         record = partial(Record.start, n_slices=len(slices), finished=progress, deadline=deadline)
-        result = _cut_within_limits(program, slices, tolerance, budget, on_limit, record, consume)
-    return replace(result, seconds=time.perf_counter() - start)
+        return _cut_within_limits(program, slices, tolerance, budget, on_limit, record, consume, start)
 
 
 def _cut_within_limits(
@@ -207,11 +206,13 @@ def _cut_within_limits(
     on_limit: str,
     start: Callable[[int], Record],
     consume: Consume | None,
+    started: float,
 ) -> BatchResult:
     """Cut at all nonlinearities; at a limit either raise, or start again with the nonlinearities that fit."""
     on_line = len(slices) == 1 and slices[0].dim == 1 and consume is None
     seen: list[Tensor] | None = [] if on_line else None
-    zero_tolerances = zero_tolerances_of(program, slices, tolerance, budget, seen)
+    begun: Values | None = {} if on_line else None
+    zero_tolerances = zero_tolerances_of(program, slices, tolerance, budget, seen, begun)
     n_kinks, status = len(program.kinks), Status()
 
     def checked(part: RegionBatch) -> None:
@@ -223,9 +224,8 @@ def _cut_within_limits(
         shortened = program.shortened(n_kinks)
         record = start(n_kinks)
         try:
-            found = cut_slices(
-                shortened, slices, zero_tolerances, budget, record, consume=None if consume is None else checked
-            )
+            take = None if consume is None else checked
+            found = cut_slices(shortened, slices, zero_tolerances, budget, record, consume=take, begun=begun)
             if status and consume is None:
                 checked(found)
             break
@@ -237,26 +237,27 @@ def _cut_within_limits(
                     f"Expected at most max_regions = {budget.max_regions} regions, got more after '{name}'. Raise "
                     'max_regions, use a smaller slice, or pass on_limit="return" for the layers before it.'
                 ) from None
-            n_kinks, status = limit.kink, Status(complete=False, reason=reason)
+            n_kinks, status, begun = limit.kink, Status(complete=False, reason=reason), None
     names = [kink.name for kink in shortened.kinks]
-    by_layer = [dict(zip(names, record.counts[:, i].tolist(), strict=True)) for i in range(len(slices))]
+    by_layer = [dict(zip(names, counts, strict=True)) for counts in record.counts.T.tolist()]
+    seconds = time.perf_counter() - started
     return BatchResult(
-        program, slices, found, zero_tolerances[-1], by_layer, record.snapped, tolerance, status, seconds=0.0
+        program, slices, found, zero_tolerances[-1], by_layer, record.snapped, tolerance, status, seconds
     )
 
 
 def cut_slices(
     program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record,
-    keep: Keep | None = None, consume: Consume | None = None,
+    keep: Keep | None = None, consume: Consume | None = None, begun: Values | None = None,
 ) -> RegionBatch:  # fmt: skip
     """Cut by the method for the dimension of the slices. keep: for dimensions 2 and 3, see ``Keep``.
 
     consume: for dimensions 1 and 2, called with each part of the regions when it is finished; then the parts are not
-    put together, and the result is the last one.
+    put together, and the result is the last one. begun: for dimension 1, see ``partition_lines``.
     """
     if slices[0].dim == 1:
         take = None if consume is None else lambda *part: consume(RegionBatch.of_lines(*part))
-        return RegionBatch.of_lines(*partition_lines(program, slices, zero_tolerances, budget, record, take))
+        return RegionBatch.of_lines(*partition_lines(program, slices, zero_tolerances, budget, record, take, begun))
     if slices[0].dim == 2:
         give = None if consume is None else lambda *part: consume(RegionBatch.of_mesh(*part))
         return RegionBatch.of_mesh(*partition_planes(program, slices, zero_tolerances, budget, record, keep, give))

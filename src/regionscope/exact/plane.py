@@ -11,13 +11,28 @@ from torch import Tensor
 from regionscope.exact.budget import Budget, Keep, Record, bytes_of, corner_inputs
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
+from regionscope.geometry.arrays import (
+    arange,
+    array,
+    as_tensors,
+    empty,
+    full,
+    maximum,
+    minimum,
+    numpy_on_cpu,
+    put,
+    repeat,
+    sort,
+    stack,
+    take,
+)
 from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates
 from regionscope.geometry.planar.envelope import split_maxima
 from regionscope.geometry.planar.mesh import Mesh, areas
 from regionscope.geometry.planar.split import PlanarSplit, Units, split
 from regionscope.geometry.planar.stitch import Part, groups_of_cells, stitch, tag_borders
-from regionscope.geometry.ragged import gather_rows, owners
+from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, owners
 from regionscope.network import Maxima, Program, Thresholds
 
 Consume = Callable[[Mesh, Tensor, Tensor], None]
@@ -30,7 +45,10 @@ _HEADROOM = 3  # a part starts this much below its limit, so that later cuts nee
 
 @dataclass(frozen=True)
 class PlaneState:
-    """A mesh with what is known at its vertices: coordinates (v, 2), the slice they belong to (v,), live values."""
+    """A mesh with what is known at its vertices: coordinates (v, 2), the slice they belong to (v,), live values.
+
+    On a CPU ``mesh`` and ``slice_id`` are NumPy arrays, the others are tensors.
+    """
 
     mesh: Mesh
     coords: Tensor
@@ -38,16 +56,16 @@ class PlaneState:
     values: dict[str, Tensor]
 
 
-def plane_mesh(slices: Sequence[Slice], device: torch.device) -> tuple[Mesh, Tensor, Tensor]:
-    """One cell a slice: its mesh, the coordinates of its corners and their slices."""
-    sizes = torch.tensor([len(slice.corners) for slice in slices], device=device)
-    coords = torch.cat([slice.corners.to(device, torch.float64) for slice in slices])
-    none = torch.full((len(coords),), -1, dtype=torch.int64, device=device)
-    offsets = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
-    corners = torch.arange(len(coords), device=device)
-    slice_id = torch.arange(len(slices), device=device)
-    mesh = Mesh.of_loops(len(coords), corners, offsets, slice_id, none, none)
-    return mesh, coords, slice_id.repeat_interleave(sizes)
+def plane_mesh(corners: Sequence[Tensor]) -> tuple[Mesh, Tensor, Tensor]:
+    """One cell a slice, from its corners (m, 2): the mesh, the coordinates of its vertices and their slices."""
+    coords, n = torch.cat(tuple(corners)), sum(map(len, corners))
+    sizes = array([len(own) for own in corners], numpy_on_cpu(coords))
+    offsets, vertex, slice_id = offsets_of(sizes), arange(n, sizes), arange(len(corners), sizes)
+    none, sides, following = full(n, -1, sizes), empty(n, sizes), next_in_row(offsets)
+    ends, order = sort(minimum(vertex, following) * n + maximum(vertex, following))
+    put(sides, order, vertex)
+    mesh = Mesh(n, stack(ends // n, ends % n), none, none, vertex, sides, offsets, slice_id)
+    return mesh, coords, repeat(slice_id, sizes, n)
 
 
 def partition_planes(
@@ -60,9 +78,11 @@ def partition_planes(
     worked through in parts, all cells are kept. consume: called with each finished part, which is then forgotten; the
     result is the last part.
     """
-    mesh, coords, slice_id = plane_mesh(slices, program.device)
-    cutter = _PlaneCutter(program, zero_tolerances, budget, record, float(areas(mesh, coords).sum()), keep, consume)
-    values = program.begin(corner_inputs(program, slices))
+    corners = [slice.corners.to(program.device, torch.float64) for slice in slices]
+    mesh, coords, slice_id = plane_mesh(corners)
+    area = 0.0 if record.finished is None else float(areas(mesh, coords).sum())
+    cutter = _PlaneCutter(program, zero_tolerances, budget, record, area, keep, consume)
+    values = program.begin(corner_inputs(program, slices, corners))
     return cutter.finish(0, PlaneState(mesh, coords, slice_id, values), None, None)
 
 
@@ -78,7 +98,8 @@ def cut_plane(
     if isinstance(cuts, Thresholds):
         return split(state.mesh, Units(cuts.values, cuts.at, zero_tolerance), layer=layer, cells=cells, zeros=zeros)
     candidates = Candidates(cuts.values, cuts.groups, zero_tolerance)
-    return split_maxima(state.mesh, candidates, state.coords, layer=layer, cells=cells)
+    mesh = as_tensors(state.mesh)
+    return numpy_on_cpu(split_maxima(mesh, candidates, state.coords, layer=layer, cells=as_tensors(cells)))
 
 
 @dataclass
@@ -104,7 +125,7 @@ class _PlaneCutter:
                 values = kinks[layer].advance(state.values, consume=True)
                 state = PlaneState(state.mesh, state.coords, state.slice_id, values)
                 if self.keep is not None:
-                    mask = self.keep(layer, state.mesh.cell_corners, state.coords, values)
+                    mask = self.keep(layer, as_tensors(state.mesh).cell_corners, state.coords, values)
                     state = state if mask is None else _kept(state, mask)
                 layer, cells, zeros = layer + 1, None, None
                 continue
@@ -115,9 +136,9 @@ class _PlaneCutter:
                 if n_parts > 1 and state.mesh.n_cells > 1:
                     return self._in_parts(layer, state, None, n_parts)
             if cells is None and isinstance(cuts, Maxima):
-                self.record.snap(state.slice_id[snapped_signs(cuts, zero_tolerance)])
+                self.record.snap(take(state.slice_id, numpy_on_cpu(snapped_signs(cuts, zero_tolerance))))
             result = cut_plane(cuts, state, zero_tolerance, layer, cells, zeros)
-            self.record.snap(state.slice_id[result.snapped])
+            self.record.snap(take(state.slice_id, result.snapped))
             rows = self.budget.rows(kinks[layer], self.held, state.coords.device)
             if result.mesh.n_vertices > rows and result.mesh.n_cells > 1:
                 return self._in_parts(layer, state, result, -(-_HEADROOM * result.mesh.n_vertices // rows))
@@ -125,10 +146,10 @@ class _PlaneCutter:
             cells, zeros = result.unsettled, result.zeros
         if self.record.finished is not None:
             self.record.finish(float(areas(state.mesh, state.coords).sum()) / self.total_area)
-        outputs = self.program.outputs(state.values)
+        mesh, outputs = as_tensors(state.mesh), self.program.outputs(state.values)
         if self.consume is not None:
-            self.consume(state.mesh, state.coords, outputs)
-        return state.mesh, state.coords, outputs
+            self.consume(mesh, state.coords, outputs)
+        return mesh, state.coords, outputs
 
     def _in_parts(
         self, layer: int, state: PlaneState, cut: PlanarSplit | None, n_parts: int
@@ -138,7 +159,8 @@ class _PlaneCutter:
         cut: at nonlinearity ``layer``; None divides the cells before it.
         """
         self.keep = None  # neighbours in other parts have to find the same points on the border
-        result = _uncut(state.mesh) if cut is None else cut
+        state = as_tensors(state)
+        result = _uncut(state.mesh) if cut is None else as_tensors(cut)
         coords = result.interpolation.apply(state.coords)
         slice_id = result.interpolation.copy_first(state.slice_id)
         position = coords[result.mesh.corners[result.mesh.offsets[:-1]]]
@@ -157,7 +179,7 @@ class _PlaneCutter:
             local[vertices] = torch.arange(len(vertices), device=vertices.device)
             zeros = torch.stack([local[result.zeros[:, 0]], result.zeros[:, 1]], 1)
             left = None if cut is None else torch.isin(group, result.unsettled).nonzero()[:, 0]
-            begun = PlaneState(part, coords[vertices], slice_id[vertices], values)
+            begun = PlaneState(numpy_on_cpu(part), coords[vertices], numpy_on_cpu(slice_id[vertices]), values)
             done = self.finish(layer, begun, left, zeros[zeros[:, 0] >= 0])
             if self.consume is None:
                 parts.append(Part(done[0], done[1:], vertices))
@@ -172,7 +194,7 @@ def _expected_vertices(cuts: Thresholds | Maxima, state: PlaneState) -> int:
     """About how many vertices a cut adds, from the lines that pass through a sample of the cells; half of them meet."""
     if not isinstance(cuts, Thresholds):
         return 0
-    mesh = state.mesh
+    mesh = as_tensors(state.mesh)
     cells = torch.arange(0, mesh.n_cells, max(1, mesh.n_cells // _SAMPLE), device=mesh.offsets.device)
     index, offsets = gather_rows(mesh.offsets, cells)
     values, of = cuts.values[mesh.corners[index]], owners(offsets, len(index))
@@ -199,6 +221,7 @@ def _follow(state: PlaneState, result: PlanarSplit) -> PlaneState:
 
 def _kept(state: PlaneState, mask: Tensor) -> PlaneState:
     """The cells of the mask alone."""
-    mesh, vertices = state.mesh.extract(mask.nonzero()[:, 0])
+    mesh, kept = state.mesh.extract(numpy_on_cpu(mask.nonzero()[:, 0]))
+    vertices = as_tensors(kept)
     values = {name: rows[vertices] for name, rows in state.values.items()}
-    return PlaneState(mesh, state.coords[vertices], state.slice_id[vertices], values)
+    return PlaneState(mesh, state.coords[vertices], take(state.slice_id, kept), values)

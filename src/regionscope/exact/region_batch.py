@@ -73,7 +73,7 @@ class RegionBatch:
         put(slice_id, own.corners, take(own.slice_id, own.corner_cells()))
         ends = 2 * arange(len(own.edges) + 1, own.edges)
         walls = as_tensors(Walls(own.edges.reshape(-1), ends, own.edge_cells(), own.layer))
-        sizes = areas(mesh, coords)
+        sizes = areas(own, coords)
         return RegionBatch(coords, outputs, as_tensors(slice_id), mesh.corners, mesh.offsets, sizes, walls)
 
     @staticmethod

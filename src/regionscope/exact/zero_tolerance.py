@@ -27,8 +27,9 @@ _KEPT = 1 << 14  # random numbers that are drawn once; the rest is drawn in ever
 
 
 def zero_tolerances_of(
-    program: Program, slices: Sequence[Slice], tolerance: Tolerance, budget: Budget, seen: list[Tensor] | None = None
-) -> list[Tensor]:
+    program: Program, slices: Sequence[Slice], tolerance: Tolerance, budget: Budget, seen: list[Tensor] | None = None,
+    begun: Values | None = None,
+) -> list[Tensor]:  # fmt: skip
     """How near to zero counts as zero: ``tolerance.zero`` times the largest value on probe points.
 
     One tensor for each kink: (slices, units) where units are compared with thresholds, (slices,) where they are
@@ -39,12 +40,14 @@ def zero_tolerances_of(
     values are rounding; so does one that adds up nothing but the rounding of earlier layers. Scaling a unit up and the
     weights that read it down changes nothing.
 
-    seen: where the outputs at the probe points are added, (p, c) for one slice.
+    seen, begun: for one line, where the outputs at the probe points, (p, c), and the values of ``Program.begin`` at the
+    corners are added.
 
     Cost: the corners run to the first nonlinearity, where the values of the other points are combined from theirs; from
     there on all points run.
     """
-    rows, sizes = max(1, budget.inputs(program) // 2), [len(slice.corners) for slice in slices]
+    rows, all_corners = max(1, budget.inputs(program) // 2), [slice.corners for slice in slices]
+    sizes = list(map(len, all_corners))
     order: list[int] = []
     blocks: list[list[tuple[Tensor, Tensor]]] = []
     for n_corners in sorted(set(sizes)):
@@ -52,12 +55,12 @@ def zero_tolerances_of(
         step = max(1, rows // len(weights))
         for start in range(0, len(mine), step):
             own = mine[start : start + step]
-            corners = corner_inputs(program, [slices[i] for i in own])
+            corners = corner_inputs(program, [slices[i] for i in own], [all_corners[i] for i in own])
             parts, at_once = [], len(weights) if len(own) > 1 else rows
             for first in range(0, len(weights), at_once):
                 part = weights[first : first + at_once].to(program.device, program.dtype)
                 shaken = min(len(part), max(0, n_corners + _SHAKEN - first))
-                parts.append(_magnitudes(program, corners, part, shaken, seen))
+                parts.append(_magnitudes(program, corners, part, shaken, seen, begun))
             blocks.append(_joined(parts, lambda x: reduce(maximum, x)) if len(parts) > 1 else parts[0])
             order += own
     found = blocks[0]  # of each layer (slices,), of each of its units (slices, units)
@@ -160,7 +163,7 @@ class _Versions:
 
 @np.errstate(all="ignore")
 def _magnitudes(
-    program: Program, corners: Tensor, weights: Tensor, shaken: int, seen: list[Tensor] | None
+    program: Program, corners: Tensor, weights: Tensor, shaken: int, seen: list[Tensor] | None, begun: Values | None
 ) -> list[tuple[Tensor, Tensor]]:
     """The largest value of a layer on the probe points of each slice (s,), and that of its units (s, units), or (s,)
     where units are compared with each other; at each nonlinearity, and of the outputs. At least a share of the terms
@@ -190,13 +193,15 @@ def _magnitudes(
         mixed = [(own.to(x.dtype) @ x.reshape(versions.n_slices, m, -1)).view(-1, *x.shape[1:]) for own, x in pairs]
         return torch.cat([*mixed, mixed[1]])
 
-    changed = corners * (1 + as_tensors(shakes.draw(corners[0].numel()))).view_as(corners[:1])
+    changed = corners * (1 + as_tensors(shakes.draw(math.prod(program.input_shape)))).view(program.input_shape)
     if len(corners) > 2:
-        begun = {name: value.chunk(2) for name, value in program.begin(torch.cat([corners, changed])).items()}
+        pairs = {name: value.chunk(2) for name, value in program.begin(torch.cat([corners, changed])).items()}
     else:  # MKL multiplies two rows by a matrix twice in a third of the time that it takes for four
         first, second = program.begin(corners), program.begin(changed)
-        begun = {name: (value, second[name]) for name, value in first.items()}
-    live = {name: combined(*pair) for name, pair in begun.items()}
+        pairs = {name: (value, second[name]) for name, value in first.items()}
+        if begun is not None:
+            begun.update(first)
+    live = {name: combined(*pair) for name, pair in pairs.items()}
     found = []
     for kink in program.kinks:
         cuts = kink.cuts(live)
@@ -220,6 +225,7 @@ class _Shakes:
         self.size = float(torch.finfo(program.dtype).eps) ** 0.5
         self.dtype, self.device = program.dtype, program.device
         self.used, self.generator = 0, torch.Generator().manual_seed(1)
+        self.kept = numpy_on_cpu(_kept(self.dtype, self.size).to(self.device))
 
     def draw(self, n: int) -> Tensor:
         """(n,): 0.5 to 1.5 times ``size``, up or down.
@@ -227,11 +233,9 @@ class _Shakes:
         Two terms that cancel would still cancel if both changed by the same share.
         """
         start, self.used = self.used, self.used + n
-        few = self.used <= _KEPT
-        drawn = (
-            _kept(self.dtype, self.size)[start : self.used] if few else _drawn(n, self.dtype, self.size, self.generator)
-        )
-        return numpy_on_cpu(drawn.to(self.device))
+        if self.used <= _KEPT:
+            return self.kept[start : self.used]
+        return numpy_on_cpu(_drawn(n, self.dtype, self.size, self.generator).to(self.device))
 
 
 def _drawn(n: int, dtype: torch.dtype, size: float, generator: torch.Generator) -> Tensor:
@@ -247,7 +251,7 @@ def _kept(dtype: torch.dtype, size: float) -> Tensor:
 
 def _flat(value: Tensor) -> Tensor:
     """(v, n) of values (v, ...)."""
-    return numpy_on_cpu(value.reshape(len(value), value[0].numel()))
+    return numpy_on_cpu(value).reshape(len(value), -1)
 
 
 def _behind(kink: Kink, live: Values, cuts: FoldSites, shakes: _Shakes, versions: _Versions) -> Values:
@@ -265,5 +269,6 @@ def _behind(kink: Kink, live: Values, cuts: FoldSites, shakes: _Shakes, versions
             end += rows.shape[1]
         versions.perturbed(found)[:] = starts
         before[name] = as_tensors(found).view(live[name].shape)
-    noise = versions.starts(numpy_on_cpu(units)) * (changes[..., end:] * _OFF)
+    noise = versions.starts(numpy_on_cpu(units))
+    noise *= changes[..., end:] * _OFF
     return kink.advance(before, consume=True, noise=as_tensors(noise))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -59,7 +60,7 @@ def encode(frame: Frame) -> Packed:
         "step": frame.step,
         "epoch": frame.epoch,
         "pieces": len(mesh),
-        "palette": [_hex(row) for row in palette],
+        "palette": [to_hex(row) for row in palette],
         "layers": list(mesh.by_layer),
         "counts": {"activation": int(activation.max()) + 1, "linear": len(lines)},
     }
@@ -166,8 +167,3 @@ def _smallest(array: Array) -> Array:
         return array.astype("<f4")
     largest = int(array.max()) if array.size else 0
     return array.astype("<u1" if largest < 2**8 else "<u2" if largest < 2**16 else "<u4")
-
-
-def _hex(rgb: Array) -> str:
-    red, green, blue = (round(255 * float(part)) for part in rgb)
-    return f"#{red:02x}{green:02x}{blue:02x}"

@@ -12,6 +12,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 import torch
+from matplotlib.colors import to_hex
 
 from regionscope.explorer.encode import Packed
 from regionscope.explorer.figures import CURVE_COLOURS, bokeh, curve_figures, extent, map_figure
@@ -140,4 +141,4 @@ def read_part(name: str) -> str:
 
 
 def _hexes(colours: style.Colours) -> list[str]:
-    return [f"#{round(255 * r):02x}{round(255 * g):02x}{round(255 * b):02x}" for r, g, b in colours]
+    return [to_hex(colour) for colour in colours]

@@ -16,7 +16,7 @@ from regionscope.explorer.encode import Packed, encode, slope_norms
 from regionscope.explorer.figures import bokeh
 from regionscope.explorer.page import page
 from regionscope.explorer.surface import surface_page
-from regionscope.file_io import replace_file
+from regionscope.file_io import check_parent, replace_file
 from regionscope.lab.store import RunFolder
 from regionscope.lab.training_frames import Frame, TrainingFrames, frames_of_partition, frames_of_run, thin
 
@@ -47,11 +47,7 @@ def explore(
     result say so. One frame is always kept. Cost: about 50 bytes for each region of each frame.
     """
     path = Path(path)
-    if not path.parent.is_dir():
-        raise InputError(
-            f"Expected an existing folder for {path.name!r}, got {str(path.parent)!r}, which does not exist. "
-            "Create it first."
-        )
+    check_parent(path)
     made = _Page(surface_page(what), 1, 1, ()) if isinstance(what, LevelSet) else _page(what, limit)
     replace_file(path, lambda temporary: temporary.write_text(made.text, encoding="utf-8"))
     return Written(path, path.stat().st_size, made.frames, made.of, made.notes)

@@ -3,6 +3,7 @@
 Cutting a small plane takes thousands of operations on a few hundred numbers each, and then the time of a call counts,
 not its work: indexing 200 numbers takes NumPy 0.7 µs and torch 7 µs, picking them by a mask 1.4 and 13 µs. NumPy stays
 ahead for 10,000 numbers, so ``numpy_on_cpu`` hands cuts on a CPU to NumPy, without a copy. A GPU keeps its tensors.
+Methods of an array take 1 to 2 µs less than the functions of NumPy that call them.
 
 Functions of this chapter that use these operations take both kinds and return the kind that they got. The annotations
 say ``Tensor`` for either.
@@ -87,7 +88,9 @@ def copied(x: Tensor) -> Tensor:
 def mask(n: int, value: bool, like: Tensor) -> Tensor:
     """(n,) bool of one value."""
     if isinstance(like, np.ndarray):
-        return numpy.ones(n, bool) if value else numpy.zeros(n, bool)
+        found = numpy.empty(n, bool)
+        found.fill(value)
+        return found
     return torch.full((n,), value, device=like.device)
 
 
@@ -167,7 +170,7 @@ def sums(group: Tensor, values: Tensor, n: int) -> Tensor:
 def repeat(rows: Tensor, counts: Tensor, total: int | None = None) -> Tensor:
     """Row i ``counts[i]`` times. total: the sum of ``counts``, where it is known."""
     if isinstance(rows, np.ndarray):
-        return numpy.repeat(rows, counts)
+        return numpy.ndarray.repeat(rows, counts)
     return torch.repeat_interleave(rows, counts, output_size=total)
 
 
@@ -200,7 +203,7 @@ def sort(keys: Tensor) -> tuple[Tensor, Tensor]:
 def searchsorted(ascending: Tensor, values: Tensor, right: bool = False) -> Tensor:
     """Where the values would be inserted, to the left or right of equal ones."""
     if isinstance(ascending, np.ndarray):
-        return numpy.searchsorted(ascending, values, "right" if right else "left")
+        return numpy.ndarray.searchsorted(ascending, values, "right" if right else "left")
     return torch.searchsorted(ascending, values, right=right)
 
 

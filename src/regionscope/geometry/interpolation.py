@@ -66,9 +66,8 @@ class Interpolation:
         """Labels of all vertices when a new vertex takes that of its first ancestor (for labels constant on a
         slice).
         """
-        own, found = numpy_on_cpu(self), numpy_on_cpu(labels)
-        with_points = cat([found, take(found, own.a)])
-        return as_tensors(cat([with_points, take(with_points, own.c), take(found, own.triple_points[:, 0])]))
+        with_points = cat([labels, take(labels, self.a)])
+        return cat([with_points, take(with_points, self.c), take(labels, self.triple_points[:, 0])])
 
     def apply(self, rows: Tensor, vertices: Tensor | None = None) -> Tensor:
         """Rows (w, ...) of the wanted vertices (all by default) from the rows (n_old, ...) of the old ones."""
@@ -112,13 +111,13 @@ class InterpolationMatrix:
 
     def apply(self, rows: Tensor) -> Tensor:
         """The interpolated rows (w, ...); one pass over memory."""
-        flat = rows.reshape(len(rows), -1)
+        flat = rows if rows.ndim == 2 else rows.reshape(len(rows), -1)
         n = len(self.start) - 1
         if flat.device.type != "cpu" or (n * flat.shape[1] >= _LARGE and torch.backends.mkl.is_available()):
             out = self._product(flat, n)
         else:
             out = torch.from_numpy(self._csr @ flat.numpy()).to(flat.dtype)
-        return out.view(-1, *rows.shape[1:])
+        return out if rows.ndim == 2 else out.view(-1, *rows.shape[1:])
 
     @cached_property
     def _csr(self) -> Any:

@@ -66,16 +66,20 @@ def ranges(starts: Tensor, counts: Tensor) -> Tensor:
     >>> ranges(torch.tensor([5, 0]), torch.tensor([2, 3])).tolist()
     [5, 6, 0, 1, 2]
     """
-    offsets = offsets_of(counts)
-    row = owners(offsets)
-    return arange(len(row), starts) + take(starts - offsets[:-1], row)
+    return _ranges(starts, counts, offsets_of(counts))
+
+
+def _ranges(starts: Tensor, counts: Tensor, offsets: Tensor) -> Tensor:
+    shift = repeat(starts - offsets[:-1], counts, int(offsets[-1]))
+    return arange(len(shift), shift) + shift
 
 
 def gather_rows(offsets: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """Indices of all values of ``rows``, in that order, and the offsets of the result. Cost: that of ``rows`` alone."""
     starts = take(offsets, rows)
     counts = take(offsets, rows + 1) - starts
-    return ranges(starts, counts), offsets_of(counts)
+    found = offsets_of(counts)
+    return _ranges(starts, counts, found), found
 
 
 def next_in_row(offsets: Tensor) -> Tensor:

@@ -155,7 +155,7 @@ class Experiment:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """The experiment that ``to_dict`` or a file describes; what is left out has its default."""
-        _known("an experiment", document, [entry.name for entry in fields(cls)])
+        check_names("an experiment", document, [entry.name for entry in fields(cls)])
         for part in ("data", "network"):
             if part not in document:
                 raise InputError(
@@ -221,7 +221,7 @@ def _read(kind: type[_Spec], where: str, document: Any) -> _Spec:
             f"Expected {where} to be a table of settings, got {document!r}. Write it as [table] with KEY = VALUE lines."
         )
     hints = _HINTS[kind]
-    _known(where, document, list(hints))
+    check_names(where, document, list(hints))
     lacking = {DataSpec: "name", NetworkSpec: "name", MeasureSpec: "instrument"}.get(kind)
     if lacking is not None and lacking not in document:
         raise InputError(
@@ -257,7 +257,8 @@ def _plain(where: str, options: Mapping[str, Any]) -> Options:
     return copy
 
 
-def _known(where: str, document: Mapping[str, Any], accepted: list[str]) -> None:
+def check_names(where: str, document: Mapping[str, Any], accepted: Sequence[str]) -> None:
+    """Refuse the first name in a table of settings that is not accepted there."""
     for name in document:
         if name not in accepted:
             raise InputError(f"Expected a setting of {where}, got {name!r}. It accepts {', '.join(accepted)}.")

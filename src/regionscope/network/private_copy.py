@@ -29,10 +29,13 @@ _TRIES = 10  # copies of weights that another thread keeps changing, before a mi
 
 @dataclass(frozen=True, eq=False)
 class ReadableCopy:
-    """A copied module, and all the modules that were copied, those in plain lists too."""
+    """A copied module, all the modules that were copied, those in plain lists too, and the ids of what was copied: the
+    modules, parameters and buffers of the original.
+    """
 
     module: nn.Module
     parts: tuple[nn.Module, ...]
+    originals: frozenset[int]
 
 
 def readable_copy(module: nn.Module, dtype: torch.dtype, device: torch.device) -> ReadableCopy:
@@ -45,7 +48,7 @@ def readable_copy(module: nn.Module, dtype: torch.dtype, device: torch.device) -
     _check_tensors(module)
     copier = _snapshot(module, dtype, device)
     parts = tuple(value for value in copier.done.values() if isinstance(value, nn.Module))
-    return ReadableCopy(copier.value(module), parts)
+    return ReadableCopy(copier.value(module), parts, copier.tree)
 
 
 def runnable_copy(module: nn.Module) -> nn.Module:
@@ -71,7 +74,7 @@ def _snapshot(module: nn.Module, dtype: torch.dtype | None = None, device: torch
     for _ in range(_TRIES):
         versions = [tensor._version for tensor in tensors]
         with torch.no_grad():
-            copier = _Copier({id(part) for part in chain(module.modules(), found)}, dtype, device)
+            copier = _Copier(frozenset(map(id, chain(module.modules(), found))), dtype, device)
             copier.value(module)
         if versions == [tensor._version for tensor in tensors]:
             break
@@ -94,7 +97,7 @@ def all_finite(tensor: Tensor) -> bool:
     """Whether a floating-point tensor holds neither NaN nor infinity. One pass over memory, without temporaries."""
     if tensor.numel() == 0:
         return True
-    return all(map(math.isfinite, torch.stack(tensor.detach().aminmax()).tolist()))  # both are NaN where one entry is
+    return all(map(math.isfinite, tensor.detach().aminmax()))  # both are NaN where one entry is
 
 
 def _check_tensors(module: nn.Module) -> None:
@@ -121,12 +124,12 @@ class _Copier:
     dtype: of floating-point tensors, or None to run the copy: then dtypes, devices and hooks stay.
     """
 
-    def __init__(self, tree: set[int], dtype: torch.dtype | None, device: torch.device | None) -> None:
+    def __init__(self, tree: frozenset[int], dtype: torch.dtype | None, device: torch.device | None) -> None:
         self.dtype = dtype
         self.device = device
         self.done: dict[int, Any] = {}
         self.kept: list[Any] = []  # keeps the originals alive, so that their ids stay theirs
-        self._tree = tree
+        self.tree = tree
         self._depth = 0
 
     def value(self, value: Any) -> Any:
@@ -204,7 +207,7 @@ class _Copier:
 
     def _led_back(self, value: Any) -> Any:
         """``value``, or its copy if it holds a module, parameter or buffer of the tree."""
-        if id(value) in self._tree or id(value) in self.done:
+        if id(value) in self.tree or id(value) in self.done:
             return self.value(value)
         if isinstance(value, types.MethodType):
             owner, function = self._led_back(value.__self__), self._led_back(value.__func__)
@@ -249,7 +252,7 @@ class _Copier:
         cells = function.__closure__ or ()
         own_cells = tuple(self._cell(cell) for cell in cells)
         defaults, keywords = self._led_back(function.__defaults__), self._led_back(function.__kwdefaults__)
-        names = [name for name in _names(function.__code__) if id(function.__globals__.get(name)) in self._tree]
+        names = [name for name in _names(function.__code__) if id(function.__globals__.get(name)) in self.tree]
         if (
             not names
             and all(a is b for a, b in zip(cells, own_cells, strict=True))

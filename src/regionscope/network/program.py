@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -97,7 +98,7 @@ class Kink:
             return _run(self.instructions, values, consume)
         first.run(values, consume)
         out = values[first.writes]
-        last = out[len(out) - noise[..., 0].numel() :]
+        last = out[len(out) - math.prod(noise.shape[:-1]) :]
         last += noise.reshape(last.shape)
         return _run(self.instructions[1:], values, consume)
 

@@ -20,10 +20,11 @@ else:
     _Tensor = torch.Tensor
 
 
-class ForwardTracer(fx.Tracer, ABC):
+class ForwardTracer(fx.proxy.TracerBase, ABC):
     """What a ``Traced`` tensor needs of the tracer that follows the forward; ``Reader`` implements it."""
 
     recorder: Recorder
+    blanks: dict[tuple[int, ...], torch.Tensor]  # tensors without memory, by shape
 
     @abstractmethod
     def apply(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -45,6 +46,9 @@ class Storage:
     version: int = 0
 
 
+_FIELDS = frozenset(("node", "tracer", "data_value", "storage", "version", "refusal"))  # found without a search
+
+
 class Traced(fx.Proxy, _Tensor):
     """A tensor of the user's forward, seen as a batch of one row.
 
@@ -57,8 +61,10 @@ class Traced(fx.Proxy, _Tensor):
     tracer: ForwardTracer
 
     def __new__(cls, node: fx.Node, tracer: ForwardTracer, data: Data, storage: Storage | None = None) -> Self:
-        empty = torch.empty(data.seen_shape, dtype=tracer.recorder.dtype, device="meta")
-        return torch.Tensor._make_subclass(cls, empty)  # type: ignore[type-var]
+        shape = data.seen_shape
+        if shape not in tracer.blanks:
+            tracer.blanks[shape] = torch.empty(shape, dtype=tracer.recorder.dtype, device="meta")
+        return torch.Tensor._make_subclass(cls, tracer.blanks[shape])  # type: ignore[type-var]
 
     def __init__(self, node: fx.Node, tracer: ForwardTracer, data: Data, storage: Storage | None = None) -> None:
         super().__init__(node, tracer)
@@ -79,7 +85,7 @@ class Traced(fx.Proxy, _Tensor):
 
     def __getattribute__(self, k: str) -> Any:
         """What a tensor can do is recorded when called, unless it is answered here."""
-        own = k.startswith("_") or k in vars(Traced) or k in vars(self)
+        own = k.startswith("_") or k in _FIELDS or k in vars(Traced) or k in vars(self)
         return super().__getattribute__(k) if own or not hasattr(torch.Tensor, k) else fx.Proxy.__getattr__(self, k)
 
     def __getattr__(self, k: str) -> NoReturn:

@@ -27,23 +27,19 @@ class Reader(ForwardTracer):
     own call instead.
     """
 
-    def __init__(
-        self, original: nn.Module, copied: ReadableCopy, input_shape: tuple[int, ...], recorder: Recorder
-    ) -> None:
-        super().__init__()
+    def __init__(self, copied: ReadableCopy, input_shape: tuple[int, ...], recorder: Recorder) -> None:
         module = self.module = copied.module
         for part in copied.parts:  # nn.Module.__call__ looks here first
             part.__dict__["_compiled_call_impl"] = functools.partial(self._call_module, part)
         self.graph = fx.Graph()
-        self.recorder = recorder
+        self.recorder, self.blanks = recorder, {}
         self.input = Data("x", input_shape)
         self._paths = {id(child): path for path, child in module.named_modules()}
         own = [*module.parameters(), *module.buffers()]
         self._own = {id(tensor) for tensor in own}
         if recorder.dtype == torch.float64:  # a cast to float32 may overflow
             recorder.finite.update((tensor.data_ptr(), tensor.numel()) for tensor in own)
-        originals = frozenset(map(id, (*original.parameters(), *original.buffers())))
-        self._overwritten = Overwritten(self._refuse_overwritten, originals, self._refuse_original)
+        self._overwritten = Overwritten(self._refuse_overwritten, copied.originals, self._refuse_original)
         self._scope: list[nn.Module] = []
         self.failed_in = ""
         self._refusal: RegionscopeError | None = None

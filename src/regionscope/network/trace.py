@@ -17,7 +17,7 @@ from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.exported import plain_module
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.network.private_copy import readable_copy
-from regionscope.network.program import Program
+from regionscope.network.program import Instruction, Program
 from regionscope.network.reader import Reader
 from regionscope.network.record import Data, Recorder
 from regionscope.network.second_reading import ForwardReading, read_until_sure
@@ -59,7 +59,7 @@ def trace(
     copied = readable_copy(module, dtype, place)
 
     def read() -> ForwardReading:
-        return _reading(Reader(module, copied, shape, Recorder(dtype, place)), name)
+        return _reading(Reader(copied, shape, Recorder(dtype, place)), name)
 
     if not only_torch(module):
         return read_until_sure(read, name, copied.parts)
@@ -86,8 +86,12 @@ def _with_sources(program: Program, module: nn.Module, copied: nn.Module) -> Pro
     constants = (constant for part in parts for each in part for constant in each.constants)
     if any(constant.is_floating_point() and _place(constant) not in names for constant in constants):
         return program
-    found = program.changed(lambda each: replace(each, sources=tuple(names.get(_place(x), "") for x in each.constants)))
-    return replace(found, structure=structure_of(module))
+
+    def named(each: Instruction) -> Instruction:
+        sources = tuple(names.get(_place(x), "") for x in each.constants)
+        return replace(each, sources=sources) if sources else each
+
+    return replace(program.changed(named), structure=structure_of(module))
 
 
 def _place(tensor: Tensor) -> tuple[object, ...]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from regionscope.checks import check_progress
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions
+from regionscope.file_io import check_parent
 from regionscope.lab.training_frames import Frame, TrainingFrames
 from regionscope.plot import style
 from regionscope.plot.animation_file import write_animation
@@ -112,11 +113,7 @@ def check_animation(path: Path, *, kind: str, fps: float, size: int) -> None:
         )
     if path.suffix == ".mp4" and not FFMpegWriter.isAvailable():
         raise InputError(f"{path.name} needs ffmpeg, which is not installed. Install it, or write a .gif file.")
-    if not path.parent.is_dir():
-        raise InputError(
-            f"Expected an existing folder for {path.name!r}, got {str(path.parent)!r}, which does not exist. "
-            "Create it first."
-        )
+    check_parent(path)
     if kind not in KINDS:
         raise InputError(f"Expected kind to be one of {', '.join(KINDS)}, got {kind!r}.")
     if not (1 <= fps <= 50 and 100 <= size <= 4000):

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.errors import InputError
 from regionscope.shallow.network import Network
 from regionscope.tolerance import Tolerance
 from regionscope.types import Reading
 
 _EXACT = Tolerance.of(torch.float64)
+_CHOSEN = 0.1  # the tolerance at which effective regions are counted
 
 
 @dataclass(frozen=True)
@@ -101,26 +101,17 @@ class EffectiveRegions:
         return ("", self.on_line.count, None), ("inside", self.on_inside.count, None)
 
 
-def effective_regions(
-    network: Network, *, radius: float, tolerance: float = 0.1, tolerances: Tensor | None = None
-) -> EffectiveRegions:
-    """The effective number of linear regions, that of ``reduced``, at ``tolerance`` and over a range (1e-6 to 1).
+def effective_regions(network: Network, *, radius: float) -> EffectiveRegions:
+    """The effective number of linear regions, that of ``reduced``, at a tolerance of 0.1 and over a range (1e-6 to 1).
 
     If units vanish in the limit, the number is constant over a long range of tolerances. Cost: one sort for each
     tolerance.
     """
-    if tolerances is None:
-        tolerances = torch.logspace(-6, 0, 61, dtype=torch.float64, device="cpu")
-    if len(tolerances) < 2 or not bool((tolerances > 0).all()) or not bool((tolerances.diff() > 0).all()):
-        raise InputError(
-            f"Expected tolerances to be at least two positive numbers in ascending order, got {list(tolerances)}."
-        )
-    if not 0 < tolerance < 1:
-        raise InputError(f"Expected 0 < tolerance < 1, got {tolerance}.")
-    values = torch.cat([tolerances, tolerances.new_tensor([tolerance])]).unique()
+    values = torch.logspace(-6, 0, 61, dtype=torch.float64, device="cpu")
+    values = torch.cat([values, values.new_tensor([_CHOSEN])]).unique()
     counts = [_reduced_counts(network, e, radius) for e in values.tolist()]
     line, inside = (torch.tensor(column, device="cpu") for column in zip(*counts, strict=True))
-    chosen = int((values - tolerance).abs().argmin())
+    chosen = int((values - _CHOSEN).abs().argmin())
     return EffectiveRegions(_plateau(line, values, chosen), _plateau(inside, values, chosen), values, line, inside)
 
 

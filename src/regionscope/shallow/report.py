@@ -14,7 +14,7 @@ from regionscope.shallow.kkt import kkt_residual
 from regionscope.shallow.losses import Loss
 from regionscope.shallow.network import Network
 from regionscope.shallow.pieces import breakpoints, effective_regions, sign_pieces
-from regionscope.shallow.teachers import Density, Teacher
+from regionscope.shallow.teachers import Teacher
 
 _NODES = 24
 
@@ -49,9 +49,7 @@ class FlowRow:
     classification_error: float
 
 
-def flow_table(
-    flow: Flow, *, radius: float, teacher: Teacher | None = None, density: Density | None = None, every: int = 1
-) -> list[FlowRow]:
+def flow_table(flow: Flow, *, radius: float, teacher: Teacher | None = None, every: int = 1) -> list[FlowRow]:
     """One row for every ``every``-th moment of ``flow`` and for the last one.
 
     Cost: for each row a nonnegative least-squares problem in the data points and a few sorts of the units.
@@ -62,14 +60,12 @@ def flow_table(
     for moment in moments:
         direction = flow.theta[moment] / flow.theta[moment].norm()
         change = math.nan if before is None else float((direction - before).norm())
-        rows.append(_row(flow, moment, change, radius, teacher, density))
+        rows.append(_row(flow, moment, change, radius, teacher))
         before = direction
     return rows
 
 
-def _row(
-    flow: Flow, moment: int, change: float, radius: float, teacher: Teacher | None, density: Density | None
-) -> FlowRow:
+def _row(flow: Flow, moment: int, change: float, radius: float, teacher: Teacher | None) -> FlowRow:
     network, data = flow.network(moment), flow.sample
     q = data.y * network(data.x)
     norm = float(network.theta.norm())
@@ -92,42 +88,36 @@ def _row(
         effective=effective.on_line.count,
         effective_inside=effective.on_inside.count,
         plateau_decades=effective.on_inside.decades,
-        classification_error=math.nan if teacher is None else classification_error(network, teacher, density),
+        classification_error=math.nan if teacher is None else classification_error(network, teacher),
     )
 
 
-def classification_error(network: Network, teacher: Teacher, density: Density | None = None) -> float:
-    """P[sign N(x) != sign N*(x)] under ``density`` (uniform on [-R, R] by default), exact: from the zeros of both.
+def classification_error(network: Network, teacher: Teacher) -> float:
+    """P[sign N(x) != sign N*(x)] for x uniform on [-R, R], exact: from the zeros of both.
 
     Where N is zero on an interval it counts as wrong.
     """
-    density = density or Density.uniform(teacher.radius)
     ends, mine = sign_pieces(network, teacher.radius)
     switches, theirs = sign_pieces(teacher.network, teacher.radius)
     nodes = torch.cat([ends, switches]).unique()
     middle = (nodes[:-1] + nodes[1:]) / 2
     a = mine[(torch.searchsorted(ends, middle) - 1).clamp(0, len(mine) - 1)]
     b = theirs[(torch.searchsorted(switches, middle) - 1).clamp(0, len(theirs) - 1)]
-    mass = density.below(nodes).diff()
-    return float(mass[a != b].sum())
+    return float(_shares(nodes, teacher.radius)[a != b].sum())
 
 
-def population_loss(
-    network: Network, teacher: Teacher, *, loss: Loss = "exponential", density: Density | None = None
-) -> float:
-    """E l(N(x) sign N*(x)) under ``density`` (Theorem 3.2), on the pieces where both are linear.
+def population_loss(network: Network, teacher: Teacher, *, loss: Loss = "exponential") -> float:
+    """E l(N(x) sign N*(x)) for x uniform on [-R, R] (Theorem 3.2), on the pieces where both are linear.
 
     The exponential loss has a closed form on a linear piece; the logistic loss is integrated with 24 Gauss nodes a
     piece.
     """
-    density = density or Density.uniform(teacher.radius)
     limit = torch.tensor([-teacher.radius, teacher.radius], dtype=torch.float64, device="cpu")
     kinks = breakpoints(network).inside(teacher.radius).at
-    nodes = torch.cat([limit, kinks, teacher.switches, density.edges.clamp(*limit.tolist())]).unique()
+    nodes = torch.cat([limit, kinks, teacher.switches]).unique()
     label = torch.where(teacher.network((nodes[:-1] + nodes[1:]) / 2) > 0, 1.0, -1.0)
     values = network(nodes)
     q0, q1 = label * values[:-1], label * values[1:]
-    mass = density.below(nodes).diff()
     if loss == "exponential":
         gap = (q1 - q0).abs()
         mean = torch.where(gap < 1e-9, 1.0, -torch.expm1(-gap) / gap.clamp(min=1e-300)) * torch.exp(
@@ -137,4 +127,9 @@ def population_loss(
         at, weight = (torch.from_numpy(a) for a in np.polynomial.legendre.leggauss(_NODES))
         q = q0[:, None] + (q1 - q0)[:, None] * (at + 1) / 2
         mean = torch.nn.functional.softplus(-q) @ (weight / 2)
-    return float((mass * mean).sum())
+    return float((_shares(nodes, teacher.radius) * mean).sum())
+
+
+def _shares(nodes: Tensor, radius: float) -> Tensor:
+    """Share of the uniform points of [-R, R] between each node and the next."""
+    return ((nodes + radius) / (2 * radius)).clamp(0, 1).diff()

@@ -1,4 +1,4 @@
-"""Teachers, densities and samples: the setting of Assumption 2.2 of Safran, Vardi and Lee 2022."""
+"""Teachers and samples: the setting of Assumption 2.2 of Safran, Vardi and Lee 2022."""
 
 from __future__ import annotations
 
@@ -12,40 +12,6 @@ from regionscope.checks import read_generator
 from regionscope.errors import InputError
 from regionscope.shallow.network import Network
 from regionscope.shallow.pieces import sign_pieces
-
-
-@dataclass(frozen=True)
-class Density:
-    """A piecewise constant density: edges (m + 1,) ascending and the mass (m,) of each cell, adding up to one."""
-
-    edges: Tensor
-    mass: Tensor
-
-    @staticmethod
-    def uniform(radius: float) -> Density:
-        """The uniform density on [-radius, radius]."""
-        return Density(
-            torch.tensor([-radius, radius], dtype=torch.float64, device="cpu"),
-            torch.ones(1, dtype=torch.float64, device="cpu"),
-        )
-
-    @property
-    def highest(self) -> float:
-        """sup mu, the constant C of Assumption 2.2."""
-        return float((self.mass / self.edges.diff()).max())
-
-    def below(self, x: Tensor) -> Tensor:
-        """P[X <= x]."""
-        cell = torch.searchsorted(self.edges, x.contiguous(), right=True).sub(1).clamp(0, len(self.mass) - 1)
-        before = torch.nn.functional.pad(self.mass.cumsum(0), (1, 0))
-        part = ((x - self.edges[cell]) / self.edges.diff()[cell]).clamp(0, 1)
-        return before[cell] + part * self.mass[cell]
-
-    def draw(self, n: int, generator: torch.Generator) -> Tensor:
-        """n independent points, in the order of drawing."""
-        cell = torch.multinomial(self.mass, n, replacement=True, generator=generator)
-        part = torch.rand(n, generator=generator, dtype=torch.float64, device="cpu")
-        return self.edges[cell] + part * self.edges.diff()[cell]
 
 
 @dataclass(frozen=True)
@@ -82,8 +48,8 @@ class Teacher:
         return Teacher(network, radius, ends[1:-1], float(ends.diff().min()))
 
 
-def teacher_from_switches(points: Sequence[float] | Tensor, *, radius: float = 1.0, first: int = 1) -> Teacher:
-    """The teacher of width s + 1 that has the sign ``first`` at -R and changes it exactly at the s given points.
+def teacher_from_switches(points: Sequence[float] | Tensor, *, radius: float = 1.0) -> Teacher:
+    """The teacher of width s + 1 that is positive at -R and changes its sign exactly at the s given points.
 
     A chain of units relu(x - c): N* starts from zero left of -R, is +-1 half-way to the first switch, and turns
     half-way between two switches. (With width s, N* would have to vanish on a whole end of [-R, R].)
@@ -94,29 +60,24 @@ def teacher_from_switches(points: Sequence[float] | Tensor, *, radius: float = 1
     at = torch.as_tensor(points, dtype=torch.float64).flatten()
     if len(at) and not bool((at.diff() > 0).all() and at[0] > -radius and at[-1] < radius):
         raise InputError(f"Expected switches in ascending order inside (-{radius}, {radius}), got {at.tolist()}.")
-    if first not in (-1, 1):
-        raise InputError(f"Expected first to be -1 or 1, got {first}.")
     ends = torch.cat([at.new_tensor([-radius]), at, at.new_tensor([radius])])
     turns = torch.cat([at.new_tensor([-1.5 * radius]), (ends[:-2] + ends[1:-1]) / 2])
-    heights = [0.0] if len(at) == 0 else [0.0, float(first)]
+    heights = [0.0] if len(at) == 0 else [0.0, 1.0]
     for j in range(1, len(at)):
         heights.append(-heights[-1] * float((turns[j + 1] - at[j - 1]) / (at[j - 1] - turns[j])))
-    rise = [float(first)] if len(at) == 0 else [heights[1] / float(turns[1] - turns[0])]
+    rise = [1.0] if len(at) == 0 else [heights[1] / float(turns[1] - turns[0])]
     rise += [-heights[j] / float(at[j - 1] - turns[j]) for j in range(1, len(at) + 1)]
     slopes = torch.tensor([0.0, *rise], dtype=torch.float64, device="cpu")
     return Teacher.of(Network(torch.ones_like(turns), -turns, slopes.diff()), radius)
 
 
-def random_teacher(
-    width: int, *, radius: float = 1.0, switches: int | None = None, rho: float | None = None, seed: int = 0
-) -> Teacher:
-    """A teacher with standard normal weights, drawn again until its sign changes ``switches`` times on [-R, R].
+def random_teacher(width: int, *, radius: float = 1.0, seed: int = 0) -> Teacher:
+    """A teacher with standard normal weights, drawn again until its sign changes width - 1 times on [-R, R].
 
-    switches: by default width - 1, the maximum for a chain of units. rho: smallest length of an interval of one sign,
-    by default a quarter of the even spacing. Raises InputError if none of 100,000 draws fits.
+    That is the maximum for a chain of units. Intervals of one sign have at least a quarter of the even spacing. Raises
+    InputError if none of 100,000 draws fits.
     """
-    wanted = width - 1 if switches is None else switches
-    least = radius / (2 * (wanted + 1)) if rho is None else rho
+    wanted, least = width - 1, radius / (2 * width)
     generator = read_generator(None, seed)
     probe = torch.linspace(-radius, radius, 257, dtype=torch.float64, device="cpu")
     for _ in range(100):
@@ -130,7 +91,7 @@ def random_teacher(
                 return teacher
     raise InputError(
         f"Expected a random teacher of width {width} with {wanted} sign changes and intervals of at least "
-        f"{least:.3g}, got none. Ask for fewer switches or a smaller rho, or use teacher_from_switches()."
+        f"{least:.3g}, got none. Ask for a smaller width, or use teacher_from_switches()."
     )
 
 
@@ -175,10 +136,11 @@ class Sample:
         return int((self.y.diff() != 0).sum())
 
 
-def sample(teacher: Teacher, n: int, *, density: Density | None = None, seed: int = 0) -> Sample:
-    """n points of ``density`` (by default uniform on [-R, R]), sorted, with the labels sign N*(x)."""
+def sample(teacher: Teacher, n: int, *, seed: int = 0) -> Sample:
+    """n uniform points of [-R, R], sorted, with the labels sign N*(x)."""
     if n < 1:
         raise InputError(f"Expected n of at least 1, got {n}.")
-    generator = read_generator(None, seed)
-    x = (density or Density.uniform(teacher.radius)).draw(n, generator).unique()
+    # The first n numbers are left out, so that a seed gives the sample that stored runs have.
+    drawn = torch.rand(2 * n, generator=read_generator(None, seed), dtype=torch.float64, device="cpu")[n:]
+    x = (drawn * (2 * teacher.radius) - teacher.radius).unique()
     return Sample(x, torch.where(teacher.network(x) > 0, 1.0, -1.0).to(torch.float64))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,6 +28,12 @@ class Series:
     spread_is: Literal["standard error", "standard deviation"] = "standard error"
     beside: str = ""
     interval: tuple[tuple[float, float], ...] = ()
+
+    @staticmethod
+    def of(label: str, points: Iterable[Sequence[float]], *, beside: str = "") -> Series:
+        """From (x, y) or (x, y, standard error) of each point."""
+        x, y, *spread = list(zip(*points, strict=True)) or [(), ()]
+        return Series(label=label, x=x, y=y, spread=spread[0] if spread else (), beside=beside)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,6 @@ from regionscope.geometry.arrays import (
     repeat,
     sums,
     take,
-    where,
 )
 from regionscope.geometry.crossing import Points
 from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, owners
@@ -157,10 +156,10 @@ def subdivide(mesh: Mesh, points: Points) -> Subdivided:
     ends = offsets_of(extra)
     start = arange(len(extra), counts) + ends[:-1]  # new index of every old corner
     total = len(extra) + int(ends[-1])
-    forwards = mesh.corners == take(mesh.edges[:, 0], mesh.sides)
+    backwards = mesh.corners != take(mesh.edges[:, 0], mesh.sides)
     corners, sides = empty(total, counts), empty(total, counts)
     put(corners, start, mesh.corners)
-    put(sides, start, where(forwards, first_of, first_of + extra))
+    put(sides, start, first_of + extra * backwards)
 
     slots = full((p, 2), -1, counts)
     for way in range(2):

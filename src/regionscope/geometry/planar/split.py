@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -11,7 +11,6 @@ from torch import Tensor
 from regionscope.geometry.arrays import (
     arange,
     argsort,
-    as_tensors,
     cat,
     differences,
     double,
@@ -87,6 +86,8 @@ def split(
 
     ``zeros`` (z, 2): pairs (vertex, unit) known to be zero from an earlier cut at the same nonlinearity.
 
+    On a CPU the result consists of NumPy arrays.
+
     Cost: one scan of the signs (edges x units bytes), plus work in proportion to the number of new vertices.
     """
     mesh, units = numpy_on_cpu(mesh), numpy_on_cpu(units)
@@ -95,10 +96,12 @@ def split(
     if zeros is not None:
         table.codes[zeros[:, 0], zeros[:, 1]] = 0
     points, crossings = edge_points(mesh, units, table, cells)
-    corner, unit, snapped = ends_at_vertices(mesh, units, table, cells)
-    hidden = [table.snapped(units.tolerance)] if cells is None else []  # later, the new vertices lie on their folds
+    marked = table.vertices_with_zero()
+    corner, unit, snapped = ends_at_vertices(mesh, units, table, cells, marked)
+    # Later, the new vertices lie on their folds.
+    hidden = [table.snapped(units.tolerance, marked)] if cells is None else []
     if len(points) == 0 and len(corner) == 0:
-        return as_tensors(_uncut(mesh, points, zeros, cat([*hidden, snapped])))
+        return _uncut(mesh, points, zeros, cat([*hidden, snapped]))
     divided = subdivide(mesh, points)
     evaluate = OnPoints.of(mesh, points, units)
     slot = cat([take(divided.point_slots, crossings.point).reshape(-1), take(divided.corner_slots, corner)])
@@ -120,7 +123,7 @@ def split(
     )
     interpolation = interpolation_of(mesh, divided.mesh, points, chords, met)
     snapped = cat([*hidden, snapped, take(mesh.edges[:, 0], crossings.merged), repaired])
-    return as_tensors(PlanarSplit(result, old_cell, interpolation, new_zeros, nonzero(take(still, old_cell)), snapped))
+    return PlanarSplit(result, old_cell, interpolation, new_zeros, nonzero(take(still, old_cell)), snapped)
 
 
 def _uncut(mesh: Mesh, points: Points, zeros: Tensor | None, snapped: Tensor) -> PlanarSplit:
@@ -135,7 +138,8 @@ def interpolation_of(mesh: Mesh, divided: Mesh, points: Points, chords: Chords, 
     """How the new points on the edges of ``mesh`` and the crossings of chords arise from its vertices."""
     a, b = (take(mesh.edges[:, i], points.edge) for i in range(2))
     c, d = (take(divided.corners, take(end, met.i)) for end in (chords.p, chords.q))
-    return replace(Interpolation.of_points(mesh.n_vertices, a, b, points.t), c=c, d=d, s=met.t_i)
+    none = full((0, 3), 0, a)
+    return Interpolation(mesh.n_vertices, a, b, points.t, c, d, met.t_i, none, double(none))
 
 
 def edge_points(mesh: Mesh, units: Units, table: SignTable, cells: Tensor | None) -> tuple[Points, Crossings]:
@@ -178,14 +182,16 @@ class OnPoints:
         return torch.lerp(at_first, self.units.of_group(self.second[vertices], group), self.t[vertices, None])
 
 
-def ends_at_vertices(mesh: Mesh, units: Units, table: SignTable, cells: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def ends_at_vertices(
+    mesh: Mesh, units: Units, table: SignTable, cells: Tensor | None, marked: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Corners at which a zero line enters a cell through an existing vertex: (corner, unit) pairs.
 
     The unit is zero there and has opposite signs at the two neighbouring corners; where rounding leaves it zero at two
-    corners in a row, the signs on either side of the pair count.
+    corners in a row, the signs on either side of the pair count. marked: ``vertices_with_zero``, where they are known.
     """
     zero = mask(mesh.n_vertices, False, mesh.edges)
-    zero[table.vertices_with_zero()] = True
+    zero[table.vertices_with_zero() if marked is None else marked] = True
     corners = nonzero(take(zero, mesh.corners))
     if cells is not None and len(corners):
         corners = corners[_listed(mesh, cells, corners)]

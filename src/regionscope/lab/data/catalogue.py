@@ -14,7 +14,7 @@ from regionscope.lab.data.dataset import Dataset, DataSplit, add_label_noise, de
 from regionscope.lab.data.digits import digits_split
 from regionscope.lab.data.files import data_root, the_command, the_folder
 from regionscope.lab.data.imagenet import read_imagenet
-from regionscope.lab.data.images import PUBLISHED, Normalisation, Pixels
+from regionscope.lab.data.images import PUBLISHED, Normalisation, Pixels, chosen_parts
 from regionscope.lab.data.tokens import BOOK, modular_addition_split, read_text, text_split
 from regionscope.lab.data.toy import gaussian_quantiles_split, random_labels_split, two_moons_split
 from regionscope.lab.data.univariate import univariate_split
@@ -157,14 +157,9 @@ def _idx(folder: str) -> ReadData:
     return read
 
 
-def _cifar10(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
-    layout = cifar.CIFAR10
-    parts = cifar.read_cifar(the_folder(spec.name, root, layout.folders), layout)
-    return _finished(_chosen(parts, spec, 10), spec, options)
-
-
-def _cifar100(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
-    layout, labels = cifar.CIFAR100, options["labels"]
+def _cifar(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
+    layout = cifar.CIFAR10 if spec.name == "cifar10" else cifar.CIFAR100
+    labels = options.get("labels", "fine")
     if labels not in layout.classes:
         raise InputError(f"Expected the option labels of cifar100 to be 'fine' or 'coarse', got {labels!r}.")
     parts = cifar.read_cifar(the_folder(spec.name, root, layout.folders), layout, labels=labels)
@@ -187,12 +182,7 @@ def _imagenet(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
 
 def _chosen(parts: tuple[Pixels, Pixels], spec: DataSpec, classes: int) -> DataSplit:
     """The wanted number of images of both parts, with pixels between 0 and 1."""
-    wanted = zip(parts, ("train", "test"), (spec.n_train, spec.n_test), strict=True)
-    train, test = (
-        pixels.subset(n, seed=derived_seed(spec.seed, f"{part} subset"), what=f"The {part} part of {spec.name}")
-        for pixels, part, n in wanted
-    )
-    return DataSplit(train.dataset(spec.name, classes), test.dataset(spec.name, classes))
+    return DataSplit(*(part.dataset(spec.name, classes) for part in chosen_parts(*parts, spec)))
 
 
 def _finished(split: DataSplit, spec: DataSpec, options: dict[str, Any]) -> DataSplit:
@@ -240,9 +230,9 @@ CATALOGUE: dict[str, DataSource] = {
     "fashion_mnist": DataSource(
         "70,000 clothes", "1, 28, 28", "10", _IMAGES, _idx("FashionMNIST/raw"), ("FashionMNIST/raw",)
     ),
-    "cifar10": DataSource("60,000 photographs", "3, 32, 32", "10", _IMAGES, _cifar10, cifar.CIFAR10.folders),
+    "cifar10": DataSource("60,000 photographs", "3, 32, 32", "10", _IMAGES, _cifar, cifar.CIFAR10.folders),
     "cifar100": DataSource(
-        "60,000 photographs", "3, 32, 32", "100", {"labels": "fine", **_IMAGES}, _cifar100, cifar.CIFAR100.folders
+        "60,000 photographs", "3, 32, 32", "100", {"labels": "fine", **_IMAGES}, _cifar, cifar.CIFAR100.folders
     ),
     "imagenet": DataSource(
         "1.3 million photographs", "3, 224, 224", "1000", {"size": 224, "memory_gib": 8.0, **_IMAGES}, _imagenet,

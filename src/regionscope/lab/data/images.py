@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from regionscope.errors import InputError
-from regionscope.lab.data.dataset import Dataset, balanced_choice
+from regionscope.lab.data.dataset import Dataset, balanced_choice, derived_seed
+
+if TYPE_CHECKING:
+    from regionscope.lab.config import DataSpec
 
 
 @dataclass(frozen=True)
@@ -65,3 +69,11 @@ class Pixels:
     def dataset(self, name: str, n_classes: int) -> Dataset:
         """The same images with float32 pixels between 0 and 1."""
         return Dataset(name, self.images.to(torch.float32).div_(255), self.labels, n_classes)
+
+
+def chosen_parts(train: Pixels, test: Pixels, spec: DataSpec) -> list[Pixels]:
+    """The number of inputs of both parts that ``spec`` asks for."""
+    return [
+        pixels.subset(n, seed=derived_seed(spec.seed, f"{part} subset"), what=f"The {part} part of {spec.name}")
+        for pixels, part, n in ((train, "train", spec.n_train), (test, "test", spec.n_test))
+    ]

@@ -14,7 +14,7 @@ from regionscope.errors import InputError
 from regionscope.file_io import ARRAY_FILE_ERRORS
 from regionscope.inputs import read_array, read_examples
 from regionscope.lab.data.dataset import Dataset, DataSplit, balanced_choice, derived_seed
-from regionscope.lab.data.images import Pixels
+from regionscope.lab.data.images import Pixels, chosen_parts
 from regionscope.lab.load import call_function
 from regionscope.lab.user_files import IMAGE_ENDINGS, check_source
 
@@ -50,13 +50,11 @@ def read_user_data(spec: DataSpec, options: dict[str, Any]) -> tuple[DataSplit, 
         )
     pixels = train[0].dtype == torch.uint8 and train[0].ndim == 4
     classes = classes or int(max(train[1].max(), test[1].max())) + 1
-    chosen = [
-        _chosen(part, n, spec, which)
-        for part, n, which in ((train, spec.n_train, "train"), (test, spec.n_test, "test"))
-    ]
     made = [
-        Pixels(x, y).dataset(spec.name, classes) if pixels else Dataset(spec.name, x.to(torch.float32), y, classes)
-        for x, y in chosen
+        one.dataset(spec.name, classes)
+        if pixels
+        else Dataset(spec.name, one.images.to(torch.float32), one.labels, classes)
+        for one in chosen_parts(Pixels(*train), Pixels(*test), spec)
     ]
     return DataSplit(*made), pixels
 
@@ -189,12 +187,3 @@ def _divided(everything: tuple[Tensor, Tensor], share: float, spec: DataSpec) ->
     n = min(max(1, round(share * len(y))), len(y) - 1)
     in_test[balanced_choice(y, n, seed=derived_seed(spec.seed, "test part"))] = True
     return [(x[~in_test], y[~in_test]), (x[in_test], y[in_test])]
-
-
-def _chosen(part: tuple[Tensor, Tensor], n: int | None, spec: DataSpec, which: str) -> tuple[Tensor, Tensor]:
-    if n is None or n == len(part[1]):
-        return part
-    chosen = balanced_choice(
-        part[1], n, seed=derived_seed(spec.seed, f"{which} subset"), what=f"The {which} part of {spec.name}"
-    )
-    return part[0][chosen], part[1][chosen]

@@ -13,7 +13,7 @@ from regionscope.complexity import local_complexity
 from regionscope.exact import decision_regions, linear_regions
 from regionscope.lab.config import MeasureSpec
 from regionscope.lab.data import DataSplit
-from regionscope.lab.instruments import counts, local, regions, weights
+from regionscope.lab.instruments import local, regions, weights
 from regionscope.lab.instruments.measurement_context import MeasurementContext
 from regionscope.lab.instruments.options import check_option, options_of
 from regionscope.measures.gap import error_rate, generalisation_gap
@@ -46,11 +46,11 @@ class _Instrument:
 
 _INSTRUMENTS = {
     "region_count": _Instrument(
-        "mean number of decision regions on random slices", partial(counts.on_slices, region_count), region_count,
+        "mean number of decision regions on random slices", partial(regions.on_slices, region_count), region_count,
         _POINTS,
     ),
     "linear_region_count": _Instrument(
-        "mean exact number of linear regions on random slices", counts.linear_region_counts,
+        "mean exact number of linear regions on random slices", regions.linear_region_counts,
         linear_region_count,
         _POINTS,
     ),

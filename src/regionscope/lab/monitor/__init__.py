@@ -1,12 +1,11 @@
 """Watching a training: schedules, rows, listeners. Measuring leaves no trace."""
 
-from regionscope.lab.monitor.lightning import lightning_callback
+from regionscope.lab.monitor.callbacks import lightning_callback, transformers_callback
 from regionscope.lab.monitor.listeners import TensorBoard, WeightsAndBiases
 from regionscope.lab.monitor.monitor import Listener, Measure, Monitor
 from regionscope.lab.monitor.no_trace import no_trace, same_randomness
 from regionscope.lab.monitor.rows import Row, append_rows, read_rows
 from regionscope.lab.monitor.schedule import Schedule, as_schedule, every, log_spaced, parse_schedule
-from regionscope.lab.monitor.transformers import transformers_callback
 
 __all__ = [
     "Listener",

@@ -1,16 +1,21 @@
-"""Rows of measurements, and their file of JSON lines, which is read and written as that of a stored run."""
+"""Rows of measurements: from what a measure returned, and in a file of JSON lines like that of a stored run."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from torch import Tensor
+
+from regionscope.errors import InputError
 from regionscope.lab.store.files import append_bytes
 from regionscope.lab.store.rows import encode, parse
+from regionscope.types import Readable, Reading
 
 
 @dataclass(frozen=True)
@@ -64,3 +69,40 @@ def read_rows(path: Path) -> tuple[Row, ...]:
     for sentence in found.complaints(path):
         warnings.warn(sentence, stacklevel=2)
     return tuple(map(Row.from_dict, found.rows))
+
+
+def readings(name: str, result: Any) -> list[Reading]:
+    """The numbers in ``result``.
+
+    Accepted: a number (also a tensor or array of one element); a result with ``readings()``, as all results of
+    regionscope have; anything with ``value`` and ``stderr``; and a mapping of such things, whose entries are called
+    ``name.key`` (``name`` where the key is empty).
+    """
+    if isinstance(result, Mapping):
+        return [each for key, entry in result.items() for each in readings(f"{name}.{key}" if key else name, entry)]
+    if isinstance(result, Readable):
+        return [
+            (f"{name}.{key}" if key else name, float(value), None if error is None else float(error))
+            for key, value, error in result.readings()
+        ]
+    return [(name, *_number(name, result))]
+
+
+def _number(name: str, result: Any) -> tuple[float, float | None]:
+    if isinstance(result, Tensor | np.ndarray | np.generic):
+        if np.prod(result.shape) == 1:
+            return float(result.item()), None
+    elif isinstance(result, int | float):
+        return float(result), None
+    elif isinstance(value := getattr(result, "value", None), int | float):
+        error = getattr(result, "stderr", None)
+        return float(value), None if error is None else float(error)
+    raise InputError(
+        f"Expected a number, a result with readings(), or a mapping of names to these from the measure {name!r}, got "
+        f"{_described(result)}."
+    )
+
+
+def _described(result: Any) -> str:
+    shape = f" of shape {tuple(result.shape)}" if isinstance(result, Tensor | np.ndarray) else ""
+    return f"{type(result).__name__}{shape}"

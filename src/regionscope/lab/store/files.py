@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,7 @@ _CHECKSUM = "checksum"
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
     """Write one JSON object, with a checksum of its content, in place of what was there."""
-    raw = encode_document(document)
-    _write(path, lambda temporary: temporary.write_bytes(raw))
+    write_bytes(path, encode_document(document))
 
 
 def encode_document(document: Mapping[str, Any]) -> bytes:
@@ -72,7 +71,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str,
         seen.add(held[name].data_ptr())
     metadata = dict(notes or {}) | {_CHECKSUM: _tensor_digest(held)}
     raw = safetensors.torch.save(held, metadata)  # not save_file, whose files only their owner can read
-    _write(path, lambda temporary: temporary.write_bytes(raw))
+    write_bytes(path, raw)
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -136,7 +135,8 @@ def append_bytes(path: Path, data: bytes) -> None:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write ``data`` in place of what was there."""
-    _write(path, lambda temporary: temporary.write_bytes(data))
+    with room(path):
+        replace_file(path, lambda temporary: temporary.write_bytes(data))
 
 
 def make_folder(path: Path, runs_dir: Path | str) -> None:
@@ -180,11 +180,6 @@ def sweep_leftovers(folder: Path) -> int:
     for path in found:
         remove(path)
     return len(found)
-
-
-def _write(path: Path, write: Callable[[Path], object]) -> None:
-    with room(path):
-        replace_file(path, write)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from regionscope.errors import InputError
-from regionscope.lab.config import Experiment
+from regionscope.lab.config import Experiment, check_names
 from regionscope.lab.sweep.settings import labels, used_settings
 from regionscope.wording import counted
 
@@ -113,9 +113,9 @@ class Sweep:
                     f"Expected {part!r} in the base of a sweep, got it at the top. Write it under [base], or a "
                     f"table as [base.{part}]."
                 )
-        _known("the sweep", document, _TOP)
+        check_names("the sweep", document, _TOP)
         base = _table("base", document.get("base", {}))
-        _known("base", base, _PARTS)
+        check_names("base", base, _PARTS)
         if "measure" in document:
             base = {**base, "measure": document["measure"]}
         if "grid" in document and "grids" in document:
@@ -250,9 +250,3 @@ def _table(where: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise InputError(f"Expected {where} to be a table, got {value!r}.")
     return value
-
-
-def _known(where: str, document: Mapping[str, Any], accepted: Sequence[str]) -> None:
-    for name in document:
-        if name not in accepted:
-            raise InputError(f"Expected a key of {where}, got {name!r}. It accepts {', '.join(accepted)}.")

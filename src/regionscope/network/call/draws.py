@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import cache
 from typing import Any
 
 import torch
@@ -78,11 +79,17 @@ def _same(these: list[Tensor], those: list[Tensor]) -> bool:
     return all(map(torch.equal, these, those))
 
 
+@cache
+def _is_random(func: Any) -> bool:
+    schema = getattr(func, "_schema", None)
+    return schema is not None and (torch.Tag.nondeterministic_seeded in func.tags or schema.name in _UNTAGGED)
+
+
 def _is_draw(func: Any, args: Any, kwargs: Any) -> bool:
     """Whether the operation reads a global generator: it is random, has no generator of its own and is not at rest."""
-    schema = getattr(func, "_schema", None)
-    if schema is None or (torch.Tag.nondeterministic_seeded not in func.tags and schema.name not in _UNTAGGED):
+    if not _is_random(func):
         return False
+    schema = func._schema
     # An argument that has its default is not passed on: attention without dropout comes without dropout_p.
     given = {each.name: each.default_value for each in schema.arguments if each.has_default_value()}
     given |= {**dict(zip((each.name for each in schema.arguments), args, strict=False)), **kwargs}

@@ -144,10 +144,9 @@ def over_seeds(answers: Sequence[Sequence[Sequence[float]]]) -> SizeCourse:
 
 def _chart(title: str, y: str, by_radius: Mapping[float, SizeCourse]) -> Lines:
     series = tuple(
-        Series(label=f"r = {r:g}", x=tuple(map(float, range(len(course)))), y=tuple(v for v, _ in course),
-               spread=tuple(e for _, e in course))
+        Series.of(f"r = {r:g}", ((float(layer), *size) for layer, size in enumerate(course)))
         for r, course in by_radius.items()
-    )  # fmt: skip
+    )
     return Lines(title=title, x_label="layer (0 is the input)", y_label=y, series=series, y_scale="log")
 
 

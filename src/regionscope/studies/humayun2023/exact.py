@@ -99,12 +99,8 @@ def _curve(steps: tuple[int, ...], rows: list[list[dict[str, Any]]], name: str) 
 
 def _relative(label: str, one: Curve, *, less: float = 0.0) -> Series:
     most = max(max(one.means) - less, 1e-12)
-    return Series(
-        label=label,
-        x=tuple(map(float, one.steps)),
-        y=tuple((value - less) / most for value in one.means),
-        spread=tuple(error / most for error in one.errors),
-    )
+    points = zip(one.steps, one.means, one.errors, strict=True)
+    return Series.of(label, ((float(step), (value - less) / most, error / most) for step, value, error in points))
 
 
 FIGURE14 = read_study("humayun2023-figure14", experiments=lambda size: mlp(size, depth=3), analyse=_analyse)

@@ -158,10 +158,7 @@ def _table(near: Mapping[int, WithError], ratio: Mapping[int, WithError]) -> Tab
 
 def _over_steps(title: str, y: str, values: Mapping[int, WithError]) -> Lines:
     known = {step: value for step, value in values.items() if not math.isnan(value[0])}
-    series = Series(
-        label="", x=tuple(map(float, known)), y=tuple(v for v, _ in known.values()),
-        spread=tuple(e for _, e in known.values()),
-    )  # fmt: skip
+    series = Series.of("", ((float(step), *value) for step, value in known.items()))
     return Lines(title=title, x_label="step", y_label=y, series=(series,), x_scale="symlog", levels=(("even", 1.0),))
 
 
@@ -178,7 +175,7 @@ def _density(
             for low, high, value in zip(edges, edges[1:], density, strict=False)
             if value is not None
         ]
-        series.append(Series(label=f"step {step:,}", x=tuple(x for x, _ in points), y=tuple(y for _, y in points)))
+        series.append(Series.of(f"step {step:,}", points))
     return Lines(title=title, x_label="distance", y_label="length of folds per area", series=tuple(series))
 
 

@@ -132,9 +132,8 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
 def _chart(title: str, curves: CountsByShift, name: str) -> Lines:
     series = []
     for setting, seeds in curves.items():
-        found = [_over_seeds(counts) for counts in zip(*seeds, strict=True)]
-        y, spread = (tuple(one[i] for one in found) for i in (0, 1))
-        series.append(Series(label=f"{name} = {setting:g}", x=tuple(map(float, _SHIFTS)), y=y, spread=spread))
+        points = ((float(s), *_over_seeds(counts)) for s, counts in zip(_SHIFTS, zip(*seeds, strict=True), strict=True))
+        series.append(Series.of(f"{name} = {setting:g}", points))
     return Lines(title=title, x_label="shift s to the centre [s]^d", y_label="local complexity", series=tuple(series))
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
+from regionscope.lab.config import Experiment
 from regionscope.studies.li2025 import (
     augmentation,
     cifar10,
@@ -16,29 +19,48 @@ from regionscope.studies.li2025 import (
     reparametrisation,
     theory,
 )
+from regionscope.studies.li2025.networks import fitted_networks
 from regionscope.studies.li2025.schedule import planned
+from regionscope.studies.li2025.tables import stored, stored_points
 from regionscope.studies.papers import read_study
+from regionscope.studies.study import Outcome, Size, Study
+from regionscope.studies.workspace import Workspace
 
 __all__ = ["STUDIES"]
 
+
+def _study(
+    name: str,
+    experiments: Callable[[Size], tuple[Experiment, ...]],
+    outcome: Callable[..., Outcome],
+    read: Callable[[Workspace, Sequence[Experiment]], tuple[Any, tuple[str, ...]]] = stored_points,
+) -> Study:
+    """A study whose outcome follows from what ``read`` finds of its runs, and its notes."""
+
+    def analyse(workspace: Workspace, size: Size) -> Outcome:
+        return outcome(*read(workspace, experiments(size)))
+
+    return read_study(name, experiments=experiments, analyse=analyse)
+
+
 _STUDIES = (
-    read_study("li2025-figure2", experiments=predictors.runs_of_primary, analyse=predictors.figure2),
+    _study("li2025-figure2", predictors.runs_of_primary, predictors.of_figure2),
     read_study("li2025-figure4", experiments=predictors.runs_of_networks, analyse=predictors.figure4),
     read_study("li2025-table2", experiments=consistency.runs_of_table2, analyse=consistency.table2),
-    read_study("li2025-figure8", experiments=predictors.runs_of_figure8, analyse=predictors.figure8),
-    read_study("li2025-figure5", experiments=predictors.runs_of_networks, analyse=hyperparameter_effects.figure5),
-    read_study("li2025-augmentation", experiments=augmentation.runs_of_augmentation, analyse=augmentation.augmentation),
-    read_study("li2025-table3", experiments=predictors.runs_of_primary, analyse=evolution.table3),
+    _study("li2025-figure8", predictors.runs_of_figure8, predictors.of_figure8),
+    _study("li2025-figure5", predictors.runs_of_networks, hyperparameter_effects.of_figure5),
+    _study("li2025-augmentation", augmentation.runs_of_augmentation, augmentation.of_augmentation),
+    _study("li2025-table3", predictors.runs_of_primary, evolution.of_table3, stored),
     read_study("li2025-table4", experiments=counting.runs_of_tables4_and_5, analyse=counting.table4),
     read_study("li2025-table5", experiments=counting.runs_of_tables4_and_5, analyse=counting.table5),
-    read_study("li2025-table6", experiments=predictors.runs_of_primary, analyse=counting.table6),
+    _study("li2025-table6", predictors.runs_of_primary, counting.of_table6),
     read_study("li2025-table7", experiments=consistency.runs_of_table7, analyse=consistency.table7),
-    read_study("li2025-table8", experiments=predictors.runs_of_figure8, analyse=consistency.table8),
+    _study("li2025-table8", predictors.runs_of_figure8, consistency.of_table8),
     read_study("li2025-section3", experiments=reparametrisation.runs_of_section3, analyse=reparametrisation.section3),
     read_study("li2025-section6", analyse=theory.section6),
-    read_study("li2025-cifar10", experiments=cifar10.runs_of_cifar10, analyse=cifar10.cifar10),
-    read_study("li2025-cifar10-networks", experiments=cifar10.runs_of_other_networks, analyse=cifar10.other_networks),
-    read_study("li2025-cifar10-five", experiments=cifar10.runs_of_five_networks, analyse=cifar10.five_networks),
+    _study("li2025-cifar10", cifar10.runs_of_cifar10, cifar10.of_sweep, stored),
+    _study("li2025-cifar10-networks", cifar10.runs_of_other_networks, cifar10.of_networks, fitted_networks),
+    _study("li2025-cifar10-five", cifar10.runs_of_five_networks, cifar10.of_networks, fitted_networks),
     read_study("li2025-exact", experiments=exact.runs_of_exact, analyse=exact.exact),
 )
 STUDIES = tuple(replace(one, plan=planned) for one in _STUDIES)

@@ -9,9 +9,8 @@ from regionscope.studies import verdict
 from regionscope.studies.charts import Chart, Scatter, Series
 from regionscope.studies.li2025 import paper, settings
 from regionscope.studies.li2025.claims import correlation_claim, points_table, scatter
-from regionscope.studies.li2025.tables import Point, difference, group_by, points, stored
+from regionscope.studies.li2025.tables import Point, difference, group_by
 from regionscope.studies.study import Claim, Outcome, Size
-from regionscope.studies.workspace import Workspace
 
 WHERE: dict[Size, tuple[str, str]] = {
     "smoke": ("mlp", "digits"),
@@ -30,11 +29,6 @@ def runs_of_augmentation(size: Size) -> tuple[Experiment, ...]:
         *settings.grid(size, network, data, mixup=_ALPHA, seeds=(0,)),
         *settings.grid(size, network, data, augment="crop_flip", seeds=(0,)),
     )
-
-
-def augmentation(workspace: Workspace, size: Size) -> Outcome:
-    runs, notes = stored(workspace, runs_of_augmentation(size))
-    return of_augmentation(points(runs), notes)
 
 
 def kind_of(point: Point) -> str:
@@ -99,11 +93,7 @@ def _effect(kind: str, changed: Sequence[Point], plain: Sequence[Point]) -> list
 
 def _shift(title: str, groups: Mapping[str, Sequence[Point]]) -> Scatter:
     series = tuple(
-        Series(
-            label=_WORDS.get(kind, "plain"),
-            x=tuple(one.values["regions"] for one in members),
-            y=tuple(one.values["test_accuracy"] for one in members),
-        )
+        Series.of(_WORDS.get(kind, "plain"), ((one.values["regions"], one.values["test_accuracy"]) for one in members))
         for kind, members in groups.items()
     )
     return Scatter(title=title, x_label="regions on a line", y_label="test accuracy, %", series=series)

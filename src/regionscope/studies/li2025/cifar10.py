@@ -12,21 +12,15 @@ from regionscope.studies.li2025.consistency import of_dimensions, of_table8
 from regionscope.studies.li2025.counting import of_refined, of_table6
 from regionscope.studies.li2025.evolution import of_table3
 from regionscope.studies.li2025.hyperparameter_effects import of_figure5
-from regionscope.studies.li2025.networks import fitted_networks
 from regionscope.studies.li2025.predictors import of_figure2, of_figure4, of_figure8, runs_of_networks
-from regionscope.studies.li2025.tables import fitting, points, stored
+from regionscope.studies.li2025.tables import fitting, points
 from regionscope.studies.study import Outcome, Size
-from regionscope.studies.workspace import Workspace
 
 
 def runs_of_cifar10(size: Size) -> tuple[Experiment, ...]:
     """The sweep of ``examples/table1_cifar10.toml``; at smaller sizes, runs that other studies make."""
     network = "resnet18" if "resnet18" in settings.networks(size) else settings.PRIMARY[size][0]
     return settings.grid(size, network, settings.PRIMARY[size][1])
-
-
-def cifar10(workspace: Workspace, size: Size) -> Outcome:
-    return of_sweep(*stored(workspace, runs_of_cifar10(size)))
 
 
 def of_sweep(runs: Sequence[RunFolder], notes: tuple[str, ...] = ()) -> Outcome:
@@ -63,14 +57,6 @@ def runs_of_other_networks(size: Size) -> tuple[Experiment, ...]:
 
 def runs_of_five_networks(size: Size) -> tuple[Experiment, ...]:
     return _grids(size, settings.FIVE_NETWORKS)
-
-
-def other_networks(workspace: Workspace, size: Size) -> Outcome:
-    return of_networks(*fitted_networks(workspace, runs_of_other_networks(size)))
-
-
-def five_networks(workspace: Workspace, size: Size) -> Outcome:
-    return of_networks(*fitted_networks(workspace, runs_of_five_networks(size)))
 
 
 def of_networks(runs: Sequence[RunFolder], notes: tuple[str, ...] = ()) -> Outcome:

@@ -20,10 +20,12 @@ Thing = TypeVar("Thing")
 
 
 def correlation_claim(
-    what: str, paper: tuple[float, str], chosen: Sequence[Point], measure: str, target: str = "gap"
+    what: str, paper: tuple[float, str] | None, chosen: Sequence[Point], measure: str, target: str = "gap"
 ) -> Claim:
-    """A correlation (Pearson's) beside the paper's, which comes as its value and in words."""
+    """A correlation (Pearson's) beside the paper's, which comes as its value and in words; None: it has none."""
     found = correlation(chosen, measure, target)
+    if paper is None:
+        return Claim(what, "", signed(found), verdict.shown(), interval(found))
     value = undefined() if found is None else found.pearson
     return Claim(what, paper[1], signed(found), verdict.correlation(paper[0], value), interval(found))
 
@@ -54,9 +56,7 @@ def scatter(
     if correlation(have, measure, target) is None:
         return ()
     series = tuple(
-        Series(
-            label=name, x=tuple(one.values[measure] for one in members), y=tuple(one.values[target] for one in members)
-        )
+        Series.of(name, ((one.values[measure], one.values[target]) for one in members))
         for name, members in group_by(have, lambda one: one.network).items()
     )
     fitted = Scatter.fitted(title=title, x_label=x_label, y_label=y_label, series=series)

@@ -9,7 +9,6 @@ from regionscope.measures.correlate import Coefficient
 from regionscope.studies.charts import Bars, Series
 from regionscope.studies.li2025 import paper, settings
 from regionscope.studies.li2025.claims import correlation_claim, points_table, undefined
-from regionscope.studies.li2025.predictors import runs_of_figure8
 from regionscope.studies.li2025.tables import Point, correlation, group_by, points, stored
 from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
@@ -124,11 +123,6 @@ def table7(workspace: Workspace, size: Size) -> Outcome:
             *notes,
         ),
     )
-
-
-def table8(workspace: Workspace, size: Size) -> Outcome:
-    runs, notes = stored(workspace, runs_of_figure8(size))
-    return of_table8(points(runs), notes)
 
 
 def of_table8(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:

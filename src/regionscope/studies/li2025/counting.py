@@ -11,9 +11,8 @@ from regionscope.measures.statistics import deviation, standard_error
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
 from regionscope.studies.li2025 import paper, settings
-from regionscope.studies.li2025.claims import correlation_claim, interval, points_table, scatter, signed
-from regionscope.studies.li2025.predictors import runs_of_primary
-from regionscope.studies.li2025.tables import Point, advantage, correlation, difference_of, points, stored
+from regionscope.studies.li2025.claims import correlation_claim, points_table, scatter, signed
+from regionscope.studies.li2025.tables import Point, advantage, correlation, difference_of, points
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
@@ -80,11 +79,6 @@ def _seeds(workspace: Workspace, size: Size) -> list[Point]:
     return [one for run in workspace.ended(settings.counting_runs(size)) for one in points([run])]
 
 
-def table6(workspace: Workspace, size: Size) -> Outcome:
-    runs, notes = stored(workspace, runs_of_primary(size))
-    return of_table6(points(runs), notes)
-
-
 def of_table6(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     """Longer lines cross more regions and correlate as well."""
     names = {span: "regions" if span == (0, 1) else f"regions_from_{span[0]}_to_{span[1]}" for span in paper.RANGES}
@@ -124,7 +118,6 @@ def of_table6(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
 def of_refined(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     """The refined count beside the plain grid on the same lines: what the grid misses, and which goes with the gap."""
     missed, error, n = difference_of(chosen, "regions_refined", "regions")
-    plain, fine = correlation(chosen, "regions"), correlation(chosen, "regions_refined")
     claims = (
         Claim(
             "regions that the grid misses, per line",
@@ -133,8 +126,8 @@ def of_refined(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
             verdict.shown(),
             f"± {error:.4f}, {n} settings",
         ),
-        Claim("plain grid: correlation with the gap", "", signed(plain), verdict.shown(), interval(plain)),
-        Claim("refined: correlation with the gap", "", signed(fine), verdict.shown(), interval(fine)),
+        correlation_claim("plain grid: correlation with the gap", None, chosen, "regions"),
+        correlation_claim("refined: correlation with the gap", None, chosen, "regions_refined"),
         *_gain(advantage(chosen, "regions_refined", "regions")),
     )
     return Outcome(

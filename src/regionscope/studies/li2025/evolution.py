@@ -13,17 +13,11 @@ from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
 from regionscope.studies.li2025 import paper
 from regionscope.studies.li2025.claims import signed, undefined
-from regionscope.studies.li2025.predictors import runs_of_primary
-from regionscope.studies.li2025.tables import Moment, evolution, half_width, stored
-from regionscope.studies.study import Claim, Outcome, Size, Table
-from regionscope.studies.workspace import Workspace
+from regionscope.studies.li2025.tables import Moment, evolution, half_width
+from regionscope.studies.study import Claim, Outcome, Table
 
 _LAST = max(paper.EVOLUTION)
 _SAME_START = ("With one seed all runs start from the same weights, so the count at the start is that of one network.",)
-
-
-def table3(workspace: Workspace, size: Size) -> Outcome:
-    return of_table3(*stored(workspace, runs_of_primary(size)))
 
 
 def of_table3(runs: Sequence[RunFolder], notes: tuple[str, ...] = ()) -> Outcome:
@@ -127,8 +121,5 @@ def _correlations(moments: Sequence[Moment]) -> Lines:
 
 def _lines(title: str, label: str, values: Sequence[tuple[Moment, float, float]]) -> Lines:
     """Values with their standard errors."""
-    series = Series(
-        label="", x=tuple(m.epoch for m, _, _ in values), y=tuple(y for _, y, _ in values),
-        spread=tuple(error for _, _, error in values),
-    )  # fmt: skip
+    series = Series.of("", ((m.epoch, y, error) for m, y, error in values))
     return Lines(title=title, x_label="epoch", y_label=label, series=(series,))

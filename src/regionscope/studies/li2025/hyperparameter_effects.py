@@ -6,17 +6,10 @@ from collections.abc import Sequence
 
 from regionscope.studies import verdict
 from regionscope.studies.charts import Chart, Lines, Series
-from regionscope.studies.li2025.predictors import runs_of_networks
-from regionscope.studies.li2025.tables import Effect, Point, effects, group_by, points, stored
-from regionscope.studies.study import Claim, Outcome, Size, Table
-from regionscope.studies.workspace import Workspace
+from regionscope.studies.li2025.tables import Effect, Point, effects, group_by
+from regionscope.studies.study import Claim, Outcome, Table
 
 _FACTORS = {"lr": ("learning rate", "falls as it grows", -1), "batch_size": ("batch size", "rises as it grows", +1)}
-
-
-def figure5(workspace: Workspace, size: Size) -> Outcome:
-    runs, notes = stored(workspace, runs_of_networks(size))
-    return of_figure5(points(runs), notes)
 
 
 def of_figure5(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
@@ -59,12 +52,6 @@ def _chart(words: str, curves: dict[str, tuple[Effect, ...]]) -> Lines:
         y_label="regions on a line",
         x_scale="log",
         series=tuple(
-            Series(
-                label=network,
-                x=tuple(e.level for e in found),
-                y=tuple(e.mean for e in found),
-                spread=tuple(e.error for e in found),
-            )
-            for network, found in curves.items()
+            Series.of(network, ((e.level, e.mean, e.error) for e in found)) for network, found in curves.items()
         ),
     )

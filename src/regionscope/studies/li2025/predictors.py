@@ -34,11 +34,6 @@ def runs_of_networks(size: Size) -> tuple[Experiment, ...]:
     return tuple(one for net in settings.networks(size) for one in settings.grid(size, net, data))
 
 
-def figure2(workspace: Workspace, size: Size) -> Outcome:
-    runs, notes = stored(workspace, runs_of_primary(size))
-    return of_figure2(points(runs), notes)
-
-
 def of_figure2(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     """Norm and margin do not predict the gap; the region count does."""
     claims, charts = [], list[Chart]()
@@ -93,17 +88,15 @@ def of_figure4(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     for name, members in groups.items():
         fitted = [one for one in members if one.values.get("train_error", 0.0) < settings.FITTED]
         if len(fitted) < len(members):
-            found = correlation(fitted, "regions")
             what = f"{name}: the same over settings with a training error below {settings.FITTED:g}%"
-            claims.append(Claim(what, "", signed(found), verdict.shown(), interval(found)))
+            claims.append(correlation_claim(what, None, fitted, "regions"))
     if set(paper.NETWORKS) <= groups.keys():
         same = [one for name in paper.NETWORKS for one in groups[name]]
         pooled = (paper.POOLED, f"{paper.POOLED:.2f}")
         claims.append(correlation_claim(f"{', '.join(paper.NETWORKS)} together", pooled, same, "regions"))
     elif len(groups) > 1:
-        found = correlation(chosen, "regions")
         what = f"{', '.join(groups)} together (the paper's {paper.POOLED:.2f} is for other networks)"
-        claims.append(Claim(what, "", signed(found), verdict.shown(), interval(found)))
+        claims.append(correlation_claim(what, None, chosen, "regions"))
     return Outcome(
         claims=tuple(claims),
         tables=(points_table("Settings", chosen, _COLUMNS),),
@@ -115,11 +108,6 @@ def of_figure4(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
 def runs_of_figure8(size: Size) -> tuple[Experiment, ...]:
     """All nine networks at the paper's size; else those of Figure 4."""
     return runs_of_all_networks(size) if size == "full" else runs_of_networks(size)
-
-
-def figure8(workspace: Workspace, size: Size) -> Outcome:
-    runs, notes = stored(workspace, runs_of_figure8(size))
-    return of_figure8(points(runs), notes)
 
 
 def runs_of_all_networks(size: Size) -> tuple[Experiment, ...]:

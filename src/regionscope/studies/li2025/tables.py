@@ -150,6 +150,12 @@ def stored(workspace: Workspace, wanted: Sequence[Experiment]) -> tuple[list[Run
     return runs, (*missing(runs, wanted), *left_out(runs))
 
 
+def stored_points(workspace: Workspace, wanted: Sequence[Experiment]) -> tuple[tuple[Point, ...], tuple[str, ...]]:
+    """The points of the planned runs that exist, and the same sentences."""
+    runs, notes = stored(workspace, wanted)
+    return points(runs), notes
+
+
 def correlation(chosen: Sequence[Point], measure: str, target: str = "gap") -> Correlation | None:
     """Of a measure with the gap over the settings; None where fewer than 3 have it or one of them is constant.
 

@@ -90,7 +90,7 @@ def judge(counts: CountsByDecay) -> tuple[Claim, ...]:
 def _of_setting(name: str, counts: Mapping[int, Course]) -> list[Claim]:
     claims = []
     for n, ours in counts.items():
-        printed = _printed(n, ours)
+        printed = paper.random(n, ours.epochs)
         level = _level(n, ours)
         claims += [
             course_claim(f"{name}, {n:,} points, epochs {', '.join(map(str, ours.epochs))}", printed, ours),
@@ -103,21 +103,17 @@ def _of_setting(name: str, counts: Mapping[int, Course]) -> list[Claim]:
         ]
     few, many = min(counts), max(counts)
     last = counts[few].epochs[-1]
-    theirs = _printed(few, counts[few])[-1] / _printed(many, counts[many])[-1]
+    theirs = paper.random(few, counts[few].epochs)[-1] / paper.random(many, counts[many].epochs)[-1]
     ratio = ratio_of(counts[few].at(last), counts[many].at(last))
     what = f"{name}, epoch {last}: regions with {few:,} points / with {many:,}"
     judged = verdict.grows(theirs, ratio.value, ratio.interval) if theirs > 1 else verdict.shown()
     return [*claims, ratio_claim(what, theirs, ratio, judged)]
 
 
-def _printed(n: int, ours: Course) -> list[int]:
-    return [paper.RANDOM[n][paper.RANDOM_EPOCHS.index(epoch)] for epoch in ours.epochs]
-
-
 def _level(n: int, ours: Course) -> float:
     """Geometric mean of ours / paper over seeds and the epochs after the start."""
     late = [i for i, epoch in enumerate(ours.epochs) if epoch >= _FROM]
-    theirs = np.array(_printed(n, ours), dtype=float)
+    theirs = np.array(paper.random(n, ours.epochs), dtype=float)
     return float(np.exp(np.log(ours.values[:, late] / theirs[late]).mean()))
 
 
@@ -166,7 +162,7 @@ def _name(decay: float) -> str:
 
 def _table(title: str, n: int, found: CountsByDecay, *, digits: int = 0) -> Table:
     epochs = next(iter(found.values()))[n].epochs
-    theirs = {} if digits else {"paper": [f"{value:,}" for value in _printed(n, next(iter(found.values()))[n])]}
+    theirs = {} if digits else {"paper": [f"{value:,}" for value in paper.random(n, epochs)]}
     ours = {
         _name(decay): [
             f"{mean:,.{digits}f} (sd {sd:,.{digits}f})"
@@ -180,7 +176,7 @@ def _table(title: str, n: int, found: CountsByDecay, *, digits: int = 0) -> Tabl
 
 def _chart(n: int, counts: CountsByDecay) -> Lines:
     first = next(iter(counts.values()))[n]
-    theirs = Series(label="the paper", x=first.places, y=tuple(map(float, _printed(n, first))))
+    theirs = Series(label="the paper", x=first.places, y=tuple(map(float, paper.random(n, first.epochs))))
     ours = (Series(label=_name(decay), x=mine[n].places, y=mine[n].means) for decay, mine in counts.items())
     return Lines(
         title=f"Table 1 with weight decay: {n:,} points", x_label="epoch", y_label="linear regions", x_scale="symlog",

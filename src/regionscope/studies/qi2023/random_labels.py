@@ -23,10 +23,11 @@ _COLLAPSE = (30, 100)  # epochs at which the paper's counts of 10,000 points hav
 def judge(counts: Mapping[int, Course], errors: Mapping[int, Course]) -> tuple[Claim, ...]:
     """Counts by number of points against Table 1, at the epochs that both have; ``errors``: of the training."""
     claims = [
-        course_claim(f"{n:,} points, epochs {listed(one.epochs)}", _printed(n, one), one) for n, one in counts.items()
+        course_claim(f"{n:,} points, epochs {listed(one.epochs)}", paper.random(n, one.epochs), one)
+        for n, one in counts.items()
     ]
     sizes, last = list(counts), next(iter(counts.values())).epochs[-1]
-    printed = [_printed(n, one)[-1] for n, one in counts.items()]
+    printed = [paper.random(n, one.epochs)[-1] for n, one in counts.items()]
     means, spread = [one.means[-1] for one in counts.values()], [one.errors[-1] for one in counts.values()]
     deviations = [one.deviations[-1] for one in counts.values()]
     noise = 2 * (sum(value**2 for value in deviations) / len(deviations)) ** 0.5
@@ -36,7 +37,7 @@ def judge(counts: Mapping[int, Course], errors: Mapping[int, Course]) -> tuple[C
     less, more = errors[sizes[0]], errors[sizes[-1]]
     harder, difference = larger(more.at(last), less.at(last))
     first = few.first_seed[0]
-    printed_first = [_printed(n, one)[0] for n, one in counts.items()]
+    printed_first = [paper.random(n, one.epochs)[0] for n, one in counts.items()]
     return (
         Claim(
             f"epoch 0, seed {SEED}",
@@ -66,12 +67,8 @@ def judge(counts: Mapping[int, Course], errors: Mapping[int, Course]) -> tuple[C
             harder,
             difference,
         ),
-        within_seeds({str(n): (_printed(n, one), one) for n, one in counts.items()}),
+        within_seeds({str(n): (paper.random(n, one.epochs), one) for n, one in counts.items()}),
     )
-
-
-def _printed(n: int, ours: Course) -> list[int]:
-    return [paper.RANDOM[n][paper.RANDOM_EPOCHS.index(epoch)] for epoch in ours.epochs]
 
 
 def _analyse(workspace: Workspace, size: Size) -> Outcome:
@@ -84,7 +81,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
     return Outcome(
         claims=judge(counts, errors),
         tables=(
-            *(beside(f"{n:,} points", "epoch", _printed(n, one), one) for n, one in counts.items()),
+            *(beside(f"{n:,} points", "epoch", paper.random(n, one.epochs), one) for n, one in counts.items()),
             _right(errors),
         ),
         charts=(*_curves(counts, errors), _pictures([mine[0] for mine in by_size.values()], grid.epochs[-1])),
@@ -94,7 +91,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
 
 def _notes(counts: Mapping[int, Course]) -> tuple[str, ...]:
     many, ours = list(counts.items())[-1]
-    theirs = dict(zip(ours.epochs, _printed(many, ours), strict=True))
+    theirs = dict(zip(ours.epochs, paper.random(many, ours.epochs), strict=True))
     early = [epoch for epoch in _COLLAPSE if epoch in theirs]
     collapse = (
         f"The fewer epochs do not explain the difference: the paper's collapse lies inside them. With {many:,} points "
@@ -129,7 +126,8 @@ def _right(errors: Mapping[int, Course]) -> Table:
 
 def _curves(counts: Mapping[int, Course], errors: Mapping[int, Course]) -> tuple[Lines, ...]:
     theirs = tuple(
-        Series(label=f"{n:,} points", x=one.places, y=tuple(map(float, _printed(n, one)))) for n, one in counts.items()
+        Series(label=f"{n:,} points", x=one.places, y=tuple(map(float, paper.random(n, one.epochs))))
+        for n, one in counts.items()
     )
     ours = curves({f"{n:,} points": one for n, one in counts.items()})
     right = curves({f"{n:,} points": Course(one.epochs, 1 - one.values) for n, one in errors.items()})

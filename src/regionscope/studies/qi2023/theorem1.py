@@ -188,11 +188,7 @@ def outcome_of(starts: Starts, ratios: dict[int, Course], length: float, accurac
     )  # fmt: skip
     longest = str(_LENGTHS[-1])
     series = tuple(
-        Series(
-            label=BIASES[biases],
-            x=tuple(map(float, by_width)),
-            y=tuple(_ratio(counts[longest], width, longest) for width, counts in by_width.items()),
-        )
+        Series.of(BIASES[biases], ((float(j), _ratio(counts[longest], j, longest)) for j, counts in by_width.items()))
         for biases, by_width in starts.items()
     )
     networks = len(starts[_JUDGED][max(starts[_JUDGED])][longest])

@@ -258,11 +258,7 @@ def _chart(stages: Sequence[FlowStage]) -> Lines:
         y_label="share with a loss of at most 1 / (2n)",
         x_scale="log",
         series=tuple(
-            Series(
-                label=f"r = {r}",
-                x=tuple(float(one.width) for one in first if one.r == r),
-                y=tuple(one.reached / len(one.log_loss) for one in first if one.r == r),
-            )
+            Series.of(f"r = {r}", ((float(one.width), one.reached / len(one.log_loss)) for one in first if one.r == r))
             for r in dict.fromkeys(one.r for one in first)
         ),
         levels=(("guaranteed from the required width on", 1 - DELTA),),

@@ -107,14 +107,10 @@ def _table(r: int, ends: Sequence[Ends]) -> Table:
 def _chart(known: Mapping[int, Sequence[Ends]]) -> Lines:
     series = []
     for r, ends in known.items():
-        x = tuple(float(one.n) for one in ends)
-        label = f"r = {r}, mean ± standard error"
-        error = tuple(standard_error(one.error) for one in ends)
+        label, bounds = f"r = {r}, mean ± standard error", ((float(one.n), error_bound(r, one.n)) for one in ends)
         series += [
-            Series(label=label, x=x, y=tuple(mean(one.error) for one in ends), spread=error),
-            Series(
-                label=f"r = {r}, bound with C0 = 1", x=x, y=tuple(error_bound(r, one.n) for one in ends), beside=label
-            ),
+            Series.of(label, ((float(one.n), mean(one.error), standard_error(one.error)) for one in ends)),
+            Series.of(f"r = {r}, bound with C0 = 1", bounds, beside=label),
         ]
     return Lines(
         title="Corollary 5.1: test error of late flows", x_label="training points n", y_label="P[wrong sign]",

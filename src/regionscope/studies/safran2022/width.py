@@ -158,11 +158,7 @@ def _chart(found: Sequence[Pooled]) -> Lines:
                 y=tuple(one.share for one in found),
                 interval=tuple(one.interval for one in found),
             ),
-            Series(
-                label="loss above the bound of the theorem",
-                x=tuple(one.alpha for one in known),
-                y=tuple(one.above for one in known),
-            ),
+            Series.of("loss above the bound of the theorem", ((one.alpha, one.above) for one in known)),
         ),
         levels=(("the theorem: at least 0.25 above its bound", PROBABILITY),),
     )

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from regionscope.studies import verdict
 from regionscope.studies.li2025 import paper
-from regionscope.studies.li2025.claims import correlation_claim, interval, points_table, scatter, signed
+from regionscope.studies.li2025.claims import correlation_claim, points_table, scatter
 from regionscope.studies.li2025.settings import FITTED
-from regionscope.studies.li2025.tables import Point, correlation, fitting, points, stored
+from regionscope.studies.li2025.tables import Point, fitting, points, stored
 from regionscope.studies.papers import read_study
-from regionscope.studies.study import Claim, Outcome, Size, Study
+from regionscope.studies.study import Outcome, Size, Study
 from regionscope.studies.transformers.settings import IMAGES, TEXT, TransformerGrid, grid
 from regionscope.studies.workspace import Workspace
 
@@ -38,13 +37,11 @@ def outcome(chosen: Sequence[Point], fitted: Sequence[Point], notes: tuple[str, 
         correlation_claim(f"{name}: {words} against gap", _EXPECTED, chosen, measure)
         for measure, words in _OTHERS.items()
     ]
-    for measure, words in _COMPARED.items():
-        found = correlation(chosen, measure)
-        claims.append(Claim(f"{name}: {words} against gap", "", signed(found), verdict.shown(), interval(found)))
-    found = correlation(chosen, "regions", "loss_gap")
-    claims.append(
-        Claim(f"{name}: regions against the gap of the loss", "", signed(found), verdict.shown(), interval(found))
-    )
+    claims += [
+        correlation_claim(f"{name}: {words} against gap", None, chosen, measure) for measure, words in _COMPARED.items()
+    ]
+    what = f"{name}: regions against the gap of the loss"
+    claims.append(correlation_claim(what, None, chosen, "regions", "loss_gap"))
     columns = ("regions", "gap", "train_error", "test_error", "loss_gap", *_OTHERS, *_COMPARED)
     return Outcome(
         claims=tuple(claims),

@@ -14,6 +14,7 @@ from regionscope.lab.store import RunFolder
 from regionscope.measures.statistics import mean, t_interval
 from regionscope.studies import verdict
 from regionscope.studies.humayun2023.curves import Curve, accuracy, accuracy_chart, chart, curve
+from regionscope.studies.humayun2023.settings import all_runs
 from regionscope.studies.papers import read_study
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.transformers.settings import FINE, RADIUS, sums
@@ -63,10 +64,6 @@ def phases(train: Sequence[float], test: Sequence[float]) -> Phases | None:
 def _grid(size: Size) -> dict[str, tuple[Experiment, ...]]:
     kinds = {_MAIN: sums(size), "weight decay 0": sums(size, decay=0.0)}
     return {**kinds, "random labels": sums(size, random_labels=True)}
-
-
-def _experiments(size: Size) -> tuple[Experiment, ...]:
-    return tuple(one for mine in _grid(size).values() for one in mine)
 
 
 def _analyse(workspace: Workspace, size: Size) -> Outcome:
@@ -196,4 +193,4 @@ def _ends(runs: _Runs) -> Table:
     return Table("Accuracy, mean over seeds", columns, rows)
 
 
-GROKKING = read_study("transformers-grokking", experiments=_experiments, analyse=_analyse)
+GROKKING = read_study("transformers-grokking", experiments=all_runs(_grid), analyse=_analyse)
