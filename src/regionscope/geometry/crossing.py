@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.geometry.arrays import cat, empty, mask, nonzero, repeat, take
+from regionscope.geometry.arrays import cat, empty, mask, nonzero, numpy, quotients, repeat, take
 from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.geometry.ragged import sort_within
 from regionscope.tolerance import LEAST
@@ -121,8 +121,8 @@ def _stride(rows: Tensor) -> int:
 def _lanes(x: Tensor) -> tuple[Tensor, Tensor]:
     """Rows and bytes of the words x (n, w) whose lowest bit is set; the other bits are not."""
     if isinstance(x, np.ndarray):
-        row, word = np.divmod(np.flatnonzero(x), x.shape[1])
-        hit, lane = np.divmod(np.flatnonzero(x[row, word].view(bool)), 8)
+        row, word = quotients(numpy.flatnonzero(x != 0), x.shape[1])
+        hit, lane = quotients(numpy.flatnonzero(x[row, word].view(bool)), 8)
     else:
         row, word = x.nonzero(as_tuple=True)
         shifts = 8 * torch.arange(8, device=x.device)
