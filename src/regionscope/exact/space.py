@@ -248,7 +248,7 @@ def _extended(rows: Tensor, batches: Sequence[NewVertices]) -> Tensor:
     total = len(rows) + sum(len(new) for new in batches)
     out, count = rows.new_empty(total, *rows.shape[1:]), len(rows)
     out[:count] = rows
-    step = rows_at_a_time(16 * max(1, rows[:1].numel()), rows.device)
+    step = rows_at_a_time(64 * max(1, rows[:1].numel()), rows.device)  # too few numbers to share between threads
     for new in batches:
         weight = new.t.to(rows.dtype).view(-1, *[1] * (rows.ndim - 1))
         for start in range(0, len(new), step):
