@@ -153,7 +153,7 @@ def differences(x: Tensor) -> Tensor:
 
 
 def quotients(numbers: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """The numbers divided by n, rounded down, and the remainders. NumPy's ``%`` takes twenty times as long as ``//``."""
+    """The numbers divided by n, rounded down, and the remainders. NumPy takes 20 times as long for ``%``."""
     found = numbers // n
     return found, numbers - found * n
 
