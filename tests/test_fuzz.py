@@ -11,7 +11,7 @@ import pytest
 
 import fuzz.compare as compare_module
 from fuzz.compare import TruthFault, compare, outcome, verify
-from fuzz.networks import FAMILIES, network
+from fuzz.networks import FAMILIES, MIXED, network
 from fuzz.report import Record, Report, records_of
 from fuzz.truth import Place, truth_of
 from regionscope.exact.known_answers import KnownAnswer, known_answers
@@ -59,7 +59,8 @@ def test_other_weights_are_a_fault_of_the_truth_or_a_mismatch() -> None:
 
 @pytest.mark.slow
 def test_300_networks_agree() -> None:
-    wrong = {seed: [each for each in outcome(seed).differences if not each.close] for seed in range(300)}
+    seeds = [*range(280), *range(MIXED + 150, MIXED + 170)]
+    wrong = {seed: [each for each in outcome(seed).differences if not each.close] for seed in seeds}
     assert not any(wrong.values())
 
 

@@ -49,13 +49,15 @@ class Network:
 
 
 def network(seed: int) -> Network:
-    """The network of this seed; families take turns."""
+    """The network of this seed; families take turns. Seeds from MIXED on have another fold in each layer, and most of
+    them steep weights.
+    """
     rng = np.random.Generator(np.random.PCG64(seed))
-    family = list(FAMILIES)[seed % len(FAMILIES)]
-    kind = [*WEIGHTS, "float64"][rng.choice(len(WEIGHTS) + 1, p=SHARES)]
+    family = "mixed" if seed >= MIXED else list(FAMILIES)[seed % len(FAMILIES)]
+    kind = [*WEIGHTS, "float64"][rng.choice(len(WEIGHTS) + 1, p=MIXED_SHARES if seed >= MIXED else SHARES)]
     dim = int(rng.choice([1, 2, 3], p=[0.5, 0.4, 0.1]))
     dtype = "float64" if kind in ("near copies", "float64") or rng.random() < 0.5 else "float32"
-    layers, shape = FAMILIES[family](rng, dim)
+    layers, shape = FAMILIES.get(family, mixed)(rng, dim)
     return Network(seed, family, kind, dtype, layers, _draw(rng, layers, kind), _place(rng, shape, dim, kind))
 
 
@@ -139,6 +141,11 @@ def near_copies(rng: Rng, shape: tuple[int, ...], fan_in: int) -> Numbers:
     return drawn
 
 
+def steep(rng: Rng, shape: tuple[int, ...], fan_in: int) -> Numbers:
+    """Ordinary weights times 1,024: steep regions, and flat ones beside them where a fold saturates."""
+    return ordinary(rng, shape, fan_in) * 1024
+
+
 WEIGHTS: dict[str, Callable[[Rng, tuple[int, ...], int], Numbers]] = {
     "ordinary": ordinary,
     "whole numbers": whole_numbers,
@@ -147,8 +154,10 @@ WEIGHTS: dict[str, Callable[[Rng, tuple[int, ...], int], Numbers]] = {
     "sparse": sparse,
     "powers of two": powers,
     "near copies": near_copies,
+    "steep": steep,
 }
-SHARES = [0.25, 0.15, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1]  # of these, and of unrounded ordinary weights
+SHARES = [0.25, 0.15, 0.1, 0.1, 0.1, 0.1, 0.1, 0.0, 0.1]  # of these, and of unrounded ordinary weights
+MIXED, MIXED_SHARES = 1_000_000, [0.1, 0.1, 0.05, 0.0, 0.05, 0.0, 0.0, 0.6, 0.1]
 
 
 def _place(rng: Rng, shape: tuple[int, ...], dim: int, kind: str) -> Place:
@@ -175,11 +184,11 @@ def _widths(rng: Rng, dim: int, depth: int, first: int | None = None) -> list[in
     return [first or int(rng.integers(dim, dim + 3)), *hidden, int(rng.integers(1, 4))]
 
 
-def _dense(rng: Rng, dim: int, fold: Layer) -> tuple[list[Layer], tuple[int, ...]]:
-    """A plain network with this nonlinearity."""
+def _dense(rng: Rng, dim: int, *folds: Layer) -> tuple[list[Layer], tuple[int, ...]]:
+    """A plain network with these nonlinearities in turn."""
     widths = _widths(rng, dim, int(rng.integers(1, 4 if dim < 3 else 3)))
     layers: list[Layer] = []
-    for a, b in itertools.pairwise(widths):
+    for (a, b), fold in zip(itertools.pairwise(widths), itertools.cycle(folds), strict=False):
         layers += [["Linear", a, b], fold]
     return layers[:-1], (widths[0],)
 
@@ -199,6 +208,11 @@ def absolute(rng: Rng, dim: int) -> tuple[list[Layer], tuple[int, ...]]:
 def clamp(rng: Rng, dim: int) -> tuple[list[Layer], tuple[int, ...]]:
     folds: list[Layer] = [["ReLU6"], ["Hardtanh"], ["Hardtanh", -0.25, 0.5]]
     return _dense(rng, dim, folds[rng.integers(3)])
+
+
+def mixed(rng: Rng, dim: int) -> tuple[list[Layer], tuple[int, ...]]:
+    folds: list[Layer] = [["ReLU"], ["Hardtanh"], ["ReLU6"], ["Hardtanh", -0.25, 0.5], ["LeakyReLU", 0.125], ["Abs"]]
+    return _dense(rng, dim, *(folds[i] for i in rng.permutation(len(folds))))
 
 
 def residual(rng: Rng, dim: int) -> tuple[list[Layer], tuple[int, ...]]:
