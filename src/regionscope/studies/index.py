@@ -12,6 +12,7 @@ from regionscope.studies.items import Evidence, Item, NotRun, Pages, evidence
 from regionscope.studies.report import markdown_table
 from regionscope.studies.study import PAPERS, Study
 from regionscope.studies.verdict import Grade
+from regionscope.wording import counted
 
 _NOT_RUN = "not run"
 _NO_PAGE = NotRun("all", "there is a study, but no page of it yet")
@@ -118,7 +119,7 @@ def _scale(study: Study, page: Mapping[str, Any]) -> str:
     width = f" (width {config['network.options.width']})" if "network.options.width" in config else ""
     return (
         f"{config['network.name']}{width}, {n.replace('None', 'all')} of {config['data.name']}, "
-        f"{config['training.epochs']} epochs, {seeds} seed{'s' if seeds > 1 else ''}, {page['runs']} runs"
+        f"{config['training.epochs']} epochs, {counted(seeds, 'seed')}, {counted(page['runs'], 'run')}"
     )
 
 
