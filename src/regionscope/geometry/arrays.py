@@ -153,7 +153,11 @@ def differences(x: Tensor) -> Tensor:
 
 
 def quotients(numbers: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """The numbers divided by n, rounded down, and the remainders. NumPy takes 20 times as long for ``%``."""
+    """The numbers divided by n, rounded down, and the remainders. NumPy takes 20 times as long for ``%``.
+
+    >>> [x.tolist() for x in quotients(numpy.array([7, 12]), 5)]
+    [[1, 2], [2, 2]]
+    """
     found = numbers // n
     return found, numbers - found * n
 
