@@ -24,6 +24,7 @@ from regionscope.geometry.arrays import (
     full,
     numpy_on_cpu,
     put,
+    searchsorted,
     stack,
     take,
     where,
@@ -158,7 +159,8 @@ class RegionBatch:
 def _layers(wall: Tensor, program: Program) -> Tensor:
     """The nonlinearity of each unit (counted over all of them), -1 for a negative number."""
     ends = torch.tensor([0, *[kink.n_units for kink in program.kinks]], device="cpu").cumsum(0).to(wall.device)
-    return torch.where(wall < 0, -1, torch.searchsorted(ends, wall, right=True) - 1)
+    own = numpy_on_cpu(wall)
+    return as_tensors(where(own < 0, -1, searchsorted(numpy_on_cpu(ends), own, right=True) - 1))
 
 
 @dataclass(frozen=True)

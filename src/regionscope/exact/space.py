@@ -247,8 +247,9 @@ def _extended(rows: Tensor, batches: Sequence[NewVertices]) -> Tensor:
     """Rows (v, ...) at the old vertices, then at the new ones."""
     total = len(rows) + sum(len(new) for new in batches)
     out, count = rows.new_empty(total, *rows.shape[1:]), len(rows)
-    out[:count] = rows
-    step = rows_at_a_time(16 * max(1, rows[:1].numel()), rows.device)
+    # NumPy copies, and blocks are small, so that torch starts no second thread: it would spin between the operations
+    numpy_on_cpu(out)[:count] = numpy_on_cpu(rows)
+    step = rows_at_a_time(64 * max(1, rows[:1].numel()), rows.device)
     for new in batches:
         weight = new.t.to(rows.dtype).view(-1, *[1] * (rows.ndim - 1))
         for start in range(0, len(new), step):

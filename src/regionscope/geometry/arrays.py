@@ -155,6 +155,16 @@ def differences(x: Tensor) -> Tensor:
     return x[1:] - x[:-1]
 
 
+def quotients(numbers: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    """The numbers divided by n, rounded down, and the remainders. NumPy takes 20 times as long for ``%``.
+
+    >>> [x.tolist() for x in quotients(numpy.array([7, 12]), 5)]
+    [[1, 2], [2, 2]]
+    """
+    found = numbers // n
+    return found, numbers - found * n
+
+
 def bincount(numbers: Tensor, n: int) -> Tensor:
     """How often each number below n occurs."""
     return numpy.bincount(numbers, minlength=n) if isinstance(numbers, np.ndarray) else numbers.bincount(None, n)
@@ -232,8 +242,8 @@ def double(x: Tensor) -> Tensor:
 def lerp(first: Tensor, second: Tensor, t: Tensor) -> Tensor:
     """(1 - t) * first + t * second, exact at both ends."""
     if isinstance(first, np.ndarray):
-        step = second - first
-        return numpy.where(t < 0.5, first + t * step, second - (1 - t) * step)
+        late = t >= 0.5
+        return numpy.where(late, second, first) + (t - late) * (second - first)
     return torch.lerp(first, second, t)
 
 

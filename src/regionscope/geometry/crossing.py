@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.geometry.arrays import cat, empty, mask, nonzero, repeat, take
+from regionscope.geometry.arrays import cat, empty, mask, nonzero, quotients, repeat, take
 from regionscope.geometry.blocks import rows_at_a_time
 from regionscope.geometry.ragged import sort_within
 from regionscope.tolerance import LEAST
@@ -126,8 +126,7 @@ def _lanes(x: Tensor) -> tuple[Tensor, Tensor]:
         place = nonzero(words != 0)
         hit = nonzero(words[place].view(bool))
         lane = 8 * place[hit >> 3] + (hit & 7)
-        row = lane // width
-        return row, lane - row * width
+        return quotients(lane, width)
     row, word = x.nonzero(as_tuple=True)
     shifts = 8 * torch.arange(8, device=x.device)
     hit, lane = ((x[row, word][:, None] >> shifts) & 1).nonzero(as_tuple=True)

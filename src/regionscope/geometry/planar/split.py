@@ -21,6 +21,7 @@ from regionscope.geometry.arrays import (
     nonzero,
     numpy_on_cpu,
     put,
+    quotients,
     stack,
     take,
     unique,
@@ -58,7 +59,7 @@ class Units:
         """How near to zero counts as zero for these units at these vertices."""
         if self.tolerance.ndim == 1:
             return self.tolerance[vertices]
-        return self.tolerance[vertices, units % self.values.shape[1]]
+        return self.tolerance[vertices, units if len(self.at) == 1 else units % self.values.shape[1]]
 
 
 @dataclass(frozen=True)
@@ -257,6 +258,7 @@ def _chords(
     if len(irregular):
         more = repair_ends(mesh, irregular, table, crossings, evaluate)
         p, q, of = cat([p, more[:, 0]]), cat([q, more[:, 1]]), cat([of, more[:, 2]])
-    chords, _ = Chords.between(mesh, of // table.n_units, p, q, of % table.n_units)
+    cell, unit = quotients(of, table.n_units)
+    chords, _ = Chords.between(mesh, cell, p, q, unit)
     vertices = take(mesh.corners, take(mesh.offsets, irregular // table.n_units))
     return chords, vertices[vertices < len(table.words)]

@@ -105,7 +105,8 @@ def _half_faces(faces: Solids, found: Sections, table: SignTable) -> _HalfFaces:
     chosen = nonzero(near[:, 0] | near[:, 1])
     sides = [nonzero(take(near, chosen)[:, side]) for side in range(2)]  # rows of ``chosen``
     parents = [take(faces.cells[:, side], take(chosen, row)) for side, row in enumerate(sides)]
-    above, below = (_somewhere(faces, chosen, _bits(words)) for words in (table.words, table.words >> 1))
+    somewhere = _somewhere(faces, chosen, [*_bits(table.words), *_bits(table.words >> 1)])
+    above, below = somewhere[: len(somewhere) // 2], somewhere[len(somewhere) // 2 :]
     unit = full(len(chosen), -1, chosen)
     unit[-len(found.of_piece) :] = take(found.unit, found.of_piece)  # all sections are chosen
     words = []

@@ -36,7 +36,9 @@ from regionscope.geometry.arrays import (
     lerp,
     mask,
     nonzero,
+    numpy,
     numpy_on_cpu,
+    quotients,
     take,
     unique,
 )
@@ -138,7 +140,6 @@ def _grown(table: SignTable, cut: FaceCut, found: Sections) -> SignTable:
 def _both_signs(codes: Tensor) -> tuple[Tensor, Tensor]:
     """Rows and columns of the codes of both signs."""
     if isinstance(codes, np.ndarray):
-        row, unit = np.divmod(np.flatnonzero(codes == _BOTH), codes.shape[1])
-        return row, unit
+        return quotients(numpy.flatnonzero(codes == _BOTH), codes.shape[1])
     row, unit = (codes == _BOTH).nonzero(as_tuple=True)
     return row, unit

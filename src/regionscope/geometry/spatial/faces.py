@@ -20,6 +20,7 @@ from regionscope.geometry.arrays import (
     nonzero,
     numpy,
     put,
+    quotients,
     repeat,
     searchsorted,
     sort,
@@ -141,7 +142,8 @@ def cut_faces(solids: Solids, units: Units, table: SignTable, faces: Tensor | No
         loosen(solids.corners, solids.offsets, group[counts != 2], units, table)
         faces = None  # more faces may have vertices with both signs now
     whole = divided.solids.loops
-    chords, proper = Chords.between(whole, group // n, slot[::2], slot[1::2], group % n)
+    face, unit = quotients(group, n)
+    chords, proper = Chords.between(whole, face, slot[::2], slot[1::2], unit)
     evaluate = OnPoints.of(loops, divided.points, units)
     chords, met, _ = meetings(whole, chords, evaluate)
     wanted = group[proper]
@@ -225,7 +227,7 @@ def _subdivide(solids: Solids, points: Points, crossings: Crossings) -> _Divided
     extra = take(counts, solids.sides)
     total = offsets_of(extra)
     start = arange(len(extra), counts) + total[:-1]
-    crossed = nonzero(extra)
+    crossed = nonzero(extra > 0)
     side, k, corner = (take(x, crossed) for x in (solids.sides, extra, solids.corners))
     forwards = corner == take(solids.edges[:, 0], side)
     corners = empty(len(extra) + int(total[-1]), counts)

@@ -19,6 +19,7 @@ from regionscope.geometry.arrays import (
     minimum,
     nonzero,
     put,
+    quotients,
     repeat,
     searchsorted,
     sort,
@@ -157,7 +158,7 @@ def linked(curves: Curves, edges: Tensor, n_vertices: int, n_units: int) -> Loop
     corners, sides = take(ends.reshape(-1), loop), take(edge, loop >> 1)
     none = group[:0]
     mesh = Mesh(n_vertices, edges, none, none, corners, sides, offsets, none)
-    return Loops(group // n_units, group % n_units, mesh)
+    return Loops(*quotients(group, n_units), mesh)
 
 
 def _chords(loops: Loops, cut: FaceCut, deferred: Tensor, n_units: int) -> tuple[Chords, Tensor]:
@@ -179,7 +180,8 @@ def _chords(loops: Loops, cut: FaceCut, deferred: Tensor, n_units: int) -> tuple
     two = nonzero(counts == 2)
     p, of = take(start, two), take(group, two)
     p, q = take(slot, p), take(slot, p + 1)
-    chords, proper = Chords.between(mesh, of // n_units, p, q, of % n_units)
+    section, unit = quotients(of, n_units)
+    chords, proper = Chords.between(mesh, section, p, q, unit)
     bad = _scattered(mesh, group, start, counts, slot, n_units)
     if len(chords) < int(proper.sum()):  # three sections through one line
         wanted = of[proper]

@@ -99,7 +99,8 @@ def _number(name: str, result: Any) -> tuple[float, float | None]:
         return float(value), None if error is None else float(error)
     raise InputError(
         f"Expected a number, a result with readings(), or a mapping of names to these from the measure {name!r}, got "
-        f"{_described(result)}."
+        f"{_described(result)}. "
+        "Return one of these from the measure."
     )
 
 
