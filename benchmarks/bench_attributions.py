@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 import regionscope as rs
-from regionscope.exact.questions.steps import RULES
+from regionscope.exact.questions.quadrature_steps import RULES
 from regionscope.lab import zoo
 from regionscope.lab.data import Dataset
 from regionscope.lab.train import Training, train

@@ -16,7 +16,7 @@ import torch
 
 import regionscope as rs
 from regionscope import complexity, errors, exact, measures, shallow
-from regionscope.exact.questions.steps import RULES
+from regionscope.exact.questions.quadrature_steps import RULES
 from regionscope.lab.zoo import mlp
 from regionscope.shallow.pieces import EffectiveRegions
 from regionscope.types import Readable

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.exact.questions.attributions import attribute, read_logits
+from regionscope.exact.questions.output_weights import output_weights
 from regionscope.exact.questions.paths import Paths
-from regionscope.exact.questions.weights import output_weights
 from regionscope.extras import needed
 
 

@@ -25,12 +25,12 @@ from fuzz.networks import FAMILIES, network
 from fuzz.truth import truth_of
 from regionscope.certificate.bits import Bits, distinct
 from regionscope.certificate.claim import ClaimedPartition
-from regionscope.certificate.columns import Value, first_steps, reads
-from regionscope.certificate.columns import affine as columns_of_affine
-from regionscope.certificate.filter import screen
 from regionscope.certificate.frames import corner_frames, frames_of
 from regionscope.certificate.integers import IntegerNetwork, homogeneous
+from regionscope.certificate.rounding_bounds import Value, first_steps, reads
+from regionscope.certificate.rounding_bounds import affine as columns_of_affine
 from regionscope.certificate.steps import AffineStep, Largest, read_steps
+from regionscope.certificate.unit_bounds import screen
 from regionscope.certificate.vertices import look
 from regionscope.errors import LimitReached, MissingLibrary
 from regionscope.network import trace

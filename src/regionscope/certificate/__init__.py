@@ -2,10 +2,11 @@
 
 - ``steps`` reads a program as explicit matrices and pieces. ``integers`` runs these steps exactly on a pattern,
   ``polytopes`` and ``regions`` find the true region of a pattern and its neighbours.
-- ``columns``, ``vertices`` and ``frames`` bound most signs in float64, from one forward pass of the vertices;
-  ``filter`` bounds the others, region by region. ``corners`` proves regions from these bounds. ``bits`` holds patterns.
-- ``claim`` is what a partition says, ``certify`` compares it with the truth, ``truth`` counts, ``result`` reports,
-  ``document`` writes what ``tools/check_certificate.py`` checks.
+- ``rounding_bounds``, ``vertices`` and ``frames`` bound most signs in float64, from one forward pass of the vertices;
+  ``unit_bounds`` bounds the others, region by region. ``corners`` proves regions from these bounds. ``bits`` holds
+  patterns.
+- ``claim`` is what a partition says, ``certify`` compares it with the truth, ``true_counts`` counts, ``result``
+  reports, ``document`` writes what ``tools/check_certificate.py`` checks.
 """
 
 from regionscope.certificate.certify import certify

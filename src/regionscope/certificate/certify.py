@@ -23,13 +23,13 @@ from regionscope.certificate.bits import Bits, distinct
 from regionscope.certificate.claim import ClaimedPartition, Index
 from regionscope.certificate.corners import Proof, prove
 from regionscope.certificate.document import document
-from regionscope.certificate.filter import Screened, screen
 from regionscope.certificate.frames import Local, corner_frames, frames_of
 from regionscope.certificate.integers import IntegerNetwork, Integers, Pattern, homogeneous
 from regionscope.certificate.regions import TrueRegion, TrueRegions
 from regionscope.certificate.result import Certificate, Refutation
 from regionscope.certificate.steps import read_steps
-from regionscope.certificate.truth import Counts, RegionGraph, components, count
+from regionscope.certificate.true_counts import Counts, RegionGraph, components, count
+from regionscope.certificate.unit_bounds import Screened, screen
 from regionscope.certificate.vertices import FAR, look
 from regionscope.checks import whole
 from regionscope.errors import InputError, LimitReached

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regionscope.certificate.claim import ClaimedPartition, Index
-from regionscope.certificate.filter import Near, size
 from regionscope.certificate.frames import EPS, Local, inverse_of, product
 from regionscope.certificate.matrices import Numbers
+from regionscope.certificate.unit_bounds import Near, size
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 from regionscope.certificate.integers import as_integers
 from regionscope.certificate.matrices import Numbers
 from regionscope.certificate.steps import AffineStep, AnyStep, Largest, Steps
-from regionscope.certificate.truth import RegionGraph
+from regionscope.certificate.true_counts import RegionGraph
 from regionscope.geometry import Slice
 
 FORMAT = "regionscope certificate 1"

@@ -45,7 +45,7 @@ class Frames:
 
     def change(self, of: NDArray[Any], new: Frames, to: NDArray[Any]) -> tuple[Numbers, Numbers, Numbers]:
         """References and scales of the frames ``new[to]`` as seen from the frames ``of`` here, and by how much the
-        error of a function grows; see ``filter``."""
+        error of a function grows; see ``unit_bounds``."""
         shift: Numbers = (new.reference[to] - self.reference[of]) / self.scale[of]
         ratio: Numbers = new.scale[to] / self.scale[of]
         return shift, ratio, (1 + 8 * EPS) * np.maximum(1, np.abs(shift) / 3 + ratio).max(1)

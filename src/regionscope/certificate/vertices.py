@@ -36,11 +36,11 @@ from numpy.typing import NDArray
 
 from regionscope.certificate.bits import Bits, PackedBits
 from regionscope.certificate.claim import ClaimedPartition, Index
-from regionscope.certificate.columns import Value, affine, first_steps, padded, reads
-from regionscope.certificate.filter import Near, Screened, size
 from regionscope.certificate.frames import EPS, CornerFrames
 from regionscope.certificate.matrices import Numbers
+from regionscope.certificate.rounding_bounds import Value, affine, first_steps, padded, reads
 from regionscope.certificate.steps import AffineStep, Largest, PiecewiseStep, Steps
+from regionscope.certificate.unit_bounds import Near, Screened, size
 from regionscope.geometry import Slice
 
 FAR = 2.0**-12  # by how much a true corner may differ from the stored one, in frame coordinates

@@ -1,7 +1,8 @@
 """Which torch functions are nonlinearities with a kink or a zero, and where.
 
 A function is known by its name, so that ``F.relu``, ``torch.relu``, ``x.relu()``, ``torch.relu_`` and ``nn.ReLU``
-(which calls one of them) are the same to us. To add an activation, add one line to a table.
+(which calls one of them) are the same to us. To add an activation, add one line to a table; its
+rule for exact regions is in ``network/rules/activations.py``.
 """
 
 from __future__ import annotations

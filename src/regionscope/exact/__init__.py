@@ -21,7 +21,7 @@ from regionscope.exact.questions.attributions import Attributions, integrated_gr
 from regionscope.exact.questions.extremes import Extremes
 from regionscope.exact.questions.flips import Flip, Flips, first_flip, flips
 from regionscope.exact.questions.lipschitz import Lipschitz
-from regionscope.exact.questions.steps import StepsNeeded
+from regionscope.exact.questions.quadrature_steps import StepsNeeded
 from regionscope.exact.questions.topology import ClassTopology
 from regionscope.exact.stream import FinishedRegions, RegionTotals, SizeHistogram, stream_regions
 from regionscope.exact.surfaces.level_set import level_set

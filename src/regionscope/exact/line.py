@@ -27,7 +27,7 @@ from regionscope.geometry.arrays import (
     repeat,
     take,
 )
-from regionscope.geometry.blocks import rows_at_a_time
+from regionscope.geometry.block_size import rows_at_a_time
 from regionscope.geometry.crossing import Points, place_points
 from regionscope.geometry.interpolation import OnEdges
 from regionscope.geometry.maxima import Candidates, breaks_along, leaders

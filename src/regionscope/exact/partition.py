@@ -21,7 +21,7 @@ from regionscope.exact.check import check_coverage, check_maps, check_network
 from regionscope.exact.questions.export import dual_graph, geojson, networkx_graph, pandas_table, svg_paths
 from regionscope.exact.questions.extremes import Extremes, extremes
 from regionscope.exact.questions.lipschitz import Lipschitz, lipschitz
-from regionscope.exact.questions.weights import Target, output_weights
+from regionscope.exact.questions.output_weights import Target, output_weights
 from regionscope.exact.slope_jumps import output_rounding, slope_jumps
 from regionscope.exact.storage import load_arrays, save_arrays, slice_from_json, slice_to_json
 from regionscope.exact.walls import Walls

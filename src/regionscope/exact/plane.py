@@ -1,4 +1,7 @@
-"""Exact regions on two-dimensional slices: the mesh is carried through the network, part by part, depth first."""
+"""Exact regions on two-dimensional slices: the mesh is carried through the network, part by part, depth first.
+
+The cutting itself is in ``geometry/planar``: ``split`` for thresholds, ``envelope`` for maxima.
+"""
 
 from __future__ import annotations
 

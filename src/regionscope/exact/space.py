@@ -15,7 +15,7 @@ from regionscope.exact.polytopes import CellPartition, CellState, carry_cells, p
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry.arrays import as_tensors, numpy_on_cpu
 from regionscope.geometry.bitsets import lowest
-from regionscope.geometry.blocks import rows_at_a_time
+from regionscope.geometry.block_size import rows_at_a_time
 from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
 from regionscope.geometry.planar.split import Units
 from regionscope.geometry.polytope.split import NewVertices

@@ -15,7 +15,7 @@ from regionscope.errors import InputError
 from regionscope.exact.budget import Budget, corner_inputs
 from regionscope.geometry import Slice
 from regionscope.geometry.arrays import as_tensors, cat, empty_like, largest, maximum, minimum, numpy_on_cpu, take
-from regionscope.geometry.blocks import rows_at_a_time
+from regionscope.geometry.block_size import rows_at_a_time
 from regionscope.network import FoldSites, Kink, Program, Thresholds, Values
 from regionscope.tolerance import LEAST, Tolerance
 

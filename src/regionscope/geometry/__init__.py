@@ -5,7 +5,7 @@
   ``polytope/``: cutting polytopes of any dimension, by one unit after another.
 - ``crossing`` (signs along edges), ``maxima`` (which candidate leads) and ``interpolation`` (values at new vertices)
   serve lines and planes.
-- ``ragged``, ``bitsets`` and ``blocks``: arrays of rows of different lengths, small sets, work in blocks.
+- ``ragged``, ``bitsets`` and ``block_size``: arrays of rows of different lengths, small sets, work in blocks.
 """
 
 from regionscope.geometry.slices import Box, Segment, Simplex, Slice

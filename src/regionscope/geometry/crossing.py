@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regionscope.geometry.arrays import cat, empty, mask, nonzero, quotients, repeat, take
-from regionscope.geometry.blocks import rows_at_a_time
+from regionscope.geometry.block_size import rows_at_a_time
 from regionscope.geometry.ragged import sort_within
 from regionscope.tolerance import LEAST
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regionscope.geometry.bitsets import holds, n_words, pack, unpack
-from regionscope.geometry.blocks import rows_at_a_time
+from regionscope.geometry.block_size import rows_at_a_time
 
 
 @dataclass(frozen=True)

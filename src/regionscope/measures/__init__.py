@@ -4,6 +4,8 @@
 - Scalars of a model: ``gap`` (error rates), ``margin``, ``norms``, ``sharpness``.
 - What theory says: ``bounds`` and ``expected_counts``.
 - Relations between numbers: ``correlate``, ``fit`` and ``probe``; ``statistics`` has their error bars.
+
+To offer a measure in ``train`` and sweeps, add it to ``lab/instruments/registry.py``.
 """
 
 from regionscope.measures.bounds import Bound, region_bounds

@@ -16,7 +16,7 @@ from devices import needs_cuda
 from regionscope.errors import InputError, NotPiecewiseAffine, SliceError
 from regionscope.exact.questions import paths as paths_module
 from regionscope.exact.questions.legendre import gauss_legendre
-from regionscope.exact.questions.steps import RULES, quadrature
+from regionscope.exact.questions.quadrature_steps import RULES, quadrature
 from regionscope.exact.reference import reference_partition
 from regionscope.lab.zoo import mlp
 from strategies import Problem, problems
@@ -238,12 +238,12 @@ def test_blocks_of_steps_change_nothing() -> None:
 
 
 def test_small_memory_makes_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from regionscope.exact.questions import steps
+    from regionscope.exact.questions import quadrature_steps
 
     found = rs.integrated_gradients(NET, X[:2], target=0)
     whole = found.steps_needed(0.05, k_max=30)
-    monkeypatch.setattr(steps, "_NODES", 300)
-    assert len(list(steps._blocks(30, 10_000))) > 5
+    monkeypatch.setattr(quadrature_steps, "_NODES", 300)
+    assert len(list(quadrature_steps._blocks(30, 10_000))) > 5
     shares: list[float] = []
     parts = found.steps_needed(0.05, k_max=30, progress=shares.append)
     assert shares == sorted(shares)

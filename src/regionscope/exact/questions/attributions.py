@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from regionscope.checks import check_memory, check_positive, check_progress
 from regionscope.errors import InputError, NotPiecewiseAffine
 from regionscope.exact.linear import Progress
+from regionscope.exact.questions.output_weights import Target, output_weights
 from regionscope.exact.questions.paths import PathPieces, Paths, input_gradients, pieces_of, rises
-from regionscope.exact.questions.steps import StepsNeeded, quadrature_errors
-from regionscope.exact.questions.weights import Target, output_weights
+from regionscope.exact.questions.quadrature_steps import StepsNeeded, quadrature_errors
 from regionscope.inputs import Inputs, read_array, read_examples
 from regionscope.network import Program, Values, select_output, trace
 from regionscope.network.output import Arguments, Output

@@ -14,7 +14,7 @@ from regionscope.errors import InputError, LimitReached
 from regionscope.exact.budget import Budget, Record, TooManyRegions
 from regionscope.exact.decision import extremes_at_corners, labels_of
 from regionscope.exact.linear import Progress, as_list, check_shapes, cut_slices, program_of
-from regionscope.exact.questions.weights import Target, output_weights
+from regionscope.exact.questions.output_weights import Target, output_weights
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.surfaces.polygons import normals_of, ordered_corners
 from regionscope.exact.surfaces.pruning import Levels, Pruning

@@ -25,7 +25,7 @@ from regionscope.exact.bounding.bounds import rounding_of, with_ones
 from regionscope.exact.bounding.merge import AnyMatrix, Stage
 from regionscope.exact.bounding.stages import NotSingleEntries, Staged, read_matrices
 from regionscope.geometry import Slice
-from regionscope.geometry.blocks import rows_at_a_time
+from regionscope.geometry.block_size import rows_at_a_time
 from regionscope.network import Program, Values
 from regionscope.tolerance import FITS
 

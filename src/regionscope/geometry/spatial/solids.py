@@ -27,7 +27,7 @@ from regionscope.geometry.arrays import (
     where,
 )
 from regionscope.geometry.bitsets import pack
-from regionscope.geometry.blocks import rows_at_a_time
+from regionscope.geometry.block_size import rows_at_a_time
 from regionscope.geometry.planar.mesh import Mesh
 from regionscope.geometry.polytope.complex import NO_WALL, Complex, Domain
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners, ranges

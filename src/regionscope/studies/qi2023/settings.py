@@ -1,5 +1,7 @@
 """The runs of this paper's studies: one grid for each data set, so that studies share them.
 
+The values that the paper states are in ``paper.py``; ``decay.py`` and ``theorem1.py`` have grids of their own.
+
 Section 4: Adam, batches of 32, cross-entropy, points in [-1, 1]^2; the rate 0.001 is named for random labels. With
 PyTorch's default weights from seed 5 the exact counts before training are those of the paper, so that seed comes first
 and is the one that is drawn.

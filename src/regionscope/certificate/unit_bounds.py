@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regionscope.certificate.bits import Bits, PackedBits
-from regionscope.certificate.columns import Value, first_steps, padded, reads
 from regionscope.certificate.frames import EPS, Frames
 from regionscope.certificate.matrices import Numbers
+from regionscope.certificate.rounding_bounds import Value, first_steps, padded, reads
 from regionscope.certificate.steps import AffineStep, FoldStep, Largest, PiecewiseStep, Steps
 from regionscope.geometry import Slice
 
