@@ -111,6 +111,8 @@ def test_thin_cells_of_max_pool_networks_have_their_linear_regions(seed: int) ->
         29001,
         12483,  # outputs that are nothing but rounding: the map of a region was said to differ from the network
         75455,
+        MIXED + 4347,  # steep outputs: the values at a triple point differed by more than a tie, 5 regions for 4
+        MIXED + 14484,
     ],
 )
 def test_rounding_makes_no_regions(seed: int) -> None:

@@ -10,7 +10,7 @@ from regionscope.geometry.bitsets import lowest
 from regionscope.geometry.maxima import Candidates, breaks_along, cell_leaders, leaders
 from regionscope.geometry.planar.envelope import split_maxima
 from regionscope.geometry.planar.mesh import Mesh, areas
-from regionscope.geometry.planar.triple_points import envelope_on_cell
+from regionscope.geometry.planar.triple_points import envelope_on_cell, tie_weights
 
 SQUARE = torch.tensor([[-1, -1], [1, -1], [1, 1], [-1, 1]], dtype=torch.float64)
 
@@ -96,5 +96,15 @@ def test_four_candidates_that_tie_in_one_point_share_it() -> None:
     corners = SQUARE.numpy()
     values = np.stack([corners[:, 0], corners[:, 1], -corners[:, 0], -corners[:, 1]], 1)
     found = envelope_on_cell(corners, values, 1e-12)
-    assert len(found.triple_points) == 1
+    assert len(found.ties) == 1
     assert sorted(map(len, found.loops)) == [3, 3, 3, 3]
+
+
+def test_a_triple_point_is_placed_by_values() -> None:
+    """They tie up to their own rounding, however small the cell and however steep the functions are."""
+    random = np.random.default_rng(0)
+    values = (SQUARE.numpy() + 1) @ random.uniform(-1e3, 1e3, (2, 3)) + random.uniform(-1e2, 1e2, 3)
+    corners, weights = tie_weights(values)
+    at = weights @ values[corners]
+    assert np.ptp(at) < 1e-12
+    assert abs(sum(weights) - 1) < 1e-15

@@ -29,7 +29,7 @@ from regionscope.geometry.maxima import Candidates, breaks_along, cell_leaders, 
 from regionscope.geometry.planar.arrangement import Chords, cut, meetings
 from regionscope.geometry.planar.mesh import Mesh, NewCells, Subdivided, replace_cells, subdivide
 from regionscope.geometry.planar.split import OnPoints, PlanarSplit, interpolation_of
-from regionscope.geometry.planar.triple_points import envelope_on_cell, fan_weights
+from regionscope.geometry.planar.triple_points import envelope_on_cell, tie_weights
 from regionscope.geometry.ragged import gather_rows, next_in_row, owners
 
 
@@ -199,16 +199,16 @@ def _triple_cells(
     weights: list[list[float]] = []
     for cell, group in zip(triple.cell.tolist(), triple.group.tolist(), strict=True):
         loop = divided.corners[int(divided.offsets[cell]) : int(divided.offsets[cell + 1])]
-        values = evaluate.of_group(loop, torch.full_like(loop, group))
+        values = evaluate.of_group(loop, torch.full_like(loop, group)).cpu().numpy()
         tolerance = float(evaluate.tolerance_at(loop[:1], loop[:1]))
-        found = envelope_on_cell(place[loop].cpu().numpy(), values.cpu().numpy(), tolerance)
-        first = n_vertices + len(corners)
-        names = [*loop.tolist(), *range(first, first + len(found.triple_points))]
-        old = loop[loop < interpolation.n_old]
-        for point in found.triple_points:
-            three, weight = fan_weights(coords[old].cpu().numpy(), point)
-            corners.append(old[three].tolist())
+        found = envelope_on_cell(place[loop].cpu().numpy(), values, tolerance)
+        first, names = n_vertices + len(corners), loop.tolist()
+        old = [k for k, vertex in enumerate(names) if vertex < interpolation.n_old]
+        for tie in found.ties:
+            three, weight = tie_weights(values[old][:, tie])
+            corners.append([names[old[k]] for k in three])
             weights.append(weight)
+        names += range(first, first + len(found.ties))
         pieces += [[names[k] for k in piece] for piece in found.loops]
         old_cell += [cell] * len(found.loops)
     with_triples = replace(

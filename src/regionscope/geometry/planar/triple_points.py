@@ -19,12 +19,12 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True)
 class CellEnvelope:
     """loops: for each leading candidate the corners of its piece, counter-clockwise; numbers below ``len(corners)`` are
-    corners of the cell, the others are ``triple_points`` (h, 2), points inside the cell where three or more candidates
-    tie.
+    corners of the cell, the others are triple points, points inside the cell where three or more candidates tie.
+    ties: three candidates that tie at each triple point, and nowhere else.
     """
 
     loops: list[list[int]]
-    triple_points: Array
+    ties: list[list[int]]
 
 
 def envelope_on_cell(corners: Array, values: Array, tolerance: float) -> CellEnvelope:
@@ -41,7 +41,7 @@ def envelope_on_cell(corners: Array, values: Array, tolerance: float) -> CellEnv
     maps: Array = np.asarray(
         np.linalg.lstsq(design, values, rcond=None)[0], dtype=np.float64
     )  # (3, c): two slopes and a constant
-    points, ties = _triple_points(local, values, maps, tolerance)
+    points, ties, three = _triple_points(local, values, maps, tolerance)
     loops = []
     for candidate in _alive(values, tolerance):
         members = [i for i in range(len(corners)) if leads[i, candidate]]
@@ -49,13 +49,18 @@ def envelope_on_cell(corners: Array, values: Array, tolerance: float) -> CellEnv
         loop = _in_order(members, np.r_[local, points.reshape(-1, 2)])
         if loop:
             loops.append(loop)
-    return CellEnvelope(loops, points.reshape(-1, 2) * spread + middle)
+    return CellEnvelope(loops, three)
 
 
-def _triple_points(local: Array, values: Array, maps: Array, tolerance: float) -> tuple[Array, list[set[int]]]:
-    """Points strictly inside the cell where at least three candidates tie for the lead, and who ties."""
+def _triple_points(
+    local: Array, values: Array, maps: Array, tolerance: float
+) -> tuple[Array, list[set[int]], list[list[int]]]:
+    """Points strictly inside the cell where at least three candidates tie for the lead, all who tie, and three of them
+    whose tie is this point.
+    """
     found: list[Array] = []
     ties: list[set[int]] = []
+    three: list[list[int]] = []
     alive = _alive(values, tolerance)
     for i, j, k in combinations(alive, 3):
         system = np.stack([maps[:2, i] - maps[:2, j], maps[:2, i] - maps[:2, k]])
@@ -71,9 +76,10 @@ def _triple_points(local: Array, values: Array, maps: Array, tolerance: float) -
         if twin is None:
             found.append(point)
             ties.append(tied)
+            three.append([i, j, k])
         else:
             ties[twin] |= tied
-    return np.array(found, dtype=np.float64).reshape(-1, 2), ties
+    return np.array(found, dtype=np.float64).reshape(-1, 2), ties, three
 
 
 def _alive(values: Array, tolerance: float) -> list[int]:
@@ -84,15 +90,21 @@ def _alive(values: Array, tolerance: float) -> list[int]:
     return [int(k) for k in np.flatnonzero(~beaten.any(0))]
 
 
-def fan_weights(corners: Array, point: Array) -> tuple[list[int], list[float]]:
-    """Three corners of a convex polygon whose triangle holds the point, and the point's weights on them."""
+def tie_weights(values: Array) -> tuple[list[int], list[float]]:
+    """Three corners of a convex polygon, and the weights on them of the point where three functions tie, from the
+    values (m, 3) of these at the corners.
+
+    Coordinates would not do: where functions are steep, the rounding of a coordinate moves values by more than a tie
+    allows.
+    """
+    apart = values[:, 1:] - values[:, :1]
+    apart /= np.abs(apart).max(0)
     best: tuple[float, list[int], list[float]] | None = None
-    for i in range(1, len(corners) - 1):
-        triangle = corners[[0, i, i + 1]]
-        system = np.r_[triangle.T, np.ones((1, 3))]
+    for i in range(1, len(values) - 1):
+        system = np.r_[apart[[0, i, i + 1]].T, np.ones((1, 3))]
         if abs(np.linalg.det(system)) < TINY:
             continue
-        weights = np.linalg.solve(system, np.r_[point, 1.0])
+        weights = np.linalg.solve(system, np.array([0.0, 0.0, 1.0]))
         if best is None or weights.min() > best[0]:
             best = (float(weights.min()), [0, i, i + 1], [float(w) for w in weights])
     if best is None:
