@@ -18,10 +18,10 @@ _NOT_RUN = "not run"
 _NO_PAGE = NotRun("all", "there is a study, but no page of it yet")
 _ROWS = ("Item", "Grade", "Claims", "Ours", "The paper", "Pages")
 _INTRO = (
-    "Each row is a table, a figure or a theorem. It is graded at the largest size that was "
-    "run: `full` comes near to the paper's scale on one GPU, `desk` runs on two cores. A result is inconclusive where "
-    "its interval covers both what the paper claims and no effect. A hypothesis is a setting that the paper does not "
-    "state; it has its own grade and is not part of the totals."
+    "Each row is a table, a figure or a theorem. It is graded at the largest size that was run: `full` has the "
+    "settings of the paper or comes near to them, as far as one GPU allows; `desk` is smaller and runs on two cores. "
+    "A result is inconclusive where its interval covers both what the paper claims and no effect. A hypothesis is a "
+    "setting that the paper does not state; it has its own grade and is not part of the totals."
 )
 BESIDE = {
     "findings": "[Findings](findings.md) summarises the results on one page.",
