@@ -32,6 +32,8 @@ def measured(model: nn.Module) -> dict[str, Any]:
 
 def test_tensorboard_holds_the_rows(tmp_path: Path) -> None:
     event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    with pytest.raises(rs.InputError, match=r"got NoneType\. Pass a string"):
+        TensorBoard(None)
     board = TensorBoard(tmp_path)
     monitor = Monitor({"m": measured}, every(2), listeners=[board])
     for step in range(5):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from regionscope.checks import read_path
 from regionscope.errors import InputError
 from regionscope.extras import needed
 from regionscope.lab.monitor.rows import Row
@@ -21,7 +22,7 @@ class TensorBoard:
         events = needed(
             "torch.utils.tensorboard.writer", who="The TensorBoard listener needs", library="tensorboard", extra="track"
         )
-        self._writer = events.SummaryWriter(str(folder))
+        self._writer = events.SummaryWriter(str(read_path(folder)))
 
     def __call__(self, row: Row) -> None:
         self._writer.add_scalar(row.name, row.value, row.step)
