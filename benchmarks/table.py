@@ -102,7 +102,7 @@ def page_tables() -> str:
 def readme_table() -> str:
     """The stored rows that the README shows."""
     rows = {row["case"]: row for row in load("exact-cpu")}
-    text = f"| slice | regions | seconds | times the floor | peak memory |\n|{'---|' * 5}\n"
+    text = f"| slice | regions | seconds | ratio | peak memory |\n|{'---|' * 5}\n"
     for case, name in README_CASES.items():
         seconds, ratio, peak = (short(rows[case][key]) for key in KEPT)
         text += f"| {name} | {rows[case]['regions']:,} | {seconds} | {ratio} | {peak} GiB |\n"
