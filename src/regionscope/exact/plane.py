@@ -24,6 +24,7 @@ from regionscope.geometry.arrays import (
     minimum,
     numpy_on_cpu,
     put,
+    quotients,
     repeat,
     sort,
     stack,
@@ -67,7 +68,7 @@ def plane_mesh(corners: Sequence[Tensor]) -> tuple[Mesh, Tensor, Tensor]:
     none, sides, following = full(n, -1, sizes), empty(n, sizes), next_in_row(offsets)
     ends, order = sort(minimum(vertex, following) * n + maximum(vertex, following))
     put(sides, order, vertex)
-    mesh = Mesh(n, stack(ends // n, ends % n), none, none, vertex, sides, offsets, slice_id)
+    mesh = Mesh(n, stack(*quotients(ends, n)), none, none, vertex, sides, offsets, slice_id)
     return mesh, coords, repeat(slice_id, sizes, n)
 
 

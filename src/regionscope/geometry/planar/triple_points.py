@@ -55,8 +55,8 @@ def envelope_on_cell(corners: Array, values: Array, tolerance: float) -> CellEnv
 def _triple_points(
     local: Array, values: Array, maps: Array, tolerance: float
 ) -> tuple[Array, list[set[int]], list[list[int]]]:
-    """Points strictly inside the cell where at least three candidates tie for the lead, all who tie, and three of them
-    whose tie is this point.
+    """Points strictly inside the cell where at least three candidates tie for the lead, all that tie there, and three
+    of them that tie nowhere else.
     """
     found: list[Array] = []
     ties: list[set[int]] = []
