@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from regionscope.checks import of_kind, real, whole
+from regionscope.checks import of_kind, read_device, real, whole
 from regionscope.inputs import read_array
 from regionscope.measures.statistics import wilson
 from regionscope.shallow.flow import gradient_flows
@@ -91,7 +91,7 @@ def success_vs_width(
         deviation = sigma_o or largest_sigma_o(k, theorem="3.1", sigma_h=sigma_h, R=radius)
         theta = initial_theta(runs, k, sigma_h=sigma_h, sigma_o=deviation, seed=seed + 1 + i)
         starts.append(torch.nn.functional.pad(theta, (0, max(widths) - k)))
-    theta, x, y = (values.to(device) for values in (torch.cat(starts), data.x, data.y))
+    theta, x, y = (values.to(read_device(device)) for values in (torch.cat(starts), data.x, data.y))
     end = gradient_flows(theta, x, y, options, workers=workers).to("cpu")
     ends = [end.take(torch.arange(i * runs, (i + 1) * runs, device="cpu")) for i in range(len(widths))]
     return [_width_row(alpha, k, part, teacher, options) for alpha, k, part in zip(alphas, widths, ends, strict=True)]

@@ -1,4 +1,4 @@
-"""What is reported along a gradient flow: one row of numbers a moment."""
+"""Table of a gradient flow: one row of numbers for each moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a gradient flow is asked for, and where it stands: options, state and account of many flows."""
+"""Options of a gradient flow, and the state of many flows with their numbers of steps and events."""
 
 from __future__ import annotations
 

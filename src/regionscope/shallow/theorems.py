@@ -16,8 +16,8 @@ class Requirements:
     """What a theorem asks of a run, and what the run has.
 
     n, k, sigma_h: at least; sigma_o: at most. n is None where the theorem does not ask for a sample size. sigma_h is
-    evaluated at the n and k of the run, sigma_o at its k and at the sigma_h of the run (the required one when none
-    came). holds: for each quantity that the run gave, whether it is met.
+    evaluated at the n and k of the run, sigma_o at its k and at the sigma_h of the run (the required one if the
+    run gives none). holds: for each quantity that the run gave, whether it is met.
     """
 
     theorem: str
