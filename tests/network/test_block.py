@@ -106,7 +106,7 @@ def test_a_layer_with_its_norm_is_refused() -> None:
     ("name", "options", "sentence"),
     [
         ("layers.9.mlp", {}, "Expected the name of a part of the model"),
-        ([], {}, "empty list"),
+        ([], {}, "or a list of names, got \\[\\]"),
         ("layers.0.mlp", {"position": 6}, "Expected position from -6 to 5"),
     ],
 )
