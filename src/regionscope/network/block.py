@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from regionscope.checks import check_module, of_kind
@@ -21,6 +22,7 @@ from regionscope.network.token_ids import read_tokens, takes_tokens
 from regionscope.network.trace import trace
 
 _ALIKE = 1e-3  # of the largest output: by how much the program in float64 may differ from the model in float32
+_ROUNDING = 8  # of the spacing of the model's numbers at the largest output, where that is more: bfloat16
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +93,8 @@ def block(
             "next token with embedding_slice() and region_count()."
         ) from error
     found = program(inputs).reshape(outputs.shape)
-    if not bool(((found - outputs).abs() <= _ALIKE * outputs.abs().max()).all()):
+    near = max(_ALIKE, _ROUNDING * torch.finfo(home(whole)[1]).eps)
+    if not bool(((found - outputs).abs() <= near * outputs.abs().max()).all()):
         raise CheckFailed(
             f"Expected '{shown}', read alone, to compute what it computes inside the model, got a difference of "
             f"{float((found - outputs).abs().max()):.2g}. Name all modules from the block's input to its output."
