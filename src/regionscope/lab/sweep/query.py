@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from regionscope.errors import InputError
-from regionscope.extras import needed
+from regionscope.extras import import_extra
 from regionscope.file_io import replace_file
 from regionscope.lab.sweep.table import SERIES, RunTable, read_runs, read_series
 
@@ -111,4 +111,4 @@ def _quoted(column: str) -> str:
 
 def _duckdb(what: str) -> Any:
     without = ". The plain table and CSV work without it."
-    return needed("duckdb", who=f"{what} needs", library="DuckDB", extra="lab", otherwise=without)
+    return import_extra("duckdb", who=f"{what} needs", library="DuckDB", extra="lab", otherwise=without)
