@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from regionscope.checks import of_kind, read_device, real, whole
+from regionscope.inputs import read_array
 from regionscope.measures.statistics import wilson
 from regionscope.shallow.flow import gradient_flows
 from regionscope.shallow.losses import log_threshold
@@ -76,7 +78,10 @@ def success_vs_width(
 
     All widths are one batch: narrow networks get units w = b = v = 0, which never move. device: where they run.
     """
-    options = options or FlowOptions(max_steps=10_000, stall=1e-5, rest=1e-4)
+    options = of_kind("options", options or FlowOptions(max_steps=10_000, stall=1e-5, rest=1e-4), FlowOptions)
+    whole("n", n)
+    whole("runs", runs)
+    alphas = [real("an alpha", alpha) for alpha in read_array(alphas, "alphas, a list of numbers").flatten()]
     options = replace(options, max_log_loss=log_threshold(n, options.loss) + 1e-9)
     teacher = alternating_teacher(r, radius=radius)
     data = sample(teacher, n, seed=seed)
@@ -86,7 +91,7 @@ def success_vs_width(
         deviation = sigma_o or largest_sigma_o(k, theorem="3.1", sigma_h=sigma_h, R=radius)
         theta = initial_theta(runs, k, sigma_h=sigma_h, sigma_o=deviation, seed=seed + 1 + i)
         starts.append(torch.nn.functional.pad(theta, (0, max(widths) - k)))
-    theta, x, y = (values.to(device) for values in (torch.cat(starts), data.x, data.y))
+    theta, x, y = (values.to(read_device(device)) for values in (torch.cat(starts), data.x, data.y))
     end = gradient_flows(theta, x, y, options, workers=workers).to("cpu")
     ends = [end.take(torch.arange(i * runs, (i + 1) * runs, device="cpu")) for i in range(len(widths))]
     return [_width_row(alpha, k, part, teacher, options) for alpha, k, part in zip(alphas, widths, ends, strict=True)]
