@@ -38,18 +38,18 @@ def extremes(job: SliceJob, index: IndexOption = None, minus: MinusOption = None
     Example: regionscope ask extremes --model net.py:build --box -1 1 --index 0 --minus 1 --plot extremes.png
     """
     part = job.cut(linear_regions, *job.start())
-    result = part.extremes(_chosen(index, minus, part.outputs.shape[1]))
-    rows = {"smallest value": result.min, "largest value": result.max}
+    found = part.extremes(_chosen(index, minus, part.outputs.shape[1]))
+    rows = {"smallest value": found.min, "largest value": found.max}
     numbers = {
-        "min": result.min,
-        "max": result.max,
-        "argmin": result.argmin.tolist(),
-        "argmax": result.argmax.tolist(),
-        "coords_of_min": result.coords_of_min.tolist(),
-        "coords_of_max": result.coords_of_max.tolist(),
+        "min": found.min,
+        "max": found.max,
+        "argmin": found.argmin.tolist(),
+        "argmax": found.argmax.tolist(),
+        "coords_of_min": found.coords_of_min.tolist(),
+        "coords_of_max": found.coords_of_max.tolist(),
     }
     _report(job, part, rows, numbers)
-    job.draw(plot.extremes_figure, part, result)
+    job.draw(plot.extremes_figure, part, found)
 
 
 @ask.command()
@@ -64,15 +64,10 @@ def lipschitz(job: SliceJob, norm: NormOption = "2", index: IndexOption = None, 
     part = job.cut(linear_regions, *job.start())
     every = index is None and minus is None
     chosen = None if every else _chosen(index, minus, part.outputs.shape[1])
-    result = part.lipschitz(norm=math.inf if norm == "inf" else int(norm), output=chosen)
-    numbers = {
-        "lipschitz": result.value,
-        "norm": norm,
-        "point": result.point.tolist(),
-        "coords": result.coords.tolist(),
-    }
-    _report(job, part, {f"Lipschitz constant, norm {norm}": result.value}, numbers)
-    job.draw(plot.lipschitz_figure, part, result)
+    found = part.lipschitz(norm=math.inf if norm == "inf" else int(norm), output=chosen)
+    numbers = {"lipschitz": found.value, "norm": norm, "point": found.point.tolist(), "coords": found.coords.tolist()}
+    _report(job, part, {f"Lipschitz constant, norm {norm}": found.value}, numbers)
+    job.draw(plot.lipschitz_figure, part, found)
 
 
 @ask.command()
@@ -83,17 +78,14 @@ def flips(job: SliceJob) -> None:
     Example: regionscope ask flips --model net.py:build --points two_inputs.npy --json flips.json
     """
     dec = job.cut(decision_regions, *job.start(dim=1, what="flips"))
-    crossings = flips_of(dec)
-    rows = zip(
-        *(column.tolist() for column in (crossings.coords, crossings.before, crossings.after, crossings.slope)),
-        strict=True,
-    )
+    found = flips_of(dec)
+    rows = zip(*(column.tolist() for column in (found.coords, found.before, found.after, found.slope)), strict=True)
     listed = [{"coord": at, "before": a, "after": b, "slope": slope} for at, a, b, slope in rows]
-    table: dict[str, float] = {"flips": len(crossings)}
-    for flip in listed[:_SHOWN]:
-        table[f"from {flip['before']} to {flip['after']} at {flip['coord']:.6g}, slope"] = flip["slope"]
+    table: dict[str, float] = {"flips": len(found)}
+    for one in listed[:_SHOWN]:
+        table[f"from {one['before']} to {one['after']} at {one['coord']:.6g}, slope"] = one["slope"]
     _report(job, dec.partition, table, {"flips": listed})
-    job.draw(plot.flips_figure, dec, crossings)
+    job.draw(plot.flips_figure, dec, found)
 
 
 @ask.command()
@@ -104,24 +96,21 @@ def topology(job: SliceJob) -> None:
     Example: regionscope ask topology --model net.py:build --box -1 1 --plot topology.png
     """
     dec = job.cut(decision_regions, *job.start(dim=2, what="topology"))
-    by_class, volumes = dec.topology(), dec.volumes()
+    found, volumes = dec.topology(), dec.volumes()
     rows: dict[str, float] = {}
-    for label, summary in by_class.items():
+    for label, one in found.items():
         rows |= {
-            f"class {label}: components": summary.components,
-            f"class {label}: holes": summary.holes,
-            f"class {label}: boundary length": summary.boundary_length,
+            f"class {label}: components": one.components,
+            f"class {label}: holes": one.holes,
+            f"class {label}: boundary length": one.boundary_length,
             f"class {label}: area": volumes[label],
         }
     numbers = {
-        "classes": {
-            label: asdict(summary) | {"euler": summary.euler, "area": volumes[label]}
-            for label, summary in by_class.items()
-        },
+        "classes": {label: asdict(one) | {"euler": one.euler, "area": volumes[label]} for label, one in found.items()},
         "decision_regions": dec.count,
     }
     _report(job, dec.partition, rows, numbers)
-    job.draw(plot.topology_figure, dec, by_class)
+    job.draw(plot.topology_figure, dec, found)
 
 
 def _chosen(index: int | None, minus: int | None, c: int) -> int | tuple[int, int]:

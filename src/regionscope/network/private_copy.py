@@ -73,11 +73,10 @@ def weights_of(module: nn.Module, dtype: torch.dtype, device: torch.device) -> d
     """Copies of all parameters and buffers by name."""
     _check_tensors(module)
     tensors = dict(chain(module.named_parameters(), module.named_buffers()))
-
-    def copy_weights() -> dict[str, Tensor]:
-        return {name: tensor.detach().to(device=device, dtype=dtype, copy=True) for name, tensor in tensors.items()}
-
-    return _without_writes(tensors.values(), copy_weights)
+    return _without_writes(
+        tensors.values(),
+        lambda: {name: x.detach().to(device=device, dtype=dtype, copy=True) for name, x in tensors.items()},
+    )
 
 
 def _copier_of(module: nn.Module, dtype: torch.dtype | None = None, device: torch.device | None = None) -> _Copier:

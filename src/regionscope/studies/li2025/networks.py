@@ -30,18 +30,13 @@ def _whole(runs: Sequence[RunFolder], wanted: Sequence[Experiment]) -> tuple[str
         {_setting(experiment) for experiment in every} for every in (wanted, [run.experiment for run in runs])
     )
     left_out = {name for name, *_ in planned - there}
-    found = tuple(
-        dict.fromkeys(experiment.network.name for experiment in wanted if experiment.network.name not in left_out)
-    )
+    names = (experiment.network.name for experiment in wanted)
+    found = tuple(dict.fromkeys(name for name in names if name not in left_out))
     if not found:
         raise InputError(f"Expected a run of each setting of one of {', '.join(sorted(left_out))}, got fewer.")
     return found
 
 
 def _setting(experiment: Experiment) -> tuple[str, float, int, float]:
-    return (
-        experiment.network.name,
-        experiment.training.lr,
-        experiment.training.batch_size,
-        experiment.training.weight_decay,
-    )
+    training = experiment.training
+    return experiment.network.name, training.lr, training.batch_size, training.weight_decay
