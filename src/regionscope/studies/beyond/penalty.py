@@ -64,7 +64,7 @@ _SEEDS: dict[Size, tuple[int, ...]] = {"smoke": (0,), "desk": (0, 1, 2), "full":
 
 
 def trained(place: Place, *, setting: dict[str, Any], strength: float, seed: int) -> dict[str, Any]:
-    """Numbers at the end of one training with ``strength`` times the mean soft LC, relative to the number of units."""
+    """Numbers at the end of one training with a penalty: ``strength`` times the share of units that fold softly."""
     chosen = Setting(**setting)
     spec = DataSpec(name=chosen.data, n_train=chosen.n_train, n_test=chosen.n_test)
     split = load(spec, root=place.data_root).to(place.device)
@@ -75,7 +75,7 @@ def trained(place: Place, *, setting: dict[str, Any], strength: float, seed: int
     inputs = split.train.inputs
     order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(seed), device="cpu")
     points = inputs[order[: chosen.points].to(inputs.device)]
-    errors = generalisation_gap(model, split.train, split.test)
+    errors = generalisation_gap(model, *((part.inputs, part.labels) for part in (split.train, split.test)))
     complexity = local_complexity(model, points, radius=chosen.radius, seed=_OTHER)
     regions = region_count(model, inputs, slices=chosen.lines, seed=_OTHER)
     return {
