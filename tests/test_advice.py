@@ -10,9 +10,11 @@ import torch
 from torch import nn
 
 import regionscope as rs
-from regionscope import plot
+from regionscope import plot, shallow
 from regionscope.explorer import inline
 from regionscope.lab.data import Dataset, DataSplit, load, two_moons
+from regionscope.lab.store import RunFolder
+from regionscope.lab.sweep import Sweep, query, read_runs, run_sweep
 from regionscope.lab.train import Training, train
 from regionscope.lab.zoo import mlp
 
@@ -22,6 +24,8 @@ SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
 X = torch.eye(2).repeat(3, 1)
 NAN = torch.tensor([0.0, float("nan")])
 DATA = Dataset("own", X, torch.tensor([0, 1] * 3), 2)
+PROPERTY = rs.Property(2, 1, (), (2,), "own")
+TWO_LAYER = shallow.initial_two_layer(4, 3)
 STATE_DICT = "got OrderedDict. If it is a state dict, load it into a module"
 
 MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
@@ -37,6 +41,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "a state dict, norms": (lambda: rs.parameter_norms(WEIGHTS), STATE_DICT),
     "a state dict, monitored": (lambda: rs.Monitor({"norm": lambda _: 1.0})(0, WEIGHTS), STATE_DICT),
     "a class": (lambda: rs.linear_regions(nn.Linear, SQUARE), "got the class Linear. Create an instance first"),
+    "a class with its output": (lambda: rs.region_count(nn.Linear, X, output=0), "got the class Linear. Create an"),
     "no initial weights": (lambda: rs.distance_from(NET, None), "got NoneType. Pass a copy of the module"),
     "other initial weights": (lambda: rs.distance_from(NET, {}), "is missing there. Pass a copy of this model"),
     "a network with its margin": (lambda: rs.slice_margin(NET, X[0]), "got Sequential. Compute it with regionscope."),
@@ -59,6 +64,25 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "a split of tensors": (lambda: DataSplit(X, X), "got Tensor. Write Dataset(name, inputs, labels, n_classes)"),
     "a width alone": (lambda: mlp(2), "got 2. Write a list such as [2, 32, 32, 2]"),
     "a monitor alone": (lambda: train(NET, DATA, Training(), monitors=rs.Monitor({"a": len})), "a list of Monitor"),
+    "no folder of runs": (lambda: read_runs(None), "Expected a path, got NoneType. Pass a string or a Path"),
+    "no sweep": (lambda: run_sweep(None, "runs"), "got NoneType. Read one with Sweep.from_toml(path)"),
+    "no experiment": (lambda: run_sweep([None], "runs"), "got NoneType. Write Experiment(data="),
+    "no base of a sweep": (lambda: Sweep.of(None), "got NoneType. Write Experiment(data="),
+    "no settings": (lambda: Sweep.from_dict(None), "got None. Pass a dict"),
+    "no query": (lambda: query(".", None), "got NoneType. Write a query such as"),
+    "no run to open": (lambda: RunFolder.open(None), "got NoneType. Pass a string or a Path"),
+    "no run to create": (lambda: RunFolder.create(".", None), "got NoneType. Write Experiment(data="),
+    "an unknown device": (lambda: rs.linear_regions(NET, SQUARE).to("gpu"), "have, got 'gpu'. Pass cpu"),
+    "a slice on no device": (lambda: SQUARE.to(None), "have, got 'None'. Pass cpu"),
+    "edges of a text": (lambda: rs.SizeHistogram("a"), "edges, a list of numbers, got strings such as 'a'. If they"),
+    "no fixed inputs": (lambda: PROPERTY.fixed(None), 'got None. Write a dict such as {2: "0.1"}'),
+    "a block without a name": (lambda: rs.block(NET, None, X), "got None. See model.named_modules()"),
+    "a block without a context": (lambda: rs.block(NET, "1", None), "as context, got NoneType. Convert it first"),
+    "a flow of a module": (lambda: shallow.gradient_flow(NET, None), "got Sequential. Write Network(w, b, v)"),
+    "pieces of a module": (lambda: shallow.breakpoints(NET), "got Sequential. Write Network(w, b, v)"),
+    "a sample of no teacher": (lambda: shallow.sample(None, 3), "got NoneType. Make one, for example with random_"),
+    "a sample of lists": (lambda: shallow.Sample([0.0], [1.0]), "for x, got list. Pass a tensor of float64"),
+    "points of another shape": (lambda: shallow.sharpness(TWO_LAYER, X), "(6, 2). Pass a row for each point"),
     "two pairs": (lambda: rs.correlate([1, 2], [2, 3]), "got 2. Pass one pair for each run"),
 }  # fmt: skip
 
@@ -83,6 +107,13 @@ def test_the_message_says_what_to_do(mistake: str) -> None:
         (lambda value: rs.correlate([1, 2, 3], [2, 3, 1], resamples=value), "resamples"),
         (lambda value: rs.fold_migration(NET, SQUARE, X, bins=value), "bins"),
         (lambda value: rs.sharpness(NET, X, DATA.labels, samples=value), "samples"),
+        (lambda value: run_sweep([], "runs", workers=value), "workers"),
+        (lambda value: shallow.region_bound(value), "r"),
+        (lambda value: shallow.random_teacher(2, radius=value), "radius"),
+        (lambda value: shallow.initial_network(3, sigma_h=value, sigma_o=1.0), "sigma_h"),
+        (lambda value: shallow.FlowOptions(max_tau=value), "max_tau"),
+        (lambda value: shallow.largest_sigma_o(3, delta=value), "delta"),
+        (lambda value: shallow.random_sphere(3, value), "d"),
     ],
 )
 def test_a_text_in_place_of_a_number_is_named(call: Callable[[str], object], name: str) -> None:

@@ -85,10 +85,10 @@ def check_memory(memory: object) -> None:
         raise InputError(f"Expected memory to be a whole number of bytes, at least 1 MiB (1048576), got {memory!r}.")
 
 
-def check_positive(**values: float) -> None:
-    """Refuse the first of these numbers that is not positive."""
+def check_positive(**values: object) -> None:
+    """Refuse the first of these values that is not a positive number."""
     for name, value in values.items():
-        if not value > 0:
+        if not real(name, value) > 0:
             raise InputError(f"Expected {name} to be positive, got {value}.")
 
 
@@ -168,9 +168,9 @@ def unknown(what: str, name: object, known: Iterable[str], *, more: str = "") ->
 
 
 def read_path(path: object) -> Path:
-    """``path`` as a ``Path``, or an ``InputError`` for a value that names no file."""
+    """``path`` as a ``Path``, or an ``InputError`` for a value that names no file or folder."""
     if not isinstance(path, str | PathLike):
-        raise InputError(f"Expected the path of a file, got {type(path).__name__}. Pass a string or a Path.")
+        raise InputError(f"Expected a path, got {type(path).__name__}. Pass a string or a Path.")
     return Path(path)
 
 

@@ -160,7 +160,8 @@ def read_array(values: Any, what: str = "an array of real numbers") -> Tensor:
                 f"Expected {what}, got strings such as {array.flat[:1].tolist()[0]!r}. If they are labels, "
                 "number the classes: numpy.unique(labels, return_inverse=True)[1]."
             )
-        raise InputError(f"Expected {what}, got an array of {array.dtype}. Convert it first.")
+        found = f"an array of {array.dtype}" if array.ndim else type(values).__name__
+        raise InputError(f"Expected {what}, got {found}. Convert it first.")
     if array.dtype == np.longdouble:
         array = array.astype(np.float64)  # torch has none wider
     wide = array.dtype.kind == "u" and array.itemsize > 1  # torch computes with no such type

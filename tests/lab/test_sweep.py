@@ -377,7 +377,7 @@ def test_threads_are_as_before_afterwards(tmp_path: Path) -> None:
     ("options", "words"),
     [
         ({"workers": 0}, "at least 1"),
-        ({"limit_seconds": 0}, "a positive time limit, got 0 s"),
+        ({"limit_seconds": 0}, "limit_seconds to be positive, got 0"),
         ({"dask": "here"}, "such as tcp://host:8786 or local:4"),
     ],
 )

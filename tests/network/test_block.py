@@ -106,10 +106,16 @@ def test_a_layer_with_its_norm_is_refused() -> None:
     ("name", "options", "sentence"),
     [
         ("layers.9.mlp", {}, "Expected the name of a part of the model"),
-        ([], {}, "empty list"),
+        ([], {}, "or a list of names, got \\[\\]"),
         ("layers.0.mlp", {"position": 6}, "Expected position from -6 to 5"),
     ],
 )
 def test_bad_input_is_a_sentence(name: str, options: dict[str, int], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         rs.block(GPT, name, IDS, **options)
+
+
+def test_a_block_of_a_bfloat16_model_is_read_with_its_own_weights() -> None:
+    half = TinyGPT().bfloat16()
+    found = rs.block(half, "layers.1.mlp", IDS)
+    assert near(found.program(found.inputs), half.double().layers[1].mlp(found.inputs))

@@ -177,3 +177,46 @@ def test_a_module_that_is_not_called_is_named() -> None:
     model.spare = nn.Linear(8, 8)
     with pytest.raises(InputError, match="'spare'"):
         rs.embedded(model, IDS, at="spare")
+
+
+class Shaped(TinyGPT):
+    """A GPT with two learned tokens in front of the prompt, or one that returns the logits of the last token only."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind, self.prefix = kind, nn.Parameter(torch.ones(2, 8))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.tokens(ids)
+        if self.kind == "prefix":
+            x = torch.cat([self.prefix.expand(len(x), -1, -1), x], 1)
+        logits = self.from_embeddings(x)
+        return logits[:, [-1]] if self.kind == "last" else logits
+
+
+def test_logits_of_the_last_token_alone_are_those_at_position_minus_one() -> None:
+    view = rs.embedded(Shaped("last"), IDS)
+    assert near(view.model(view.inputs), GPT(IDS)[:, -1])
+    with pytest.raises(InputError, match=r"logits \(3, 6, vocabulary\) for position=0, got shape \(3, 1, 30\)"):
+        rs.embedded(Shaped("last"), IDS, position=0)
+    assert len(rs.local_complexity(Shaped("last"), IDS)) == 4
+    assert rs.spline_features(Shaped("last"), IDS).table.shape == (4, 14)
+
+
+def test_logits_at_other_positions_than_those_of_the_tokens_are_refused() -> None:
+    model = Shaped("prefix")
+    with pytest.raises(InputError, match="with output="):
+        rs.embedded(model, IDS)
+    view = rs.embedded(model, IDS, position=1, output=lambda logits: logits[:, 2:])
+    assert near(view.model(view.inputs), model(IDS)[:, 3])
+    whole, last = (rs.local_complexity(model, IDS, output=output) for output in (None, lambda logits: logits[:, -1]))
+    assert torch.equal(whole.total, last.total)
+
+
+def test_a_weak_second_look_up_is_refused() -> None:
+    class Weak(TinyGPT):
+        def forward(self, ids: Tensor) -> Tensor:
+            return super().forward(ids) + 1e-3 * self.positions(ids % 16).mean(2, keepdim=True)
+
+    with pytest.raises(InputError, match="looks at them again"):
+        rs.embedded(Weak(), IDS, at="tokens")

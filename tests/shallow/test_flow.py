@@ -293,3 +293,11 @@ def test_flows_on_cuda_are_those_of_the_cpu() -> None:
     assert there.theta.is_cuda
     torch.testing.assert_close(there.theta.cpu(), here.theta, rtol=1e-6, atol=1e-7)
     assert there.end.tolist() == here.end.tolist()
+
+
+@needs_cuda
+def test_successes_on_cuda_are_those_of_the_cpu() -> None:
+    def shares(device: str) -> list[float]:
+        return [row.success for row in success_vs_width(2, [1.0, 4.0], n=8, runs=8, device=device)]
+
+    assert shares("cuda") == shares("cpu")

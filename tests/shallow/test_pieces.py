@@ -171,7 +171,7 @@ def test_the_theorems_as_numbers() -> None:
     assert largest_sigma_o(100_000) == found.sigma_o
     assert largest_sigma_o(10, theorem="3.1", sigma_h=other.sigma_h, R=0.2) == other.sigma_o
     assert largest_sigma_o(10, sigma_h=2.0, R=3.0, delta=0.5) == pytest.approx(1 / (240 * math.log(240)))
-    with pytest.raises(InputError, match=r"one of 2\.3, 3\.1"):
+    with pytest.raises(InputError, match=r"Choose from 2\.3, 3\.1"):
         largest_sigma_o(10, theorem="4.2")
     assert (region_bound(1), region_bound(3)) == (99, 163)
     assert population_loss_bound(1.0) == pytest.approx(0.0625)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -20,7 +21,7 @@ from regionscope.studies.safran2022.flows import Ends
 from regionscope.studies.safran2022.width import Pooled
 from regionscope.studies.study import Claim, Outcome, Study
 from regionscope.studies.verdict import Grade
-from regionscope.studies.workspace import Workspace
+from regionscope.studies.workspace import Place, Workspace
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,7 @@ def test_smoke(study: Study, place: Workspace, monkeypatch: pytest.MonkeyPatch) 
 def _never(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
     """A stand-in under the same name, so that the workspace looks for the same answers."""
 
-    def never(**setting: Any) -> dict[str, Any]:
+    def never(*place: Place, **setting: Any) -> dict[str, Any]:
         raise AssertionError(f"computed again: {setting}")
 
     never.__module__, never.__name__ = function.__module__, function.__name__
@@ -81,11 +82,12 @@ def test_full_size_is_far_above_the_bound() -> None:
         assert [s["r"] for s in flows.REGION_GRID[size].settings()] == list(range(1, 9))
 
 
-def test_late_flows_leave_out_what_is_not_classified() -> None:
+def test_late_flows_leave_out_what_is_not_classified(tmp_path: Path) -> None:
     """One unit cannot follow three switches; many can."""
-    failed = flows.late_flows(r=4, width=1, n=6, seeds=2, max_log_loss=20.0)
+    here = Place(runs=tmp_path)
+    failed = flows.late_flows(here, r=4, width=1, n=6, seeds=2, max_log_loss=20.0)
     assert set(map(len, failed.values())) == {0}
-    found = flows.late_flows(r=2, width=20, n=4, seeds=2, max_log_loss=20.0)
+    found = flows.late_flows(here, r=2, width=20, n=4, seeds=2, max_log_loss=20.0)
     assert set(map(len, found.values())) == {2}
     assert all(1 <= line <= exact <= 21 for line, exact in zip(found["line"], found["exact"], strict=True))
     assert all(0 <= error < 0.5 for error in found["error"])

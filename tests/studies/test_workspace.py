@@ -154,13 +154,13 @@ def test_answers_on_runs_stay_true_where_the_folder_is_moved(tmp_path: Path) -> 
     here = Workspace(tmp_path / "here")
     run(EXPERIMENT, here.runs_folder)
     asked = [{"run": EXPERIMENT.key, "times": times} for times in (1, 2)]
-    first = here.compute_on_runs(twice, asked)
+    first = here.compute_with_place(twice, asked)
     assert [one["times"] for one in first] == [1, 2]
     assert first[0]["label"] == EXPERIMENT.label
     assert {document["provenance"]["device"] for document in here.used.values()} == {"cpu"}
     (tmp_path / "here").rename(tmp_path / "there")
     there = Workspace(tmp_path / "there", data_root=tmp_path, device="cuda")
-    assert there.compute_on_runs(twice, asked) == first
+    assert there.compute_with_place(twice, asked) == first
     assert calls == [1, 2]
 
 

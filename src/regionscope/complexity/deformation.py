@@ -129,7 +129,7 @@ def trusted_radius(
         raise InputError(
             f"Expected at least two radii to compare, got {radii}. Write radii=(0.005, 0.05), for example."
         )
-    check_positive(tolerance=real("tolerance", tolerance))
+    check_positive(tolerance=tolerance)
     points = read_examples(inputs).all()  # loaded once for all radii
 
     def mean_stretch(radius: float) -> dict[str, float]:

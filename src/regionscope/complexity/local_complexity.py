@@ -187,8 +187,9 @@ def local_complexity(
         ids, mask = read_tokens(inputs, attention_mask)
         by_layer, by_position = {}, {}
         for group in without_padding(ids, mask):
-            position = None if linear_outputs else -1  # else the head runs at one token only
-            view = embedded(model, group.ids, position=position, output=output, args=args)
+            view = embedded(model, group.ids, position=None, output=output, args=args)
+            if not linear_outputs:
+                view.model.narrow_head(view.inputs[:2], group.ids.shape[1] - 1)
             found = count(view.model, view.inputs)
             for layer in found.layers:
                 _place(by_layer, by_position, layer, found.counts[layer.name], group, mask)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regionscope.certificate import Certificate, certify
-from regionscope.checks import of_kind
+from regionscope.checks import of_kind, read_device
 from regionscope.errors import CheckFailed, InputError, LimitReached
 from regionscope.exact.affine_maps import AffineMaps, affine_maps, different_maps, maps_at
 from regionscope.exact.check import check_coverage, check_maps, check_network
@@ -293,7 +293,7 @@ class Partition:
 
     def to(self, device: torch.device | str) -> Partition:
         """The same partition with its tensors on ``device``. The network is not moved."""
-        if self.vertices.device == torch.device(device):
+        if self.vertices.device == (device := read_device(device)):
             return self
         return replace(
             self,

@@ -20,6 +20,7 @@ from regionscope.exact.linear import Progress, as_list, exact_regions, program_o
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.geometry import Slice
 from regionscope.geometry.ragged import mean_of_rows
+from regionscope.inputs import read_array
 from regionscope.network import Program
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import Tolerance
@@ -101,7 +102,7 @@ class SizeHistogram:
     counts: Tensor = field(init=False)
 
     def __post_init__(self) -> None:
-        bounds = torch.tensor(self.edges, dtype=torch.float64, device="cpu")
+        bounds = read_array(self.edges, "edges, a list of numbers").to("cpu", torch.float64)
         if bounds.ndim != 1 or len(bounds) == 0 or not bool((bounds.diff() > 0).all() & (bounds == bounds).all()):
             raise InputError(f"Expected ascending edges of a histogram, got {self.edges!r}. Try [1e-9, 1e-6, 1e-3].")
         self.edges, self.counts = bounds.tolist(), torch.zeros(len(bounds) + 1, dtype=torch.int64, device="cpu")

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.checks import check_shape
+from regionscope.checks import check_shape, read_device
 from regionscope.errors import SliceError
 from regionscope.geometry.points import (
     RANK,
@@ -170,6 +170,7 @@ class _AffineSlice(ABC):
 
     def to(self, device: torch.device | str) -> Self:
         """The same slice with its tensors on ``device``."""
+        device = read_device(device)
         moved = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, Tensor):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from regionscope.checks import check_module, of_kind
 from regionscope.errors import CheckFailed, InputError, NotPiecewiseAffine
+from regionscope.inputs import read_array
 from regionscope.network.call.forward import call_model
 from regionscope.network.call.untouched import home, untouched
 from regionscope.network.call.wrappers import unwrapped
@@ -21,6 +21,7 @@ from regionscope.network.token_ids import read_tokens, takes_tokens
 from regionscope.network.trace import trace
 
 _ALIKE = 1e-3  # of the largest output: by how much the program in float64 may differ from the model in float32
+_ROUNDING = 8  # of the spacing of the model's numbers at the largest output, where that is more: bfloat16
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +71,9 @@ def block(
     args: further arguments of the model.
     Raises NotPiecewiseAffine for GELU and other smooth blocks. Cost: one forward pass of the model, and ``trace``.
     """
-    names = (name,) if isinstance(name, str) else tuple(name)
-    if not names:
-        raise InputError("Expected the name of a block, got an empty list. See model.named_modules().")
+    names = tuple(name) if isinstance(name, Iterable) and not isinstance(name, str) else (name,)
+    if not names or not all(isinstance(each, str) for each in names):
+        raise InputError(f"Expected the name of a block, or a list of names, got {name!r}. See model.named_modules().")
     whole = unwrapped(check_module(model))
     shown = ", ".join(names)
     inputs, outputs = _seen(whole, names, _one_input(whole, context, attention_mask), args)
@@ -91,7 +92,8 @@ def block(
             "next token with embedding_slice() and region_count()."
         ) from error
     found = program(inputs).reshape(outputs.shape)
-    if not bool(((found - outputs).abs() <= _ALIKE * outputs.abs().max()).all()):
+    near = max(_ALIKE, _ROUNDING * torch.finfo(home(whole)[1]).eps)
+    if not bool(((found - outputs).abs() <= near * outputs.abs().max()).all()):
         raise CheckFailed(
             f"Expected '{shown}', read alone, to compute what it computes inside the model, got a difference of "
             f"{float((found - outputs).abs().max()):.2g}. Name all modules from the block's input to its output."
@@ -126,7 +128,7 @@ def _one_input(whole: nn.Module, context: Any, attention_mask: Any) -> Tensor:
         if len(ids) != 1:
             raise InputError(f"Expected one context (t,), got {len(ids)}. Call block() once for each.")
         return ids[mask][None].to(device)
-    return torch.as_tensor(context, device=device, dtype=dtype)[None]
+    return read_array(context, "one input of the model as context").to(device, dtype)[None]
 
 
 def _seen(whole: nn.Module, names: Sequence[str], inputs: Tensor, args: Arguments) -> tuple[Tensor, Tensor]:

@@ -26,7 +26,8 @@ from regionscope.network.private_copy import runnable_copy
 from regionscope.network.token_ids import read_tokens, without_padding
 
 _ROWS = 64  # sequences that are embedded at a time
-_ALIKE = 1e-2  # of the largest output: what differs by less is the same, also in half precision
+_ALIKE = 1e-2  # of the largest output: what differs by less is the same in half precision
+_ROUNDING = 1024  # of the spacing of floating-point numbers at the largest output: the same in full precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +61,8 @@ def embedded(
 ) -> Embedded:
     """``model`` as a function of embeddings, with the next-token logits at one position as its output.
 
-    model: takes token ids (n, t) and returns logits (n, t, vocabulary) or (n, classes), or an object with ``logits``
-        (Hugging Face). Its weights are copied: the result is a snapshot.
+    model: takes token ids (n, t) and returns logits (n, t, vocabulary), those of the last token (n, 1, vocabulary) or
+        (n, classes), or an object with ``logits`` (Hugging Face). Its weights are copied: the result is a snapshot.
     ids: (n, t) or (t,) whole numbers; all sequences must have the same number of real tokens.
     at: name of the module whose output is replaced, such as "blocks.2" for its hidden states; the token embedding by
         default.
@@ -91,9 +92,10 @@ def embedded(
         whole = runnable_copy(unwrapped(model))
         name = _embedding_of(whole, real[:1], args) if at is None else _named(whole, at)
         made = EmbeddedModel(whole, name, real[0], None if position is None else position % t, output, args)
+        made.check(real[:3])
         inputs = made.embed(real)
-        made.check_ids(real[:3], inputs[:3])
-        made.settle_position(inputs[:2])
+        if made.position is not None:
+            made.narrow_head(inputs[:2], made.position)
         return Embedded(made, inputs, made.position, name)
 
 
@@ -124,7 +126,7 @@ class EmbeddedModel(nn.Module):
         found = self._everywhere(inputs)
         if self.position is None or found.ndim != 3:
             return found
-        return found[:, self.position if found.shape[1] == inputs.shape[1] else 0]
+        return found[:, self.position if found.shape[1] > 1 else 0]
 
     def _everywhere(self, inputs: Tensor) -> Any:
         given = self.__dict__["given"]
@@ -143,26 +145,35 @@ class EmbeddedModel(nn.Module):
             raise InputError(f"Expected output to choose one tensor, got {type(found).__name__}. Choose another.")
         return found
 
-    def check_ids(self, ids: Tensor, inputs: Tensor) -> None:
-        """Refuse a model that looks at its token ids again behind ``at``, where those of one sequence stand for all."""
+    def check(self, ids: Tensor) -> None:
+        """Refuse a model that looks at its token ids again behind ``at``, where those of one sequence stand for all,
+        and one without logits at ``position``."""
         wanted = self._chosen(_call(self.__dict__["whole"], ids, self.args))
+        inputs = self.embed(ids)
         found = self._everywhere(inputs)
-        near = _ALIKE * wanted.abs().max()
+        finite = wanted[wanted.isfinite()].abs()
+        near = min(_ROUNDING * torch.finfo(inputs.dtype).eps, _ALIKE) * (finite.max() if len(finite) else 0.0)
         if found.shape != wanted.shape or bool(((found - wanted).abs() > near).any()):
             raise InputError(
                 f"Expected a model whose output depends on the token ids through '{self.at}' alone, got one that looks "
                 "at them again. Name a module behind all of these with at=."
             )
+        n, t = ids.shape
+        lengths = (1, t) if self.position == t - 1 else (t,)
+        if self.position is None or (found.ndim != 3 and self.position == t - 1):
+            return
+        if found.ndim != 3 or found.shape[1] not in lengths:
+            advice = "Choose the logits of the tokens with output=." if found.ndim == 3 else "Leave position out."
+            raise InputError(
+                f"Expected logits ({n}, {t}, vocabulary) for position={self.position}, got shape "
+                f"{tuple(found.shape)}. {advice}"
+            )
 
-    def settle_position(self, inputs: Tensor) -> None:
+    def narrow_head(self, inputs: Tensor, position: int) -> None:
         """Let a linear layer that makes the logits run at ``position`` alone, if that gives the same logits.
 
-        With a large vocabulary the logits of all tokens would take more memory than everything before them. A model
-        without logits at each token is refused where another token than the last was asked for.
+        With a large vocabulary the logits of all tokens would take more memory than everything before them.
         """
-        t = inputs.shape[1]
-        if self.position is None or t == 1:
-            return
         made: list[tuple[nn.Module, Tensor]] = []
 
         def look(module: nn.Module, args: Any, output: Any) -> None:
@@ -174,17 +185,11 @@ class EmbeddedModel(nn.Module):
         finally:
             for handle in handles:
                 handle.remove()
-        if everywhere.ndim != 3:
-            if self.position == t - 1:
-                return
-            raise InputError(
-                f"Expected logits ({len(inputs)}, {t}, vocabulary) for position={self.position}, got shape "
-                f"{tuple(everywhere.shape)}. Leave position out."
-            )
-        if not made or not torch.equal(made[-1][1], everywhere):
+        t = inputs.shape[1]
+        if everywhere.ndim != 3 or everywhere.shape[1] != t or not made or not torch.equal(made[-1][1], everywhere):
             return
-        handle = made[-1][0].register_forward_pre_hook(_Keep(self.__dict__["given"], self.position, t))
-        after, before = self(inputs), everywhere[:, self.position]
+        handle = made[-1][0].register_forward_pre_hook(_Keep(self.__dict__["given"], position, t))
+        after, before = self._everywhere(inputs), everywhere[:, position : position + 1]
         if after.shape != before.shape or not torch.allclose(after, before, rtol=1e-4, atol=1e-5):
             handle.remove()
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor, fx, nn
 
+from regionscope.checks import check_module
 from regionscope.errors import InputError
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.program import Program
@@ -51,6 +52,8 @@ def select_output(model: Any, output: Output | None = None, args: Arguments = ()
         )
     if isinstance(model, nn.Module):
         return SelectedOutput(model, output, args)
+    if isinstance(model, type):
+        check_module(model)
     if not callable(model):
         raise InputError(
             f"Expected a module or a function with output= or args=, got {type(model).__name__}. "

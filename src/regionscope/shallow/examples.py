@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from regionscope.checks import of_kind, read_device, real, whole
+from regionscope.inputs import read_array
 from regionscope.measures.statistics import wilson
 from regionscope.shallow.flow import gradient_flows
 from regionscope.shallow.losses import log_threshold
@@ -66,7 +68,7 @@ class WidthRow:
 def success_vs_width(
     r: int, alphas: Sequence[float] = (0.5, 0.75, 1.0, 1.15, 1.3, 1.5, 2.0, 3.0, 4.0), *, n: int = 60, runs: int = 64,
     radius: float = 1.0, sigma_h: float = 1.0, sigma_o: float | None = None, seed: int = 0,
-    options: FlowOptions | None = None, workers: int = 1,
+    options: FlowOptions | None = None, workers: int = 1, device: torch.device | str = "cpu",
 ) -> list[WidthRow]:  # fmt: skip
     """Share of runs in which gradient flow classifies all points of an alternating teacher with r switches, by width.
 
@@ -74,9 +76,12 @@ def success_vs_width(
     construction is in an appendix that we do not have; here the teacher alternates evenly, and every run has its own
     initialisation (Assumption 2.1) and one common sample. sigma_o: by default as in Theorem 3.1 with delta = 0.1.
 
-    All widths are one batch: narrow networks get units w = b = v = 0, which never move.
+    All widths are one batch: narrow networks get units w = b = v = 0, which never move. device: where they run.
     """
-    options = options or FlowOptions(max_steps=10_000, stall=1e-5, rest=1e-4)
+    options = of_kind("options", options or FlowOptions(max_steps=10_000, stall=1e-5, rest=1e-4), FlowOptions)
+    whole("n", n)
+    whole("runs", runs)
+    alphas = [real("an alpha", alpha) for alpha in read_array(alphas, "alphas, a list of numbers").flatten()]
     options = replace(options, max_log_loss=log_threshold(n, options.loss) + 1e-9)
     teacher = alternating_teacher(r, radius=radius)
     data = sample(teacher, n, seed=seed)
@@ -86,7 +91,8 @@ def success_vs_width(
         deviation = sigma_o or largest_sigma_o(k, theorem="3.1", sigma_h=sigma_h, R=radius)
         theta = initial_theta(runs, k, sigma_h=sigma_h, sigma_o=deviation, seed=seed + 1 + i)
         starts.append(torch.nn.functional.pad(theta, (0, max(widths) - k)))
-    end = gradient_flows(torch.cat(starts), data.x, data.y, options, workers=workers)
+    theta, x, y = (values.to(read_device(device)) for values in (torch.cat(starts), data.x, data.y))
+    end = gradient_flows(theta, x, y, options, workers=workers).to("cpu")
     ends = [end.take(torch.arange(i * runs, (i + 1) * runs, device="cpu")) for i in range(len(widths))]
     return [_width_row(alpha, k, part, teacher, options) for alpha, k, part in zip(alphas, widths, ends, strict=True)]
 

@@ -34,7 +34,7 @@ class Pull(FlowRows):
 
 
 def check_loss(loss: str) -> None:
-    """Say which losses there are when another one came."""
+    """Raise ``InputError`` for an unknown loss."""
     if loss not in ("exponential", "logistic"):
         raise InputError(f"Expected loss 'exponential' or 'logistic', got {loss!r}.")
 

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import read_generator
+from regionscope.checks import of_kind, read_generator, real, whole
 from regionscope.errors import InputError
+from regionscope.inputs import read_array
 
 Numbers = Tensor | Sequence[float] | np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -28,7 +29,7 @@ class Network:
     v: Tensor
 
     def __init__(self, w: Numbers, b: Numbers, v: Numbers) -> None:
-        parts = [torch.as_tensor(p, dtype=torch.float64).detach().clone() for p in (w, b, v)]
+        parts = [read_array(p, "w, b and v of numbers").detach().to(torch.float64, copy=True) for p in (w, b, v)]
         shapes = [tuple(p.shape) for p in parts]
         if len(set(shapes)) > 1 or len(shapes[0]) != 1 or shapes[0][0] < 1:
             raise InputError(
@@ -61,6 +62,7 @@ class Network:
     @staticmethod
     def of(theta: Tensor) -> Network:
         """The network with parameters theta (3, k)."""
+        of_kind("theta", theta, Tensor, advice="Stack w, b and v, as in Network.theta")
         return Network(theta[0], theta[1], theta[2])
 
     def scaled(self, factor: float) -> Network:
@@ -80,8 +82,10 @@ class Network:
 
 def initial_theta(n_networks: int, width: int, *, sigma_h: float, sigma_o: float, seed: int = 0) -> Tensor:
     """Parameters (B, 3, k) of Assumption 2.1: w, b ~ N(0, sigma_h^2) and v ~ N(0, sigma_o^2), all independent."""
-    if width < 1 or n_networks < 1 or sigma_h < 0 or sigma_o < 0:
-        raise InputError(f"Expected width >= 1 and standard deviations >= 0, got {width}, {sigma_h} and {sigma_o}.")
+    whole("n_networks", n_networks)
+    whole("width", width)
+    if real("sigma_h", sigma_h) < 0 or real("sigma_o", sigma_o) < 0:
+        raise InputError(f"Expected standard deviations of at least 0, got {sigma_h} and {sigma_o}.")
     generator = read_generator(None, seed)
     theta = torch.randn((n_networks, 3, width), generator=generator, dtype=torch.float64, device="cpu")
     return theta * torch.tensor([sigma_h, sigma_h, sigma_o], dtype=torch.float64, device="cpu")[:, None]

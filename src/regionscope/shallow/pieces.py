@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regionscope.checks import check_positive, of_kind
+from regionscope.inputs import read_array
 from regionscope.shallow.network import Network
 from regionscope.tolerance import Tolerance
 from regionscope.types import Reading
@@ -28,6 +30,8 @@ class Breakpoints:
 
     def inside(self, radius: float) -> Breakpoints:
         """Those in the open interval (-radius, radius)."""
+        if radius != math.inf:
+            check_positive(radius=radius)
         keep = self.at.abs() < radius
         return Breakpoints(self.at[keep], self.jump[keep])
 
@@ -38,6 +42,7 @@ def breakpoints(network: Network) -> Breakpoints:
     Kinks closer together than rounding count as one breakpoint with the sum of their jumps; if the jumps cancel, there
     is none. Cost: one sort.
     """
+    of_kind("network", network, Network, advice="Write Network(w, b, v)")
     live = (network.w != 0) & (network.v != 0)
     at, order = (-network.b[live] / network.w[live]).sort()
     jump = (network.v[live] * network.w[live].abs())[order]
@@ -107,6 +112,8 @@ def effective_regions(network: Network, *, radius: float) -> EffectiveRegions:
     If units vanish in the limit, the number is constant over a long range of tolerances. Cost: one sort for each
     tolerance.
     """
+    of_kind("network", network, Network, advice="Write Network(w, b, v)")
+    check_positive(radius=radius)
     values = torch.logspace(-6, 0, 61, dtype=torch.float64, device="cpu")
     values = torch.cat([values, values.new_tensor([_CHOSEN])]).unique()
     counts = [_reduced_counts(network, e, radius) for e in values.tolist()]
@@ -175,7 +182,7 @@ def minimum_regions(labels: Tensor) -> int:
     Each switch needs a zero of N between two points, and a linear piece has at most one zero. So the minimum is the
     number of switches, and at least 1.
     """
-    return max(1, int((labels.diff() != 0).sum()))
+    return max(1, int((read_array(labels, "labels of numbers").flatten().diff() != 0).sum()))
 
 
 def sign_pieces(network: Network, radius: float) -> tuple[Tensor, Tensor]:

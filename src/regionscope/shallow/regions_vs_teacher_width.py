@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import torch
 
+from regionscope.checks import of_kind, whole
 from regionscope.errors import InputError
+from regionscope.inputs import read_array
 from regionscope.shallow.flow import gradient_flows
 from regionscope.shallow.kkt import kkt_residual
 from regionscope.shallow.network import Network, initial_theta
@@ -58,9 +60,11 @@ def regions_vs_teacher_width(
     Each run has its own initialisation (Assumption 2.1; sigma_o as in Theorem 2.3 with delta = 0.1); the sample is
     common. Cost: that of ``gradient_flows`` at that width, about 2,000 steps a flow.
     """
-    if not teachers or min(teachers) < 1:
-        raise InputError(f"Expected teacher widths of at least 1, got {list(teachers)}.")
-    return [_row(r, runs, n, radius, sigma_h, seed, options or FlowOptions()) for r in teachers]
+    widths = read_array(teachers, "teachers, a list of widths").flatten().tolist()
+    if not widths:
+        raise InputError("Expected at least one teacher width, got none. Write teachers=[1, 2, 3], for example.")
+    options = of_kind("options", options or FlowOptions(), FlowOptions)
+    return [_row(whole("a width of teachers", r), runs, n, radius, sigma_h, seed, options) for r in widths]
 
 
 def _row(r: int, runs: int, n: int, radius: float, sigma_h: float, seed: int, options: FlowOptions) -> TeacherWidthRow:

@@ -22,6 +22,10 @@ class FlowRows:
         for mine, theirs in zip(self._values, other._values, strict=True):
             mine.put_(rows, theirs) if isinstance(mine, FlowRows) else mine.index_copy_(0, rows, theirs)
 
+    def to(self, device: torch.device | str) -> Self:
+        """The same values on ``device``."""
+        return type(self)(*(value.to(device) for value in self._values))
+
     def where(self, rows: Tensor, other: Self) -> Self:
         """``self`` for the flows with ``rows`` (B,) true, else ``other``."""
         pairs = zip(self._values, other._values, strict=True)

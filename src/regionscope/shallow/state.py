@@ -1,4 +1,4 @@
-"""How a gradient flow is asked for, and where it stands: options, state and account of many flows."""
+"""Options of a gradient flow, and the state of many flows with their numbers of steps and events."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regionscope.checks import real, whole
 from regionscope.errors import InputError
 from regionscope.shallow.losses import Loss, check_loss
 from regionscope.shallow.modes import Modes
@@ -42,10 +43,14 @@ class FlowOptions:
 
     def __post_init__(self) -> None:
         check_loss(self.loss)
-        if not (0 < self.rtol < 1 and self.max_steps >= 1 and self.max_step > 0 and self.direction_tol >= 0):
+        whole("max_steps", self.max_steps)
+        for name in ("rtol", "max_log_loss", "direction_tol", "stall", "rest", "max_step", "max_tau"):
+            if getattr(self, name) != torch.inf:
+                real(name, getattr(self, name))
+        if not (0 < self.rtol < 1 and self.max_step > 0 and self.direction_tol >= 0):
             raise InputError(
-                "Expected 0 < rtol < 1, max_steps >= 1, max_step > 0 and direction_tol >= 0, got "
-                f"{self.rtol}, {self.max_steps}, {self.max_step} and {self.direction_tol}."
+                "Expected 0 < rtol < 1, max_step > 0 and direction_tol >= 0, got "
+                f"{self.rtol}, {self.max_step} and {self.direction_tol}."
             )
 
 

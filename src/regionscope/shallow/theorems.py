@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from regionscope.checks import check_positive
+from regionscope.checks import check_positive, real, unknown, whole
 from regionscope.errors import InputError
 
 _UNION = {"2.3": 12, "3.1": 6}  # factor of k / delta inside the logarithm of the bound on sigma_o
@@ -16,8 +16,8 @@ class Requirements:
     """What a theorem asks of a run, and what the run has.
 
     n, k, sigma_h: at least; sigma_o: at most. n is None where the theorem does not ask for a sample size. sigma_h is
-    evaluated at the n and k of the run, sigma_o at its k and at the sigma_h of the run (the required one when none
-    came). holds: for each quantity that the run gave, whether it is met.
+    evaluated at the n and k of the run, sigma_o at its k and at the sigma_h of the run (the required one if the
+    run gives none). holds: for each quantity that the run gave, whether it is met.
     """
 
     theorem: str
@@ -41,7 +41,7 @@ def theorem_2_3(
 
     C0 is a universal constant; the paper gives no value for it. R below 1 is replaced by 1 (footnote 2).
     """
-    check_positive(r=r, rho=rho, C=C, k=k, n=n, R=R)
+    check_positive(r=r, rho=rho, C=C, k=k, n=n, R=R, C0=C0)
     _check_share(eps=eps, delta=delta)
     R = max(R, 1.0)
     need_n = C0 * (r * math.log(1 / eps) + math.log(2 / delta)) / eps
@@ -74,8 +74,8 @@ def largest_sigma_o(k: int, *, theorem: str = "2.3", sigma_h: float = 1.0, R: fl
     >>> largest_sigma_o(100, theorem="3.1") * 400 == 1 / math.log(6000)
     True
     """
-    if theorem not in _UNION:
-        raise InputError(f"Expected theorem to be one of {', '.join(_UNION)}, got {theorem!r}.")
+    if theorem not in tuple(_UNION):
+        raise unknown("a theorem", theorem, _UNION)
     check_positive(k=k, sigma_h=sigma_h, R=R)
     _check_share(delta=delta)
     return 1 / (4 * k * max(R, 1.0) * sigma_h * math.log(_UNION[theorem] * k / delta))
@@ -87,7 +87,7 @@ def region_bound(r: int) -> int:
     >>> region_bound(3)
     163
     """
-    return 32 * r + 67
+    return 32 * whole("r", r) + 67
 
 
 def population_loss_bound(alpha: float) -> float | None:
@@ -100,12 +100,12 @@ def population_loss_bound(alpha: float) -> float | None:
 
 def _judged(need: Requirements, **run: float | None) -> Requirements:
     """Whether the numbers of a run, those that are known, are as large as they need to be (sigma_o: as small)."""
-    given = {name: value for name, value in run.items() if value is not None and getattr(need, name) is not None}
+    given = {n: real(n, value) for n, value in run.items() if value is not None and getattr(need, n) is not None}
     holds = {n: v <= need.sigma_o if n == "sigma_o" else v >= getattr(need, n) for n, v in given.items()}
     return replace(need, holds=holds)
 
 
 def _check_share(**values: float) -> None:
     for name, value in values.items():
-        if not 0 < value < 1:
+        if not 0 < real(name, value) < 1:
             raise InputError(f"Expected 0 < {name} < 1, got {value}.")

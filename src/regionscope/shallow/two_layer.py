@@ -10,7 +10,7 @@ import torch
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor, nn
 
-from regionscope.checks import read_generator, read_seed
+from regionscope.checks import check_positive, of_kind, read_generator, read_seed, real, whole
 from regionscope.errors import InputError
 from regionscope.exact import decision_regions
 from regionscope.geometry import Segment
@@ -24,6 +24,8 @@ class TwoLayer:
     signs: Tensor
 
     def __post_init__(self) -> None:
+        for name in ("weights", "signs"):
+            of_kind(name, getattr(self, name), Tensor, advice="Pass a tensor of float64")
         if (
             self.weights.ndim != 2
             or self.signs.shape != self.weights.shape[:1]
@@ -54,10 +56,24 @@ class TwoLayer:
 
 def initial_two_layer(width: int, d: int, *, scale: float = 1.0, seed: int = 0) -> TwoLayer:
     """Independent w_i ~ N(0, scale^2 / d) and uniform signs a_i."""
+    whole("width", width)
+    whole("d", d)
+    real("scale", scale)
     generator = read_generator(None, seed)
     weights = torch.randn((width, d), generator=generator, dtype=torch.float64, device="cpu") * scale / d**0.5
     signs = torch.randint(0, 2, (width,), generator=generator, device="cpu").to(torch.float64) * 2 - 1
     return TwoLayer(weights, signs)
+
+
+def check_data(network: TwoLayer, x: Tensor, *labels: Tensor) -> None:
+    """Refuse points x that are not a tensor (N, d) for this network, and labels that are not a tensor (N,)."""
+    of_kind("network", network, TwoLayer, advice="Draw one with initial_two_layer(width, d)")
+    for value in (x, *labels):
+        of_kind("x and y", value, Tensor, advice="Pass tensors of float64")
+    d = network.weights.shape[1]
+    if x.ndim != 2 or x.shape[1] != d or any(y.shape != x.shape[:1] for y in labels):
+        shapes = " and ".join(str(tuple(value.shape)) for value in (x, *labels))
+        raise InputError(f"Expected x of shape (N, {d}) and y of shape (N,), got {shapes}. Pass a row for each point.")
 
 
 def loss_and_gradient(network: TwoLayer, x: Tensor, y: Tensor) -> tuple[float, Tensor]:
@@ -70,8 +86,9 @@ def loss_and_gradient(network: TwoLayer, x: Tensor, y: Tensor) -> tuple[float, T
 
 def descend(network: TwoLayer, x: Tensor, y: Tensor, *, rate: float, steps: int) -> Iterator[TwoLayer]:
     """W_0, W_1, ..., W_steps of full-batch gradient descent with learning rate ``rate``. Stops early if W overflows."""
-    if not rate > 0:
-        raise InputError(f"Expected a positive rate, got {rate}.")
+    check_data(network, x, y)
+    check_positive(rate=rate)
+    whole("steps", steps, least=0)
     yield network
     for _ in range(steps):
         _, slope = loss_and_gradient(network, x, y)
@@ -110,6 +127,8 @@ def sharpness(network: TwoLayer, x: Tensor, *, tolerance: float = 1e-10, seed: i
     With the second layer fixed and no point on a kink the Hessian is (1/N) sum_i g_i g_i^T, g_i = grad f_W(x_i), so a
     product costs two passes over the data. SciPy's eigsh (ARPACK).
     """
+    check_data(network, x)
+    check_positive(tolerance=tolerance)
     p, d = network.weights.shape
     mask = (x @ network.weights.T > 0) * network.signs
     if p * d == 1 or not bool(mask.any()):  # ARPACK wants two dimensions and an operator that is not zero

@@ -8,8 +8,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regionscope.checks import check_positive, of_kind, whole
 from regionscope.errors import InputError
-from regionscope.shallow.two_layer import TwoLayer, active_units, descend, loss_and_gradient, region_counts, sharpness
+from regionscope.shallow.two_layer import (
+    TwoLayer,
+    active_units,
+    check_data,
+    descend,
+    loss_and_gradient,
+    region_counts,
+    sharpness,
+)
 
 _ROUNDING = 1e-9  # relative: two sides that should be equal may differ by this in float64
 
@@ -71,6 +80,10 @@ def check_bounds(
 
     Cost: one walk over the segments and a Lanczos run.
     """
+    check_data(network, x, y)
+    check_positive(rate=rate)
+    if pairs is not None:
+        of_kind("pairs", pairs, Tensor, advice="Pass a tensor (m, 2) of indices of points")
     n = len(x)
     if n < 2:
         raise InputError("Expected at least two training points, got fewer.")
@@ -119,6 +132,8 @@ def train_and_check(
 
     If training overflows, the last row is the last finite step.
     """
+    whole("record", record)
+    whole("steps", steps, least=0)
     wanted = {round(i * steps / max(record - 1, 1)) for i in range(record)}
     rows: list[BoundRow] = []
     for step, current in enumerate(descend(network, x, y, rate=rate, steps=steps)):

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.checks import read_generator
-from regionscope.errors import InputError
+from regionscope.checks import check_positive, of_kind, read_generator, read_seed, whole
+from regionscope.inputs import read_array
 from regionscope.measures.statistics import mean, t_interval
 from regionscope.shallow.two_layer import initial_two_layer, sharpness
 from regionscope.shallow.two_layer_bounds import BoundRow, train_and_check
@@ -61,8 +61,8 @@ class Trend:
 
 def random_sphere(n: int, d: int, *, seed: int = 0) -> tuple[Tensor, Tensor]:
     """n random points on the unit sphere of R^d (so r = 1) with random labels +-1."""
-    if n < 2 or d < 1:
-        raise InputError(f"Expected at least two points and one dimension, got n = {n} and d = {d}.")
+    whole("n", n, least=2)
+    whole("d", d)
     generator = read_generator(None, seed)
     x = torch.randn((n, d), generator=generator, dtype=torch.float64, device="cpu")
     y = torch.randint(0, 2, (n,), generator=generator, device="cpu").to(torch.float64) * 2 - 1
@@ -71,8 +71,7 @@ def random_sphere(n: int, d: int, *, seed: int = 0) -> tuple[Tensor, Tensor]:
 
 def alternating_line(n: int) -> tuple[Tensor, Tensor]:
     """n evenly spaced points (t, 1), t in [-1, 1], with alternating labels: the worst case named by Li et al. 2025."""
-    if n < 2:
-        raise InputError(f"Expected at least two points, got {n}.")
+    whole("n", n, least=2)
     t = torch.linspace(-1, 1, n, dtype=torch.float64, device="cpu")
     y = 1 - 2 * (torch.arange(n, device="cpu") % 2).to(torch.float64)
     return torch.stack([t, torch.ones_like(t)], 1), y
@@ -87,10 +86,13 @@ def regions_vs_learning_rate(
     time: eta times the number of steps, the same for every rate, so that small rates train equally long. Run i starts
     from the same weights at every rate. Cost: runs * (sum of the steps + len(rates) * record walks over all segments).
     """
-    if not time > 0:
-        raise InputError(f"Expected a positive time, got {time}.")
+    check_positive(time=time)
+    whole("runs", runs)
+    read_seed(seed)
+    of_kind("x", x, Tensor, advice="Pass a tensor of float64 with a row for each point")
     rows = []
-    for rate in rates:
+    for rate in read_array(rates, "rates, a list of numbers").flatten().tolist():
+        check_positive(rate=rate)
         histories, start = [], []
         steps = max(1, round(time / rate))
         for run in range(runs):

@@ -142,9 +142,12 @@ class Workspace:
         self.used.update(dict(zip(map(str, paths), found, strict=True)))
         return [document["answer"] for document in found]
 
-    def compute_on_runs(self, function: Computation, settings: Sequence[Settings]) -> list[dict[str, Any]]:
-        """``function(place, **setting)``, else as ``compute``; settings name runs by their keys, so that answers stay
-        true where the folder is moved or the device is another."""
+    def compute_with_place(self, function: Computation, settings: Sequence[Settings]) -> list[dict[str, Any]]:
+        """``function(place, **setting)``, else as ``compute``: for what reads stored runs or uses the device.
+
+        The place is no part of the key of an answer: settings name runs by their keys, so that answers stay true where
+        the folder is moved or the device is another.
+        """
         return self._compute(function, partial(function, self.place), settings, torch.device(self.device))
 
     def _in_processes(

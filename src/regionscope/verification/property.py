@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from regionscope.checks import is_whole
 from regionscope.errors import InputError
 from regionscope.verification.formula import Atom
 
@@ -70,11 +71,13 @@ class Property:
         """
         try:
             wanted = {i: Fraction(value) for i, value in values.items()}
-        except (ValueError, OverflowError, ZeroDivisionError, TypeError) as error:
-            raise InputError(f"Expected a finite number for each fixed input, got {dict(values)}.") from error
-        if not all(0 <= i < self.n_inputs for i in wanted):
+        except (ValueError, OverflowError, ZeroDivisionError, TypeError, AttributeError) as error:
             raise InputError(
-                f"Expected inputs from 0 to {self.n_inputs - 1}, got {sorted(wanted)}. Count the inputs from 0."
+                f'Expected a finite number for each fixed input, got {values}. Write a dict such as {{2: "0.1"}}.'
+            ) from error
+        if not all(is_whole(i, least=0) and i < self.n_inputs for i in wanted):
+            raise InputError(
+                f"Expected inputs from 0 to {self.n_inputs - 1}, got {[*wanted]}. Count the inputs from 0."
             )
         cases = tuple(
             replace(

@@ -9,7 +9,7 @@ from itertools import islice
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_memory, check_positive, check_progress, real
+from regionscope.checks import check_memory, check_positive, check_progress
 from regionscope.errors import InputError, LimitReached
 from regionscope.exact.decision import DecisionRegions, decision_regions
 from regionscope.exact.linear import Progress, program_of
@@ -195,7 +195,7 @@ def first_flip(
             f"Expected a direction with a finite length above 0, got {length}. "
             "Pass a direction other than 0 without NaN."
         )
-    check_positive(max_distance=real("max_distance", max_distance))
+    check_positive(max_distance=max_distance)
     ray = Segment(start, start + along / length)
     program = program_of(select_output(model, output, args), [ray])
     done, window, count = 0.0, _FIRST * max_distance, 0

@@ -211,8 +211,8 @@ class LevelSet:
 
     def to(self, device: torch.device | str) -> LevelSet:
         """The same surface with its tensors on ``device``."""
-        arrays = {name: getattr(self, name).to(device) for name in _ARRAYS}
-        return replace(self, slice=self.slice.to(device), **arrays)
+        slice = self.slice.to(device)
+        return replace(self, slice=slice, **{name: getattr(self, name).to(device) for name in _ARRAYS})
 
 
 _ARRAYS = ("vertices", "corners", "offsets", "normals", "flat")

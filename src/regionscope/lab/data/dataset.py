@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regionscope.checks import check_labels, of_kind, whole
+from regionscope.checks import check_labels, of_kind, read_device, whole
 from regionscope.errors import InputError
 from regionscope.inputs import read_array
 
@@ -59,6 +59,7 @@ class Dataset:
 
     def to(self, device: torch.device | str) -> Dataset:
         """The same data on another device."""
+        device = read_device(device)
         return replace(self, inputs=self.inputs.to(device), labels=self.labels.to(device))
 
     def subset(self, n: int, seed: int = 0) -> Dataset:

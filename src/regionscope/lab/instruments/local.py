@@ -55,7 +55,7 @@ def _own(context: MeasurementContext, options: dict[str, Any]) -> dict[str, Any]
 
 def spread(model: Any, points: Tensor) -> float:
     """Root mean square distance of the points from their mean; of token ids, that of their embeddings."""
-    where = embedded(model, points).inputs if takes_tokens(model, points) else points
+    where = embedded(model, points, position=None).inputs if takes_tokens(model, points) else points
     flat = where.flatten(1).double()
     return float((flat - flat.mean(0)).square().sum(1).mean().sqrt())
 

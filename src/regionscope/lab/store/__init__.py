@@ -1,4 +1,4 @@
-"""Runs on disk: folders that are written atomically, continued after a kill, and read by everything else."""
+"""Runs on disk: folders whose files are written atomically, so that a killed run can be resumed."""
 
 from regionscope.lab.store.folder import ENDED, RunFolder, Stored
 from regionscope.lab.store.lock import is_held

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from regionscope.checks import of_kind, read_path
 from regionscope.errors import Damaged, InputError, RegionscopeError
 from regionscope.file_io import parse_json
 from regionscope.lab.config import Experiment
@@ -45,8 +46,8 @@ class RunFolder:
     """
 
     def __init__(self, path: Path, experiment: Experiment) -> None:
-        self.path = path
-        self.experiment = experiment
+        self.path = read_path(path)
+        self.experiment = of_kind("experiment", experiment, Experiment, advice="Open a stored run with RunFolder.open")
         self.repaired: list[str] = []
         self._lock: Lock | None = None
         self._written: set[tuple[int, str]] | None = None
@@ -55,7 +56,8 @@ class RunFolder:
     @classmethod
     def create(cls, runs_dir: Path | str, experiment: Experiment) -> RunFolder:
         """The folder of this experiment; created if it is missing. A damaged config is written again."""
-        path = Path(runs_dir) / experiment.key
+        of_kind("experiment", experiment, Experiment, advice="Write Experiment(data=..., network=...)")
+        path = read_path(runs_dir) / experiment.key
         folder = cls(path, experiment)
         if path.is_file():
             folder.note(f"{path} is a file, not a folder. It was set aside as {files.set_aside(path).name}.")
@@ -73,7 +75,7 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path | str) -> RunFolder:
         """Open an existing run."""
-        path = Path(path)
+        path = read_path(path)
         document = files.read_document(path / "config.json")
         if document is None:
             raise InputError(

@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from regionscope.checks import read_path
 from regionscope.errors import Busy, LockLost
 from regionscope.file_io import parse_json
 from regionscope.lab.store.files import room, set_aside
@@ -124,9 +125,9 @@ class Lock:
                 os.utime(self._file)
 
 
-def is_held(folder: Path) -> bool:
+def is_held(folder: Path | str) -> bool:
     """Whether a live process works on the run. Does not touch the lock."""
-    path = folder / NAME
+    path = read_path(folder) / NAME
     owner = _read(path)
     if owner is None:
         return False

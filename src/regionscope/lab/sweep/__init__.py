@@ -1,4 +1,4 @@
-"""Sweeps: a grid of experiments, run anywhere, stopped any time, and asked questions afterwards."""
+"""Sweeps: run a grid of experiments on one or several machines, stop and resume it, and query its results."""
 
 from regionscope.lab.sweep.grid import Sweep, override, parse_toml, read_experiment, read_toml
 from regionscope.lab.sweep.query import query, write_parquet

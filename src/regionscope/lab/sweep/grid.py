@@ -7,12 +7,13 @@ import itertools
 import math
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+from regionscope.checks import of_kind, read_path
 from regionscope.errors import InputError
 from regionscope.lab.config import Experiment, check_names
 from regionscope.lab.sweep.settings import labels, used_settings
@@ -74,8 +75,11 @@ class Sweep:
         return cls.from_dict(
             {
                 "name": name,
-                "base": base.to_dict(),
-                "grid": {key.replace("__", "."): list(values) for key, values in grid.items()},
+                "base": of_kind("base", base, Experiment, advice="Write Experiment(data=..., network=...)").to_dict(),
+                "grid": {
+                    key.replace("__", "."): list(values) if isinstance(values, Iterable) else values
+                    for key, values in grid.items()
+                },
             }
         )
 
@@ -88,7 +92,7 @@ class Sweep:
         network, data, output: values that replace those of its base; output selects one of several outputs of a
             network.
         """
-        path = Path(path)
+        path = read_path(path)
         document = read_toml(path)
         base = dict(_table("base", document.get("base", {})))
         for key, name in (("network.name", network), ("network.output", output), ("data.name", data)):
@@ -107,6 +111,7 @@ class Sweep:
         The values of a grid are combined in the order of its keys, the last one changing fastest; several grids come
         one after the other. An experiment that comes up twice is kept once.
         """
+        document = _table("the sweep", document)
         for part in _PARTS:
             if part in document and part not in _TOP:
                 raise InputError(
@@ -138,8 +143,9 @@ class Sweep:
         return cls(tuple(found.values()), str(document.get("name", "sweep")))
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path | str) -> dict[str, Any]:
     """The content of a TOML file."""
+    path = read_path(path)
     try:
         return parse_toml(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -157,7 +163,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def parse_toml(text: str) -> dict[str, Any]:
     """Parse TOML. Raises ``ValueError`` if it is not TOML, ``InputError`` if it is nested too deeply for settings."""
-    if _DOTTED.search(text):
+    if _DOTTED.search(of_kind("text", text, str, advice="Read a file with read_toml(path)")):
         raise InputError(_TOO_DEEP)
     try:
         document = tomllib.loads(text)
@@ -174,7 +180,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 def read_experiment(document: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> Experiment:
     """An experiment from plain tables, with ``settings`` (dotted key: value) on top of them."""
-    plain = copy.deepcopy(dict(document))
+    plain = copy.deepcopy(dict(_table("the experiment", document)))
     if "measure" in plain:
         if plain.get("measures"):
             raise InputError("Expected 'measure' or 'measures', got both. Write the measures as [[measure]] tables.")
@@ -187,7 +193,8 @@ def read_experiment(document: Mapping[str, Any], settings: Mapping[str, Any] | N
 
 def override(document: dict[str, Any], key: str, value: Any) -> None:
     """Set one value in nested tables by its dotted key; ``measures.0.when`` or ``measures.NAME.when`` for a measure."""
-    names = key.split(".")
+    of_kind("document", document, dict, advice="Read one with read_toml(path)")
+    names = of_kind("key", key, str, advice="Write a dotted key such as training.lr").split(".")
     if len(names) > _DEEPEST:
         raise InputError(_TOO_DEEP)
     if names[0] == "measure":
@@ -248,5 +255,5 @@ def _leaves(where: str, prefix: str, grid: Mapping[str, Any]) -> Iterator[tuple[
 
 def _table(where: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise InputError(f"Expected {where} to be a table, got {value!r}.")
+        raise InputError(f"Expected {where} to be a table, got {value!r}. Pass a dict, or write a table in TOML.")
     return value

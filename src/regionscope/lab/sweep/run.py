@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from regionscope.checks import check_positive, read_path, whole
 from regionscope.errors import Damaged, InputError
 from regionscope.lab.config import Experiment
 from regionscope.lab.experiment import check
@@ -97,14 +98,15 @@ def run_sweep(
     compiled: whether to train with compiled steps on CUDA.
     on_outcome: called with each outcome. on_share: called with (key, finished share) of running experiments.
     """
-    if workers < 1:
-        raise InputError(f"Expected at least 1 worker, got {workers}.")
-    if limit_seconds is not None and not limit_seconds > 0:
-        raise InputError(f"Expected a positive time limit, got {limit_seconds} s.")
+    whole("workers", workers)
+    if limit_seconds is not None:
+        check_positive(limit_seconds=limit_seconds)
+    if not isinstance(sweep, Sweep | Sequence):
+        raise InputError(f"Expected a Sweep, got {type(sweep).__name__}. Read one with Sweep.from_toml(path).")
     sweep = sweep if isinstance(sweep, Sweep) else Sweep(tuple(sweep))
     for experiment in sweep:
         check(experiment)
-    runs_dir = Path(runs_dir)
+    runs_dir = read_path(runs_dir)
     start = time.time()
     deadline = None if limit_seconds is None else start + limit_seconds
     _write_plan(sweep, runs_dir)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regionscope.checks import read_path
 from regionscope.errors import Damaged, InputError
 from regionscope.extras import data_frame
 from regionscope.file_io import plain, replace_file
@@ -54,7 +55,7 @@ class RunTable:
         """The columns in which the runs differ."""
         return tuple(name for name in self.columns if len({json.dumps(row.get(name)) for row in self.rows}) > 1)
 
-    def write_csv(self, path: Path) -> None:
+    def write_csv(self, path: Path | str) -> None:
         """Write one line per run; a missing value is an empty field."""
 
         def write(temporary: Path) -> None:
@@ -63,7 +64,7 @@ class RunTable:
                 writer.writerow(self.columns)
                 writer.writerows([row.get(name) for name in self.columns] for row in self.rows)
 
-        replace_file(path, write)
+        replace_file(read_path(path), write)
 
 
 def read_runs(runs_dir: Path | str, *, planned: bool = False) -> RunTable:
@@ -72,7 +73,7 @@ def read_runs(runs_dir: Path | str, *, planned: bool = False) -> RunTable:
     In the order of the sweeps that created them. planned: whether to include runs of these sweeps that have no folder
     yet, as "new". Cost: two small files per run.
     """
-    runs_dir = Path(runs_dir)
+    runs_dir = read_path(runs_dir)
     order = _plans(runs_dir)
     settings: dict[str, None] = {}
     measures: dict[str, None] = {}

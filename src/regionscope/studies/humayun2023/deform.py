@@ -111,7 +111,7 @@ def _analysis(
         runs = workspace.runs(experiments(size))
         own = {"points": _POINTS[size], "dims": _DIMS[size]}
         settings = [{"run": run.path.name, "radius": r, **own} for r in _RADII for run in runs]
-        answers = workspace.compute_on_runs(sizes_at, settings)
+        answers = workspace.compute_with_place(sizes_at, settings)
         n = len(runs)
         found = {
             kind: {r: over_seeds([one[kind] for one in answers[i * n : (i + 1) * n]]) for i, r in enumerate(_RADII)}

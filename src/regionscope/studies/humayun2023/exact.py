@@ -65,7 +65,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
         for run in runs
         for step in steps
     ]
-    answers = workspace.compute_on_runs(counts_at, settings)
+    answers = workspace.compute_with_place(counts_at, settings)
     rows = [answers[i : i + len(steps)] for i in range(0, len(answers), len(steps))]
     lc, exact = (_curve(steps, rows, name) for name in ("lc", "exact"))
     pairs = Series(label="", x=lc.means, y=exact.means)

@@ -42,7 +42,7 @@ def delay(label: str, train: Curve, test: Curve) -> Claim:
 
 
 def of_depth(label: str, train: Curve, known: Curve, new: Curve) -> list[Claim]:
-    """Of one network: train LC, and accuracy on the train and the test part."""
+    """Claims about one network, from its train LC and its accuracy on the train and the test part."""
     shape = train.shape
     ascent, second = shape.ascent, shape.second_descent
     fall = None if ascent is None else (0.0, 0.0) if second is None else (second.amount, second.error)

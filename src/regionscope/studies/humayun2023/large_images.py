@@ -78,7 +78,7 @@ def _write_folder(root: Path, images: int) -> None:
 
 
 def _analyse(workspace: Workspace, size: Size) -> Outcome:
-    found = workspace.compute_on_runs(cost, [_COST[size]])[0]
+    found = workspace.compute_with_place(cost, [_COST[size]])[0]
     runs = workspace.runs(imagenet(size))
     test = curve(runs, "lc.test")
     per_thousand = found["seconds"] / found["points"] * _SAMPLES

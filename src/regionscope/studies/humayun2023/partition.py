@@ -99,7 +99,7 @@ def _migration(workspace: Workspace, size: Size) -> Outcome:
     steps = sorted({*stored[::every], *turns})
     own = {"slices": _SLICES[size], "resolution": _RESOLUTION[size]}
     settings = [{"run": run.path.name, "step": step, **own} for run in runs for step in steps]
-    answers = workspace.compute_on_runs(folds, settings)
+    answers = workspace.compute_with_place(folds, settings)
     n = len(steps)
     by_step = {step: answers[i::n] for i, step in enumerate(steps)}
     near, ratio = (

@@ -106,7 +106,7 @@ def _wait(device: torch.device) -> None:
 def exact(workspace: Workspace, size: Size) -> Outcome:
     run = workspace.runs(runs_of_exact(size))[0]
     asked = [{"run": run.path.name, "line": i} for i in range(_SEGMENTS[size])]
-    return of_segments(list(workspace.compute_on_runs(on_segment, asked)), run.experiment.label)
+    return of_segments(list(workspace.compute_with_place(on_segment, asked)), run.experiment.label)
 
 
 def of_segments(found: Sequence[Answer], label: str) -> Outcome:

@@ -107,7 +107,7 @@ def section3(workspace: Workspace, size: Size) -> Outcome:
     runs = [run.path.name for run in workspace.runs(runs_of_section3(size))]
     kinds = ("none", *_KINDS)
     asked = [{"run": run, "kind": kind, "lines": _LINES[size]} for run in runs for kind in kinds]
-    answers = iter(workspace.compute_on_runs(rescaled, asked))
+    answers = iter(workspace.compute_with_place(rescaled, asked))
     return of_rescaled([{kind: next(answers) for kind in kinds} for _ in runs])
 
 

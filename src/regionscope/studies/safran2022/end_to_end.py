@@ -283,7 +283,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
 def _analyse_late(workspace: Workspace, size: Size) -> Outcome:
     teachers, n, width, most = LATE_GRIDS[size]
     settings = [{"r": r, "width": width, "n": n, "seeds": 1, "max_log_loss": most} for r in reversed(teachers)]
-    ends = zip(settings, workspace.compute(late_flows, settings), strict=True)
+    ends = zip(settings, workspace.compute_with_place(late_flows, settings), strict=True)
     return of_late([Ends.of(setting, end) for setting, end in ends][::-1])
 
 

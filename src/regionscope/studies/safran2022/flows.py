@@ -12,6 +12,7 @@ import torch
 from regionscope import shallow
 from regionscope.shallow.state import ENDS
 from regionscope.studies.study import Size
+from regionscope.studies.workspace import Place
 
 RADIUS = 1.0
 DELTA = 0.1  # for the standard deviation of the second layer, as in Theorem 2.3
@@ -90,7 +91,7 @@ class Ends:
         return Ends(**known)
 
 
-def late_flows(*, r: int, width: int, n: int, seeds: int, max_log_loss: float) -> dict[str, Any]:
+def late_flows(place: Place, *, r: int, width: int, n: int, seeds: int, max_log_loss: float) -> dict[str, Any]:
     """Gradient flows on n uniform points of the evenly alternating teacher of width r (r - 1 switches).
 
     Every seed draws its own sample and its own initial weights (Assumption 2.1 with sigma_h = 1; sigma_o as in Theorem
@@ -103,7 +104,8 @@ def late_flows(*, r: int, width: int, n: int, seeds: int, max_log_loss: float) -
         shallow.initial_theta(1, width, sigma_h=1.0, sigma_o=sigma_o, seed=INITIAL + seed) for seed in range(seeds)
     ]
     x, y = torch.stack([one.x for one in samples]), torch.stack([one.y for one in samples])
-    end = shallow.gradient_flows(torch.cat(starts), x, y, shallow.FlowOptions(max_log_loss=max_log_loss))
+    theta, x, y = (values.to(place.device) for values in (torch.cat(starts), x, y))
+    end = shallow.gradient_flows(theta, x, y, shallow.FlowOptions(max_log_loss=max_log_loss)).to("cpu")
     answer: dict[str, list[Any]] = {
         name: []
         for name in ("line", "inside", "exact", "decades", "within", "minimum", "kkt", "error", "converged")

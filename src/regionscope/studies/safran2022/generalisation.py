@@ -121,7 +121,7 @@ def _chart(known: Mapping[int, Sequence[Ends]]) -> Lines:
 def _analyse(workspace: Workspace, size: Size) -> Outcome:
     asked = ERROR_GRID[size].settings()
     found: dict[int, list[Ends]] = {}
-    for setting, answer in zip(asked, workspace.compute(late_flows, asked), strict=True):
+    for setting, answer in zip(asked, workspace.compute_with_place(late_flows, asked), strict=True):
         found.setdefault(setting["r"], []).append(Ends.of(setting, answer))
     return of_corollary51(found)
 

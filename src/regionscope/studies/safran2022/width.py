@@ -14,7 +14,7 @@ from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
 from regionscope.studies.papers import read_study
 from regionscope.studies.study import Claim, Outcome, Size, Table
-from regionscope.studies.workspace import Workspace
+from regionscope.studies.workspace import Place, Workspace
 
 PROBABILITY = 0.25  # of a loss above the bound, at least
 
@@ -29,10 +29,10 @@ _SIZES: dict[Size, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def flows_of_width(*, r: int, alpha: float, n: int, runs: int, steps: int, seed: int) -> dict[str, Any]:
+def flows_of_width(place: Place, *, r: int, alpha: float, n: int, runs: int, steps: int, seed: int) -> dict[str, Any]:
     """``runs`` flows of width floor(alpha r) on one sample of an evenly alternating teacher with r switches."""
     options = shallow.FlowOptions(max_steps=steps, stall=1e-5, rest=1e-4)
-    (row,) = shallow.success_vs_width(r, [alpha], n=n, runs=runs, seed=seed, options=options)
+    (row,) = shallow.success_vs_width(r, [alpha], n=n, runs=runs, seed=seed, options=options, device=place.device)
     return asdict(row)
 
 
@@ -168,7 +168,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
     chosen = dict(_SIZES[size])
     alphas, samples, steps = chosen.pop("alphas"), chosen.pop("samples"), chosen.pop("steps")
     asked = [{**chosen, "alpha": alpha, "steps": steps, "seed": seed} for alpha in alphas for seed in range(samples)]
-    rows = workspace.compute(flows_of_width, asked)
+    rows = workspace.compute_with_place(flows_of_width, asked)
     return of_theorem32([Pooled.of(rows[i : i + samples]) for i in range(0, len(rows), samples)])
 
 
