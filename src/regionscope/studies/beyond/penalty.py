@@ -216,7 +216,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
         for strength in STRENGTHS
         for seed in seeds
     ]
-    answers = iter(workspace.compute_on_runs(trained, asked))
+    answers = iter(workspace.compute_with_place(trained, asked))
     return outcome({strength: [next(answers) for _ in seeds] for strength in STRENGTHS})
 
 
