@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from regionscope.checks import check_module, of_kind

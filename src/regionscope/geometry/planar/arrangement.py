@@ -338,7 +338,7 @@ def _cycles(following: Tensor) -> tuple[Tensor, Tensor]:
     """The cycles of a permutation as a ragged array, each from its smallest element on, sorted by it."""
     n = len(following)
     number = arange(n, following)
-    label, jump = number, following
+    label, jump = minimum(number, following), take(following, following)  # pieces have three sides or more
     while True:
         label = minimum(label, take(label, jump))
         if bool((label == take(label, following)).all()):
