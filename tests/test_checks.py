@@ -14,7 +14,7 @@ import torch
 from regionscope.checks import is_whole, of_kind, read_device, read_seed, real, whole
 from regionscope.errors import InputError
 from regionscope.explorer.figures import bokeh
-from regionscope.extras import needed
+from regionscope.extras import import_extra
 from regionscope.lab.data.digits import digits
 from regionscope.lab.data.toy import two_moons
 from regionscope.lab.monitor.listeners import TensorBoard
@@ -40,7 +40,7 @@ def test_the_least_number_can_be_another() -> None:
 
 
 def test_a_library_that_is_there_is_given() -> None:
-    assert needed("math", who="This needs", library="mathematics", extra="lab") is math
+    assert import_extra("math", who="This needs", library="mathematics", extra="lab") is math
 
 
 MISSING: dict[str, tuple[str, Callable[[Path], object], str]] = {

@@ -16,7 +16,7 @@ from regionscope.errors import InputError
 from regionscope.exact.questions.attributions import attribute, read_logits
 from regionscope.exact.questions.output_weights import output_weights
 from regionscope.exact.questions.paths import Paths
-from regionscope.extras import needed
+from regionscope.extras import import_extra
 
 
 def __getattr__(name: str) -> Any:
@@ -28,9 +28,9 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _integrated_gradients() -> Any:
-    captum = needed("captum.attr", who="regionscope.captum needs", library="captum", extra="captum")
+    captum = import_extra("captum.attr", who="regionscope.captum needs", library="captum", extra="captum")
     base: Any = captum.IntegratedGradients
-    log_usage: Any = needed("captum.log", who="", library="", extra="").log_usage  # NoiseTunnel unwraps it
+    log_usage: Any = import_extra("captum.log", who="", library="", extra="").log_usage  # NoiseTunnel unwraps it
 
     class IntegratedGradients(base):  # type: ignore[misc]
         """Exact integrated gradients where ``captum.attr.IntegratedGradients`` is expected.

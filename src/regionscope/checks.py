@@ -154,10 +154,10 @@ def check_shape(input_shape: object) -> tuple[int, ...]:
     return tuple(input_shape)
 
 
-def unknown(what: str, name: object, known: Iterable[str], *, more: str = "") -> InputError:
+def unknown_name(what: str, name: object, known: Iterable[str], *, more: str = "") -> InputError:
     """The error for a name that does not exist, with the nearest one that does.
 
-    >>> print(unknown("a data set", "two_mons", ["two_moons", "digits"]))
+    >>> print(unknown_name("a data set", "two_mons", ["two_moons", "digits"]))
     Expected a data set, got 'two_mons'. Did you mean 'two_moons'? Choose from two_moons, digits.
     """
     names = [*known]

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 from torch import nn
 
 from regionscope.errors import InputError, RegionscopeError
-from regionscope.extras import needed
+from regionscope.extras import import_extra
 
 _ANSWER = 10  # seconds for the scheduler to answer
 _STDLIB = sysconfig.get_path("stdlib")
@@ -79,7 +79,7 @@ def open_shards(
 
 def _packed(function: Callable[..., Any]) -> bytes:
     """The function as bytes; code outside the installed libraries is packed as it is and not by its name."""
-    cloudpickle = needed("cloudpickle", who="--dask needs", library="Dask", extra="dask")
+    cloudpickle = import_extra("cloudpickle", who="--dask needs", library="Dask", extra="dask")
     own = [module for name, module in list(sys.modules.items()) if _is_own(name, getattr(module, "__file__", None))]
     for module in own:
         cloudpickle.register_pickle_by_value(module)
@@ -105,7 +105,7 @@ def _is_own(name: str, file: str | None) -> bool:
 
 @lru_cache(maxsize=1)
 def _unpacked(payload: bytes) -> Callable[[list[Any]], Any]:
-    found: Callable[[list[Any]], Any] = needed(
+    found: Callable[[list[Any]], Any] = import_extra(
         "cloudpickle", who="A Dask worker needs", library="Dask", extra="dask"
     ).loads(payload)
     return found
@@ -117,7 +117,7 @@ def _call(payload: bytes, shard: list[Any]) -> Any:
 
 def _dask(instead: str = "") -> Any:
     without = f", or leave --dask out{instead}."
-    return needed("distributed", who="--dask needs", library="Dask", extra="dask", otherwise=without)
+    return import_extra("distributed", who="--dask needs", library="Dask", extra="dask", otherwise=without)
 
 
 def open_client(address: str, stack: ExitStack, *, gpus: float = 0, instead: str = "") -> Any:

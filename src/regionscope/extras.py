@@ -11,16 +11,16 @@ from regionscope.errors import MissingLibrary
 
 def data_frame(columns: Mapping[str, Any]) -> Any:
     """A pandas DataFrame with these columns, or an ``InputError`` that says how to install pandas."""
-    return needed("pandas", who="to_pandas() needs", library="pandas", extra="notebook").DataFrame(columns)
+    return import_extra("pandas", who="to_pandas() needs", library="pandas", extra="notebook").DataFrame(columns)
 
 
-def needed(module: str, *, who: str, library: str, extra: str, otherwise: str = "") -> Any:
+def import_extra(module: str, *, who: str, library: str, extra: str, otherwise: str = "") -> Any:
     """The module, or a ``MissingLibrary`` error that names the extra it comes with.
 
     who: the start of the sentence up to its verb, such as "digits needs"; otherwise: its end, such as what works
     without the library.
 
-    >>> needed("no.such.module", who="This needs", library="nothing", extra="lab")
+    >>> import_extra("no.such.module", who="This needs", library="nothing", extra="lab")
     Traceback (most recent call last):
     regionscope.errors.MissingLibrary: This needs nothing, which is not installed. Run: pip install 'regionscope[lab]'
     """

@@ -270,10 +270,10 @@ def _label(label: Any) -> Tensor:
 def _stacked(items: Sequence[Tensor], what: str) -> Tensor:
     if not items:
         raise InputError("Expected at least one input, got 0. Check that the data set or selection is not empty.")
-    for i, one in enumerate(items):
-        if one.shape != items[0].shape:
+    for i, item in enumerate(items):
+        if item.shape != items[0].shape:
             raise InputError(
-                f"Expected inputs of one shape, got {tuple(items[0].shape)} and {tuple(one.shape)} "
+                f"Expected inputs of one shape, got {tuple(items[0].shape)} and {tuple(item.shape)} "
                 f"({what.lower()} 0 and {i}). Resize or pad them first."
             )
     return torch.stack(list(items))

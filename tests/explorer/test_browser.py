@@ -325,6 +325,7 @@ def test_a_partition_alone_and_a_line(open_page: Open, training: TrainingFrames,
     part = pickle.loads(pickle.dumps(training.frames[-1].linear))  # without its network
     page = open_page(explore(part, tmp_path / "partition.html").path)
     assert page.locator("#mode-decision").count() == 0
+    assert page.locator("#show-points").is_disabled()
     assert not page.locator("#time").is_visible()
     region = int(part.sizes.argmax())
     shown = point_at(page, part.interior[region])

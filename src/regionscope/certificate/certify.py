@@ -33,7 +33,7 @@ from regionscope.certificate.unit_bounds import Screened, screen
 from regionscope.certificate.vertices import FAR, look
 from regionscope.checks import whole
 from regionscope.errors import InputError, LimitReached
-from regionscope.extras import needed
+from regionscope.extras import import_extra
 
 _OFF = 1e-6  # of the extent of the slice: a stored vertex that is farther from the true one is refuted
 
@@ -69,7 +69,7 @@ class _Judge:
     """The work on one partition: what is proved, what is wrong, and what is left."""
 
     def __init__(self, part: Any, program: Any, most: int) -> None:
-        needed("flint", who="certify() needs", library="python-flint", extra="exact")
+        import_extra("flint", who="certify() needs", library="python-flint", extra="exact")
         self.part, self.most = part, most
         self.claim = ClaimedPartition.of(part)
         self.steps = read_steps(program)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from regionscope.certificate.matrices import Matrix
 from regionscope.certificate.steps import AnyStep, FoldStep, Largest, PiecewiseStep, Steps
-from regionscope.extras import needed
+from regionscope.extras import import_extra
 from regionscope.geometry import Slice
 
 Integers = NDArray[Any]  # of Python integers
@@ -57,7 +57,7 @@ class _Product:
     """matrix @ columns in integers; by FLINT where the matrix is dense."""
 
     def __init__(self, matrix: Matrix) -> None:
-        flint = needed("flint", who="certify() needs", library="python-flint", extra="exact")
+        flint = import_extra("flint", who="certify() needs", library="python-flint", extra="exact")
         sparse = matrix.sparse
         data, self.denominator = as_integers(sparse.data)
         self.data, self.shape = data, sparse.shape

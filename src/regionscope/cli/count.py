@@ -17,7 +17,6 @@ from regionscope.measures.region_count import Method, RegionCount, Through, regi
 from regionscope.plot.counts import count_figure
 from regionscope.sampled.grid import LabelMap, label_maps
 from regionscope.sampled.labels import open_labeller
-from regionscope.types import Estimate
 
 _EXAMPLES = 4
 _SLICES = "Slices"
@@ -136,13 +135,11 @@ def _table(result: RegionCount) -> Table:
 
 
 def _numbers(result: RegionCount) -> dict[str, Any]:
+    bias = result.grid_bias
     return {
         "mean": result.value, "stderr": result.stderr, "interval_95": list(result.interval), "n": result.n,
         "counts": result.counts.tolist(), "dim": result.dim, "method": result.method, "grid": result.grid,
-        "grid_bias": _bias(result.grid_bias), "seed": result.seed, "complete": result.status.complete,
+        "grid_bias": None if bias is None else {"value": bias.value, "stderr": bias.stderr},
+        "seed": result.seed, "complete": result.status.complete,
         "reason": result.status.reason, "seconds": round(result.seconds, 6),
     }  # fmt: skip
-
-
-def _bias(bias: Estimate | None) -> dict[str, float] | None:
-    return None if bias is None else {"value": bias.value, "stderr": bias.stderr}

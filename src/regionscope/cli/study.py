@@ -40,7 +40,7 @@ NameArgument = Annotated[
     typer.Argument(
         metavar="NAME",
         help="Name of a study (see `study list`), name of a paper such as li2025, or all.",
-        autocompletion=lambda: ["all", *(one.name for one in studies())],
+        autocompletion=lambda: ["all", *(study.name for study in studies())],
     ),
 ]
 SizeOption = Annotated[
@@ -59,8 +59,8 @@ ArchiveOption = Annotated[
 def list_studies() -> None:
     """List all studies."""
     table = Table("study", "where", "claim")
-    for one in studies():
-        table.add_row(one.name, one.source, one.claim)
+    for study in studies():
+        table.add_row(study.name, study.source, study.claim)
     Console().print(table)
 
 
@@ -90,7 +90,7 @@ def run(
     if archive is not None:
         unpack(archive, folder)
     began = time.monotonic()
-    while missing := place.missing(experiment for one in chosen for experiment in one.planned(place, scale)):
+    while missing := place.missing(experiment for study in chosen for experiment in study.planned(place, scale)):
         rest = None if limit_seconds is None else max(limit_seconds - (time.monotonic() - began), 1e-3)
         with interruptible() as stop, shown_progress(len(missing), progress) as shown:
             done = lab.run_sweep(
@@ -105,8 +105,8 @@ def run(
             raise typer.Exit(3)
         if done.count("failed"):
             raise typer.Exit(1)
-    for one in chosen:
-        _write(one, scale, place, folder / "reports")
+    for study in chosen:
+        _write(study, scale, place, folder / "reports")
 
 
 @study.command()
@@ -128,8 +128,8 @@ def report(
     target = out or folder / "reports"
     if archive is not None:
         unpack(archive, folder)
-    for one in chosen:
-        _write(one, scale, Workspace(folder, data_root=data_root), target)
+    for study in chosen:
+        _write(study, scale, Workspace(folder, data_root=data_root), target)
     _index(target)
 
 
@@ -149,21 +149,21 @@ def pack_runs(
     typer.echo(f"{archive}: {counted(runs, 'run')}, {archive.stat().st_size:,} bytes")
 
 
-def _write(one: Study, size: Size, place: Workspace, target: Path) -> None:
+def _write(study: Study, size: Size, place: Workspace, target: Path) -> None:
     """Analyse one study and write its page, figures and numbers."""
-    home = target / one.name
+    home = target / study.name
     output.check_out(home)
     place.used.clear()
-    with output.progress_bar(one.name) as place.on_share:
-        outcome = one.analyse(place, size)
-    wanted = one.planned(place, size)
-    runs = (place.of_seeds(place.whole_seeds(wanted)) if one.seeded else place).ended(wanted)
+    with output.progress_bar(study.name) as place.on_share:
+        outcome = study.analyse(place, size)
+    wanted = study.planned(place, size)
+    runs = (place.of_seeds(place.whole_seeds(wanted)) if study.seeded else place).ended(wanted)
     made = [*(each.result() or {} for each in runs), *place.used.values()]
     seconds = sum(float(each.get("seconds") or 0) for each in made)
     known = [each["provenance"] for each in place.used.values() if "provenance" in each]
     figures = _write_figures(outcome.charts, home)
     page = pages.Page(
-        study=one, size=size, outcome=outcome, figures=tuple(figures), seconds=seconds,
+        study=study, size=size, outcome=outcome, figures=tuple(figures), seconds=seconds,
         experiments=tuple(each.experiment for each in runs),
         provenance=_made_with([*(each.provenance for each in runs), *known]),
     )  # fmt: skip
@@ -174,7 +174,7 @@ def _write(one: Study, size: Size, place: Workspace, target: Path) -> None:
         write_bytes(home / "report.md", pages.as_markdown(page).encode())
         write_bytes(home / "report.html", pages.as_html(page, embedded).encode())
         write_document(home / "data.json", pages.as_data(page))
-    typer.echo(f"{one.name}: {page.verdict} ({duration(seconds)}); {home / 'report.md'}")
+    typer.echo(f"{study.name}: {page.verdict} ({duration(seconds)}); {home / 'report.md'}")
 
 
 def _write_figures(charts: Sequence[Chart], home: Path) -> list[str]:

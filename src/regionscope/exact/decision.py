@@ -132,8 +132,11 @@ class DecisionRegions:
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Columns of the exports: those of ``Partition.columns``, and the decision region and label of each piece."""
-        own = {"decision_region": self.piece_regions.cpu().numpy(), "label": self.piece_labels.cpu().numpy()}
-        return self.partition.columns() | own
+        decision_columns = {
+            "decision_region": self.piece_regions.cpu().numpy(),
+            "label": self.piece_labels.cpu().numpy(),
+        }
+        return self.partition.columns() | decision_columns
 
     def to_geojson(self) -> dict[str, Any]:
         """The pieces of a plane, each with its label; see ``Partition.to_geojson``."""
@@ -219,16 +222,16 @@ def decision_regions(
     if dask is not None:
         options = {"max_regions": max_regions, "memory": memory, "tolerance": tolerance, "output": output, "args": args}
         shared = on_workers(decision_regions, model, slice, dask, progress, options)
-        return [replace(each, partition=replace(each.partition, program=with_decision(program))) for each in shared]
+        return [replace(dec, partition=replace(dec.partition, program=with_decision(program))) for dec in shared]
     result = exact_regions(
         with_decision(program), slices, max_regions=max_regions, on_limit="raise", memory=memory, tolerance=tolerance,
         progress=progress,
     )  # fmt: skip
-    found = []
+    results = []
     for part in result.partitions():
         layers = dict(list(part.by_layer.items())[:-1])
-        found.append(label_pieces(replace(part, by_layer=layers)))
-    return found if isinstance(slice, Sequence) else found[0]
+        results.append(label_pieces(replace(part, by_layer=layers)))
+    return results if isinstance(slice, Sequence) else results[0]
 
 
 def label_pieces(part: Partition) -> DecisionRegions:

@@ -157,18 +157,12 @@ def on_workers(
     instrument: Callable[..., Any], model: nn.Module | Program, slice: Slice | Sequence[Slice], dask: str,
     progress: Progress | None, options: dict[str, Any],
 ) -> list[Any]:  # fmt: skip
-    """What the instrument finds on a list of slices, from the workers of a cluster; the results have no network."""
+    """The results of an instrument on a list of slices, computed by the workers of a cluster, without their network."""
     if not isinstance(slice, Sequence):
         raise InputError(f"Expected a list of slices with dask, got one {type(slice).__name__}. Leave dask out.")
-    work = partial(_instrument_on, instrument, model, options)
+    work: Callable[[list[Slice]], list[Any]] = partial(instrument, model, **options)
     with open_shards(work, lambda parts: [each for part in parts for each in part], model, dask) as shards:
         return shards(slice, progress)
-
-
-def _instrument_on(
-    instrument: Callable[..., list[Any]], model: nn.Module | Program, options: dict[str, Any], shard: list[Slice]
-) -> list[Any]:
-    return instrument(model, shard, **options)
 
 
 def program_of(model: nn.Module | Program, slices: Sequence[Slice]) -> Program:

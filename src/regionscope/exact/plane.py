@@ -143,9 +143,9 @@ class _PlaneCutter:
                 self.record.snap(take(state.slice_id, numpy_on_cpu(snapped_signs(cuts, zero_tolerance))))
             result = cut_plane(cuts, state, zero_tolerance, layer, cells, zeros)
             self.record.snap(take(state.slice_id, result.snapped))
-            rows = self.budget.rows(kinks[layer], self.held, state.coords.device)
-            if result.mesh.n_vertices > rows and result.mesh.n_cells > 1:
-                return self._in_parts(layer, state, result, -(-_HEADROOM * result.mesh.n_vertices // rows))
+            max_vertices = self.budget.rows(kinks[layer], self.held, state.coords.device)
+            if result.mesh.n_vertices > max_vertices and result.mesh.n_cells > 1:
+                return self._in_parts(layer, state, result, -(-_HEADROOM * result.mesh.n_vertices // max_vertices))
             state = _follow(state, result)
             cells, zeros = result.unsettled, result.zeros
         if self.record.finished is not None:
@@ -164,15 +164,15 @@ class _PlaneCutter:
         """
         self.keep = None  # neighbours in other parts have to find the same points on the border
         state = as_tensors(state)
-        result = _uncut(state.mesh) if cut is None else as_tensors(cut)
-        coords = result.interpolation.apply(state.coords)
-        slice_id = result.interpolation.copy_first(state.slice_id)
-        position = coords[result.mesh.corners[result.mesh.offsets[:-1]]]
-        groups = groups_of_cells(result.mesh, position, n_parts)
+        divided = _uncut(state.mesh) if cut is None else as_tensors(cut)
+        coords = divided.interpolation.apply(state.coords)
+        slice_id = divided.interpolation.copy_first(state.slice_id)
+        position = coords[divided.mesh.corners[divided.mesh.offsets[:-1]]]
+        groups = groups_of_cells(divided.mesh, position, n_parts)
         first_tag = self.next_tag
-        mesh, n_tags = tag_borders(result.mesh, groups, first_tag)
+        mesh, n_tags = tag_borders(divided.mesh, groups, first_tag)
         self.next_tag += n_tags
-        parts, interpolation = [], result.interpolation.matrix()
+        parts, interpolation = [], divided.interpolation.matrix()
         waiting = bytes_of(state.values)
         self.held += waiting
         for group in groups:
@@ -181,17 +181,17 @@ class _PlaneCutter:
             values = {name: matrix.apply(rows) for name, rows in state.values.items()}
             local = torch.full((mesh.n_vertices,), -1, dtype=torch.int64, device=vertices.device)
             local[vertices] = torch.arange(len(vertices), device=vertices.device)
-            zeros = torch.stack([local[result.zeros[:, 0]], result.zeros[:, 1]], 1)
-            left = None if cut is None else torch.isin(group, result.unsettled).nonzero()[:, 0]
-            begun = PlaneState(numpy_on_cpu(part), coords[vertices], numpy_on_cpu(slice_id[vertices]), values)
-            done = self.finish(layer, begun, left, zeros[zeros[:, 0] >= 0])
+            zeros = torch.stack([local[divided.zeros[:, 0]], divided.zeros[:, 1]], 1)
+            unsettled = None if cut is None else torch.isin(group, divided.unsettled).nonzero()[:, 0]
+            part_state = PlaneState(numpy_on_cpu(part), coords[vertices], numpy_on_cpu(slice_id[vertices]), values)
+            finished = self.finish(layer, part_state, unsettled, zeros[zeros[:, 0] >= 0])
             if self.consume is None:
-                parts.append(Part(done[0], done[1:], vertices))
+                parts.append(Part(finished[0], finished[1:], vertices))
         self.held -= waiting
         if self.consume is not None:
-            return done
-        whole, arrays = stitch(parts, mesh.n_vertices, first_tag, n_tags)
-        return whole, arrays[0], arrays[1]
+            return finished
+        stitched, arrays = stitch(parts, mesh.n_vertices, first_tag, n_tags)
+        return stitched, arrays[0], arrays[1]
 
 
 def _expected_vertices(cuts: Thresholds | Maxima, state: PlaneState) -> int:

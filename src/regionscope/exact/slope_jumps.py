@@ -66,12 +66,12 @@ def slope_jumps(program: Program, slice: Slice, points: Tensor, offsets: Tensor)
         folds = _folds(program)
         for copies in (0, _COPIES):  # most jumps that are zero are exactly zero, and need no estimate of rounding
             rows = max(1, _BYTES // max(1, program.row_bytes * (slice.dim * 2 * (1 + copies) + corners)))
-            left = (~same).nonzero()[:, 0]
-            for walls in left.split(rows) if len(left) else ():
+            undecided = (~same).nonzero()[:, 0]
+            for walls in undecided.split(rows) if len(undecided) else ():
                 index, ends = gather_rows(offsets, walls)
-                some = _Walls(program, ends.to(program.device), axes, copies)
+                crossing = _Walls(program, ends.to(program.device), axes, copies)
                 inputs = slice.embed(points[index], dtype=program.dtype).to(program.device)
-                equal, changed = some.cross(folds, inputs, zero_tolerances)
+                equal, changed = crossing.cross(folds, inputs, zero_tolerances)
                 same[walls], changes[walls] = equal.to(device), changed.to(device)
     return same & (changes > 0), changes == 0
 
@@ -85,12 +85,12 @@ def output_rounding(program: Program, slice: Slice) -> float:
     generator = torch.Generator().manual_seed(0)
 
     def perturbed(values: Values) -> Values:
-        found = {}
+        result = {}
         for name, value in values.items():
             shape = (1, *value.shape[1:])
             factor = 2 * torch.rand(shape, generator=generator, dtype=torch.float64, device="cpu") - 1
-            found[name] = value * (1 + shake * factor).to(value.device, value.dtype)
-        return found
+            result[name] = value * (1 + shake * factor).to(value.device, value.dtype)
+        return result
 
     shake = math.sqrt(torch.finfo(program.dtype).eps)
     with torch.no_grad(), full_precision():
@@ -147,7 +147,7 @@ class _Fold:
         third = (at[1:] - at[:-1]) / 3
         levels = torch.cat([at[:1] - 3 * size, at[:-1] + third, at[-1:] + 3 * size])
         steps = torch.cat([at.new_full((1,), -size), third, at.new_full((1,), size)])
-        found = []
+        slopes = []
         for i in range(len(zeros)):
             rises = []
             for level, step in zip(levels, steps, strict=True):
@@ -155,8 +155,8 @@ class _Fold:
                 high = [x + step if j == i else x for j, x in enumerate(low)]
                 rise = first.function(*high, *first.constants) - first.function(*low, *first.constants)
                 rises.append(rise / (high[i] - low[i]))  # rather than step: both are rounded
-            found.append(torch.cat(rises))
-        return _Fold(kink, first, tuple(found), shape)
+            slopes.append(torch.cat(rises))
+        return _Fold(kink, first, tuple(slopes), shape)
 
 
 class _Walls:
@@ -237,10 +237,10 @@ class _Walls:
         self.changes += switched.reshape(-1, len(self.changes)).amax(0)  # along the axis that shows most of them
         out = self._apply(fold, inputs, behind)
         for count, slope, jump in ((1, 0, 1), (self.copies, 2, 2 + self.copies)):
-            here = self._block(slope, count)
-            own = self._apply(fold, [x[here] for x in inputs], before)
-            out[self._block(jump, count)] += out[here] - own
-            out[here] = own
+            block = self._block(slope, count)
+            before_output = self._apply(fold, [x[block] for x in inputs], before)
+            out[self._block(jump, count)] += out[block] - before_output
+            out[block] = before_output
         return self._affine(fold.kink.instructions[1:], {**tangents, first.writes: out})
 
     def _apply(self, fold: _Fold, tangents: Sequence[Tensor], piece: Tensor) -> Tensor:
@@ -275,11 +275,11 @@ class _Walls:
         lag, _ = self._range((candidates.amax(-1, keepdim=True) - candidates).flatten(1))
         lag = lag.reshape(-1, *cuts.groups.shape)[self.row]
         leads = lag <= torch.maximum(zero_tolerance, lag.amin(-1, keepdim=True))
-        found = []
+        winners = []
         for slope in (-before, behind):
             best = torch.where(leads, slope[:, cuts.groups], -torch.inf).argmax(-1, keepdim=True)
-            found.append(cuts.groups.expand(self.n, -1, -1).gather(2, best)[..., 0])
-        return found[0], found[1]
+            winners.append(cuts.groups.expand(self.n, -1, -1).gather(2, best)[..., 0])
+        return winners[0], winners[1]
 
     def _range(self, values: Tensor) -> tuple[Tensor, Tensor]:
         """The largest and the smallest value over the vertices of each wall."""

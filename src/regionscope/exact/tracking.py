@@ -33,12 +33,12 @@ def locate(part: Partition, points: Tensor) -> Tensor:
         )
     points = points.to(part.vertices)
     corners = part.vertices[part.corners]
-    of = owners(part.offsets)[:, None].expand_as(corners)
+    region_of_corner = owners(part.offsets)[:, None].expand_as(corners)
     empty = corners.new_empty((len(part), part.dim))
-    low = empty.scatter_reduce(0, of, corners, "amin", include_self=False)
-    high = empty.scatter_reduce(0, of, corners, "amax", include_self=False)
-    start, count, listed = _binned(low, high, points)
-    found = torch.full((len(points),), -1, dtype=torch.int64, device=points.device)
+    low = empty.scatter_reduce(0, region_of_corner, corners, "amin", include_self=False)
+    high = empty.scatter_reduce(0, region_of_corner, corners, "amax", include_self=False)
+    start, count, candidates = _binned(low, high, points)
+    regions = torch.full((len(points),), -1, dtype=torch.int64, device=points.device)
     total = count.cumsum(0)
     first = 0
     while first < len(points):
@@ -46,11 +46,11 @@ def locate(part: Partition, points: Tensor) -> Tensor:
         last = max(first + 1, int(torch.searchsorted(total, torch.tensor(done + _PAIRS, device=total.device))))
         rows = torch.arange(first, min(last, len(points)), device=points.device)
         point = torch.repeat_interleave(rows, count[rows])
-        region = listed[ranges(start[rows], count[rows])]
+        region = candidates[ranges(start[rows], count[rows])]
         inside = ((points[point] >= low[region]) & (points[point] <= high[region])).all(1)
-        _keep_deepest(part, points, point[inside], region[inside], found)
+        _keep_deepest(part, points, point[inside], region[inside], regions)
         first = last
-    return found
+    return regions
 
 
 def carry_over(before: Partition, after: Partition, ids: Tensor, *, next_id: int | None = None) -> Tensor:
@@ -73,21 +73,24 @@ def carry_over(before: Partition, after: Partition, ids: Tensor, *, next_id: int
             f"Expected two partitions of one slice, got {before.slice} and {after.slice}. "
             "Compute both on the same slice."
         )
-    known, old = ids.unique(return_inverse=True)
+    old_ids, old = ids.unique(return_inverse=True)
     new = after.linear_ids
-    back, forth = locate(before, after.interior), locate(after, before.interior)
-    pairs = [(old[back], new, after.sizes, before.sizes[back]), (old, new[forth], before.sizes, after.sizes[forth])]
+    region_before, region_after = locate(before, after.interior), locate(after, before.interior)
+    pairs = [
+        (old[region_before], new, after.sizes, before.sizes[region_before]),
+        (old, new[region_after], before.sizes, after.sizes[region_after]),
+    ]
     pieces = [(a[hit >= 0], b[hit >= 0], torch.minimum(x, y)[hit >= 0])
-              for (a, b, x, y), hit in zip(pairs, (back, forth), strict=True)]  # fmt: skip
+              for (a, b, x, y), hit in zip(pairs, (region_before, region_after), strict=True)]  # fmt: skip
     left, right, weight = (torch.cat(column) for column in zip(*pieces, strict=True))
     n_new = int(new.max()) + 1
     key, place = (left * n_new + right).unique(return_inverse=True)
     total = weight.new_zeros(len(key)).index_add_(0, place, weight)
-    partner = _match(key // n_new, key % n_new, total, len(known), n_new)
-    fresh = (int(ids.max()) + 1 if len(ids) else 0) if next_id is None else next_id
-    numbers = known[partner.clamp(min=0)]
+    partner = _match(key // n_new, key % n_new, total, len(old_ids), n_new)
+    next_new_id = (int(ids.max()) + 1 if len(ids) else 0) if next_id is None else next_id
+    numbers = old_ids[partner.clamp(min=0)]
     alone = partner < 0
-    numbers[alone] = fresh + torch.arange(int(alone.sum()), device=numbers.device)
+    numbers[alone] = next_new_id + torch.arange(int(alone.sum()), device=numbers.device)
     result: Tensor = numbers[new]
     return result
 
@@ -123,8 +126,8 @@ def _binned(low: Tensor, high: Tensor, points: Tensor) -> tuple[Tensor, Tensor, 
         place = place + side * (first[region, 1] + step // extent[region, 0])
     order = place.argsort()
     starts = offsets_of(torch.bincount(place, minlength=side**k))
-    mine = bins(points)
-    cell = mine[:, 0] + (side * mine[:, 1] if k == 2 else 0)
+    point_bins = bins(points)
+    cell = point_bins[:, 0] + (side * point_bins[:, 1] if k == 2 else 0)
     return starts[cell], starts[cell + 1] - starts[cell], region[order]
 
 
@@ -134,26 +137,26 @@ def _even(values: Tensor, n: int) -> Tensor:
     return values.sort().values[places]
 
 
-def _keep_deepest(part: Partition, points: Tensor, point: Tensor, region: Tensor, found: Tensor) -> None:
+def _keep_deepest(part: Partition, points: Tensor, point: Tensor, region: Tensor, regions: Tensor) -> None:
     """Among pairs of a point and a region, write the region in which the point lies deepest into ``found``."""
     if not len(point):
         return
     index, offsets = gather_rows(part.offsets, region)
     pair = owners(offsets)
-    here = part.vertices[part.corners[index]]
+    corners = part.vertices[part.corners[index]]
     if part.dim == 1:
-        sign = torch.ones_like(here[:, 0])
+        sign = torch.ones_like(corners[:, 0])
         sign[offsets[1:] - 1] = -1.0  # the corners of an interval ascend
-        depth = sign * (points[point][pair] - here)[:, 0]
+        depth = sign * (points[point][pair] - corners)[:, 0]
     else:
-        edge, offset = here[next_in_row(offsets)] - here, points[point][pair] - here
+        edge, offset = corners[next_in_row(offsets)] - corners, points[point][pair] - corners
         length = edge.norm(dim=1).clamp(min=torch.finfo(edge.dtype).tiny)
         depth = (edge[:, 0] * offset[:, 1] - edge[:, 1] * offset[:, 0]) / length
-    least = depth.new_empty(len(point)).scatter_reduce(0, pair, depth, "amin", include_self=False)
-    best = torch.full_like(points[:, 0], -torch.inf).scatter_reduce(0, point, least, "amax")
+    smallest_depth = depth.new_empty(len(point)).scatter_reduce(0, pair, depth, "amin", include_self=False)
+    best = torch.full_like(points[:, 0], -torch.inf).scatter_reduce(0, point, smallest_depth, "amax")
     extent = float((part.vertices.amax(0) - part.vertices.amin(0)).max())
-    chosen = (least == best[point]) & (least >= -WITHIN * extent)
-    found[point[chosen]] = region[chosen]
+    chosen = (smallest_depth == best[point]) & (smallest_depth >= -WITHIN * extent)
+    regions[point[chosen]] = region[chosen]
 
 
 def _match(left: Tensor, right: Tensor, weight: Tensor, n_left: int, n_right: int) -> Tensor:

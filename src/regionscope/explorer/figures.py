@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regionscope.explorer.encode import shown
-from regionscope.extras import needed
+from regionscope.extras import import_extra
 from regionscope.lab.training_frames import TrainingCurve, TrainingFrames
 from regionscope.plot import style
 
@@ -25,7 +25,7 @@ _GREY = "#5b6573"
 def bokeh() -> Any:
     """The library, or a sentence that says how to get it."""
     parts = ("bokeh.embed", "bokeh.models", "bokeh.plotting", "bokeh.resources", "bokeh")
-    return [needed(part, who="The explorer needs", library="Bokeh", extra="explorer") for part in parts][-1]
+    return [import_extra(part, who="The explorer needs", library="Bokeh", extra="explorer") for part in parts][-1]
 
 
 def map_figure(training: TrainingFrames) -> Figure:

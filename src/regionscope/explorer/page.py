@@ -38,7 +38,7 @@ def page(
     }
     figures = [("map", map_figure(training)), *((str(i), figure) for i, (_, _, figure) in enumerate(panels))]
     scripts = [script(f"figure-{name}", json_text(library.embed.json_item(figure))) for name, figure in figures]
-    scripts += [script(f"frame-{i}", one.payload, "text/plain") for i, one in enumerate(packed)]
+    scripts += [script(f"frame-{i}", frame.payload, "text/plain") for i, frame in enumerate(packed)]
     low, high = extent(training)
     ratio = (high[0] - low[0]) / (high[1] - low[1]) if training.slice.dim == 2 else 1.6
     return whole_page(
@@ -75,7 +75,7 @@ def _facts(
         "area": (high[0] - low[0]) * (high[1] - low[1]),
         "classes": list(training.class_names),
         "notes": [*training.notes, *notes],
-        "frames": [one.about | _moment(training, one) for one in packed],
+        "frames": [frame.about | _moment(training, frame) for frame in packed],
         "shown": _classes(training),
         "pale": _hexes(_pale(len(training.class_names))),
         "layerColours": _hexes(style.layer_colours(layers)),
@@ -105,9 +105,9 @@ def _where(training: TrainingFrames) -> str:
     return f"exact regions on {place}, {measure} {slice.size:.4g}"
 
 
-def _moment(training: TrainingFrames, one: Packed) -> dict[str, Any]:
+def _moment(training: TrainingFrames, frame: Packed) -> dict[str, Any]:
     """Where a frame stands on the axis of the curves, and how it is called."""
-    step, epoch = one.about["step"], one.about["epoch"]
+    step, epoch = frame.about["step"], frame.about["epoch"]
     steps = f"step {step:,}"
     text = steps if epoch is None else f"epoch {epoch:g} · {steps}"
     return {"at": step / training.steps_per_epoch if training.steps_per_epoch else step, "text": text}
@@ -118,7 +118,7 @@ def _panel(title: str, curves: Sequence[TrainingCurve], packed: Sequence[Packed]
     entries = []
     for i, curve in enumerate(curves):
         steps = curve.steps.numpy()
-        last = [int(np.searchsorted(steps, one.about["step"], side="right")) - 1 for one in packed]
+        last = [int(np.searchsorted(steps, frame.about["step"], side="right")) - 1 for frame in packed]
         now = [float(curve.values[j]) if j >= 0 else None for j in last]
         known = [value if value is not None and np.isfinite(value) else None for value in now]
         short = curve.name.removesuffix(title).strip()  # "train loss" is "train" under the title "loss"

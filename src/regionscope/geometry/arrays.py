@@ -42,9 +42,9 @@ def _changed(value: T, change: Callable[[Any], Any]) -> T:
     names = getattr(value, "__dataclass_fields__", None)
     if names is None:
         return value
-    made, own = object.__new__(type(value)), vars(value)  # ``__init__`` of a frozen class takes twice the time
-    vars(made).update({name: change(own[name]) for name in names})
-    return made
+    copy, fields = object.__new__(type(value)), vars(value)  # ``__init__`` of a frozen class takes twice the time
+    vars(copy).update({name: change(fields[name]) for name in names})
+    return copy
 
 
 def array(numbers: Sequence[Any], like: Tensor) -> Tensor:
@@ -62,9 +62,9 @@ def arange(n: int, like: Tensor) -> Tensor:
 def full(shape: int | tuple[int, ...], value: int, like: Tensor) -> Tensor:
     """An int64 array of one value."""
     if isinstance(like, np.ndarray):
-        found = numpy.empty(shape, np.int64)
-        found.fill(value)
-        return found
+        filled = numpy.empty(shape, np.int64)
+        filled.fill(value)
+        return filled
     return torch.full((shape,) if isinstance(shape, int) else shape, value, device=like.device)
 
 
@@ -88,9 +88,9 @@ def copied(x: Tensor) -> Tensor:
 def mask(n: int, value: bool, like: Tensor) -> Tensor:
     """(n,) bool of one value."""
     if isinstance(like, np.ndarray):
-        found = numpy.empty(n, bool)
-        found.fill(value)
-        return found
+        filled = numpy.empty(n, bool)
+        filled.fill(value)
+        return filled
     return torch.full((n,), value, device=like.device)
 
 
@@ -102,10 +102,10 @@ def cat(parts: Sequence[Tensor]) -> Tensor:
 def stack(*columns: Tensor) -> Tensor:
     """(n, m) from m arrays (n,) of one dtype."""
     if isinstance(columns[0], np.ndarray):
-        found = numpy.empty((len(columns[0]), len(columns)), columns[0].dtype)
+        stacked = numpy.empty((len(columns[0]), len(columns)), columns[0].dtype)
         for i, column in enumerate(columns):
-            found[:, i] = column
-        return found
+            stacked[:, i] = column
+        return stacked
     return torch.stack(columns, 1)
 
 
@@ -161,8 +161,8 @@ def quotients(numbers: Tensor, n: int) -> tuple[Tensor, Tensor]:
     >>> [x.tolist() for x in quotients(numpy.array([7, 12]), 5)]
     [[1, 2], [2, 2]]
     """
-    found = numbers // n
-    return found, numbers - found * n
+    quotient = numbers // n
+    return quotient, numbers - quotient * n
 
 
 def bincount(numbers: Tensor, n: int) -> Tensor:

@@ -45,16 +45,18 @@ class SignTable:
         codes, flags = table.codes, words.view(bool if isinstance(words, np.ndarray) else torch.bool)
         codes[:, n_units:] = 1
         step = rows_at_a_time(8 * n, values.device)
-        alike = v > 0 and bool(tolerance.ndim == 2) and _stride(tolerance) == 0  # one slice: one row for all vertices
+        one_row = (
+            v > 0 and bool(tolerance.ndim == 2) and _stride(tolerance) == 0
+        )  # one slice: the same for all vertices
         for start in range(0, v, step):
             block = values[start : start + step]
-            own = tolerance[:1] if alike else tolerance[start : start + step].reshape(len(block), -1)
+            zero = tolerance[:1] if one_row else tolerance[start : start + step].reshape(len(block), -1)
             for i, threshold in enumerate(at):
-                place = slice(start, start + step), slice(i * n, (i + 1) * n)
-                less(block, threshold - own, out=flags[place])
-                part = codes[place]
-                part *= 2
-                part += block > threshold + own
+                where = slice(start, start + step), slice(i * n, (i + 1) * n)
+                less(block, threshold - zero, out=flags[where])
+                block_codes = codes[where]
+                block_codes *= 2
+                block_codes += block > threshold + zero
         return table
 
     @property

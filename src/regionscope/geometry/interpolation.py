@@ -76,22 +76,22 @@ class Interpolation:
 
     def matrix(self) -> InterpolationMatrix:
         """The interpolation of all vertices as a sparse matrix, for use on several arrays."""
-        own = numpy_on_cpu(self)
-        old = arange(self.n_old, own.a)
-        columns = [old, stack(own.a, own.b).reshape(-1)]
-        weights = [double(full(self.n_old, 1, own.a)), stack(1 - own.t, own.t).reshape(-1)]
+        arrays = numpy_on_cpu(self)
+        old = arange(self.n_old, arrays.a)
+        columns = [old, stack(arrays.a, arrays.b).reshape(-1)]
+        weights = [double(full(self.n_old, 1, arrays.a)), stack(1 - arrays.t, arrays.t).reshape(-1)]
         if len(self.c):  # the ends of a chord as two old vertices each
-            first, second = cat([old, own.a]), cat([old, own.b])
-            t = cat([double(full(self.n_old, 0, own.a)), own.t])
-            at_c, at_d = take(t, own.c), take(t, own.d)
-            ends = take(first, own.c), take(second, own.c), take(first, own.d), take(second, own.d)
-            shares = (1 - own.s) * (1 - at_c), (1 - own.s) * at_c, own.s * (1 - at_d), own.s * at_d
+            first, second = cat([old, arrays.a]), cat([old, arrays.b])
+            t = cat([double(full(self.n_old, 0, arrays.a)), arrays.t])
+            at_c, at_d = take(t, arrays.c), take(t, arrays.d)
+            ends = take(first, arrays.c), take(second, arrays.c), take(first, arrays.d), take(second, arrays.d)
+            shares = (1 - arrays.s) * (1 - at_c), (1 - arrays.s) * at_c, arrays.s * (1 - at_d), arrays.s * at_d
             columns.append(stack(*ends).reshape(-1))
             weights.append(stack(*shares).reshape(-1))
-        columns.append(own.triple_points.reshape(-1))
-        weights.append(own.weights.reshape(-1))
-        counts = array([self.n_old, len(self.a), len(self.c), len(self.triple_points)], own.a)
-        start = offsets_of(repeat(array(_TERMS, own.a), counts, self.n_vertices))
+        columns.append(arrays.triple_points.reshape(-1))
+        weights.append(arrays.weights.reshape(-1))
+        counts = array([self.n_old, len(self.a), len(self.c), len(self.triple_points)], arrays.a)
+        start = offsets_of(repeat(array(_TERMS, arrays.a), counts, self.n_vertices))
         return InterpolationMatrix(start, cat(columns), cat(weights), self.n_old)
 
 

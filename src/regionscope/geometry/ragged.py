@@ -33,13 +33,13 @@ def offsets_of(counts: Tensor) -> Tensor:
     >>> offsets_of(torch.tensor([2, 0, 3])).tolist()
     [0, 2, 2, 5]
     """
-    found = empty(len(counts) + 1, counts)
-    found[0] = 0
+    offsets = empty(len(counts) + 1, counts)
+    offsets[0] = 0
     if isinstance(counts, np.ndarray):
-        counts.cumsum(out=found[1:])
+        counts.cumsum(out=offsets[1:])
     else:
-        torch.cumsum(counts, 0, out=found[1:])
-    return found
+        torch.cumsum(counts, 0, out=offsets[1:])
+    return offsets
 
 
 def owners(offsets: Tensor, total: int | None = None) -> Tensor:

@@ -97,14 +97,14 @@ class _AffineSlice(ABC):
 
         For reading a stored slice back bit for bit. The parts are trusted, since they came from a slice.
         """
-        wanted = sorted(cls._parts)
-        if sorted(parts) != wanted:
+        expected = sorted(cls._parts)
+        if sorted(parts) != expected:
             raise SliceError(
-                f"Expected {', '.join(wanted)} for a {cls.__name__}, got {', '.join(sorted(parts)) or 'none'}."
+                f"Expected {', '.join(expected)} for a {cls.__name__}, got {', '.join(sorted(parts)) or 'none'}."
             )
-        made = cls.__new__(cls)
-        made._set(**parts)
-        return made
+        slice = cls.__new__(cls)
+        slice._set(**parts)
+        return slice
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(dim={self.dim}, input_shape={self.input_shape}, size={self.size:.6g})"
@@ -160,8 +160,8 @@ class _AffineSlice(ABC):
         """
         x = read_examples(inputs).all()
         if tuple(x.shape[1:]) != self.input_shape:
-            wanted = ", ".join(["n", *map(str, self.input_shape)])
-            raise SliceError(f"Expected inputs of shape ({wanted}), got {tuple(x.shape)}. Reshape them.")
+            expected = ", ".join(["n", *map(str, self.input_shape)])
+            raise SliceError(f"Expected inputs of shape ({expected}), got {tuple(x.shape)}. Reshape them.")
         offsets = x.to(torch.float64).flatten(1) - self.origin.flatten().to(x.device)
         basis = self.basis.flatten(1).to(x.device)
         orthonormal, upper = torch.linalg.qr(basis.T)

@@ -23,7 +23,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import unknown, unreadable
+from regionscope.checks import unknown_name, unreadable
 from regionscope.errors import InputError
 from regionscope.file_io import ARRAY_FILE_ERRORS
 from regionscope.geometry import Box, Segment, Simplex, Slice
@@ -80,7 +80,7 @@ def _checked(found: Any, spec: str, options: Iterable[str], offered: tuple[str, 
     named = [name for name, each in parameters.items() if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
     for name in options:
         if name not in named and not any_name:
-            raise unknown(f"an option of {spec}", name, [each for each in named if each not in offered])
+            raise unknown_name(f"an option of {spec}", name, [each for each in named if each not in offered])
     taken = [name for name in offered if name in named]
     lacking = [name for name in named if parameters[name].default is inspect.Parameter.empty]
     lacking = [name for name in lacking if name not in taken and name not in options]
@@ -219,7 +219,7 @@ def _chosen_array(path: Path, arrays: Mapping[str, Any], key: str | None) -> Any
                 f"Expected one array in {path}, got {len(arrays)}. Choose one, as in {path}:{next(iter(arrays))}"
             )
     if key not in arrays:
-        raise unknown(f"an array of {path}", key, arrays)
+        raise unknown_name(f"an array of {path}", key, arrays)
     return arrays[key]
 
 

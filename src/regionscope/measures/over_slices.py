@@ -50,7 +50,7 @@ def over_slices(
     slices: int = 100,
     until: float | None = None,
     max_slices: int = 100_000,
-    together: int = 64,
+    slices_per_call: int = 64,
     progress: Callable[[float], None] | None = None,
 ) -> SliceValues:
     """Draw slices, measure each, and stop after ``slices`` of them, or when the mean is precise enough.
@@ -59,7 +59,7 @@ def over_slices(
     until: relative standard error (standard error / mean) at which to stop. It is checked after every ``slices``
         slices, from 30 on, since a few slices can agree by chance. If ``max_slices`` is reached first, ``status`` says
         so. Stopping at a precision biases the mean slightly, by the order of 1 / n.
-    together: largest number of slices that are measured in one call.
+    slices_per_call: largest number of slices that are measured in one call.
     progress: called with the finished share of the work, 0 to 1; with ``until``, the share up to the next check.
     """
     _check(slices, until, max_slices)
@@ -68,17 +68,17 @@ def over_slices(
     limit = max_slices if sampler.limit is None else min(max_slices, sampler.limit)
     target = min(slices, limit) if sampler.limit is None else limit
     values: list[Tensor] = []
-    so_far = _Running()
+    running = _Running()
     done = 0
     while True:
         while done < target:
-            block = _draw(sampler, done, target, together)
+            block = _draw(sampler, done, target, slices_per_call)
             values.append(measure(block))
-            so_far.add(values[-1])
+            running.add(values[-1])
             done += len(block)
             if progress is not None:
                 progress(done / target)
-        relative = so_far.estimate.relative_stderr
+        relative = running.estimate.relative_stderr
         if until is None or (relative <= until and done >= min(_ENOUGH, limit)):
             status = Status()
             break
@@ -128,12 +128,12 @@ def bootstrap_interval(values: Tensor, *, seed: int | None, level: float = 0.95)
     return float(low), float(high)
 
 
-def _draw(sampler: SliceSampler, start: int, stop: int, most: int) -> list[Slice]:
+def _draw(sampler: SliceSampler, start: int, stop: int, max_count: int) -> list[Slice]:
     """The next slices to hold at once: 64 MiB of corners, and no more than ``most``."""
     first = sampler.draw(start)
-    each = 8 * (first.dim + 1) * math.prod(first.input_shape)
-    together = max(1, min(stop - start, most, _BYTES_OF_SLICES // each))
-    return [first, *(sampler.draw(i) for i in range(start + 1, start + together))]
+    bytes_per_slice = 8 * (first.dim + 1) * math.prod(first.input_shape)
+    count = max(1, min(stop - start, max_count, _BYTES_OF_SLICES // bytes_per_slice))
+    return [first, *(sampler.draw(i) for i in range(start + 1, start + count))]
 
 
 def _check(slices: int, until: float | None, max_slices: int) -> None:

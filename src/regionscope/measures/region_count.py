@@ -37,7 +37,7 @@ from regionscope.types import Estimate, Reading, Status
 
 Method = Literal["grid", "refined", "exact"]
 Through = Literal["inputs", "direction", "origin"]
-_TOGETHER = 64  # slices that are counted in one call, for each thread of a cluster
+_SLICES_PER_CALL = 64  # slices that are counted in one call, for each thread of a cluster
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,27 +155,27 @@ def region_count(
         examples, dim=dim, slices=slices, through=through, alpha=alpha, length=length, seed=seed, generator=generator
     )
     first = sampler.draw(0)
-    used = None if method == "exact" else lattice_for([first], grid).grid
+    points_per_axis = None if method == "exact" else lattice_for([first], grid).grid
     open_counter = partial(
-        _counter, model, examples if dask is None else None, method=method, grid=used, batch_size=batch_size,
+        _counter, model, examples if dask is None else None, method=method, grid=points_per_axis, batch_size=batch_size,
         memory=memory, autocast=autocast, max_points=max_points,
     )  # fmt: skip
     with open_counter(first) if dask is None else _counter_on(dask, model, open_counter) as counter:
-        number = len(slices) if isinstance(slices, Sequence) else slices
-        found = over_slices(
-            counter, sampler, slices=number, until=until, max_slices=max_slices, progress=progress,
-            together=counter.together,
+        n_slices = len(slices) if isinstance(slices, Sequence) else slices
+        results = over_slices(
+            counter, sampler, slices=n_slices, until=until, max_slices=max_slices, progress=progress,
+            slices_per_call=counter.slices_per_call,
         )  # fmt: skip
     return RegionCount(
-        counts=found.values,
+        counts=results.values,
         dim=sampler.dim,
         method=method,
-        grid=used,
+        grid=points_per_axis,
         seed=sampler.seed,
-        seconds=found.seconds,
+        seconds=results.seconds,
         model_seconds=counter.model_seconds,
         plain_counts=torch.cat(counter.plain) if counter.plain else None,
-        status=_both(found.status, counter.status()),
+        status=_combined_status(results.status, counter.status()),
     )
 
 
@@ -202,13 +202,13 @@ def linear_region_count(
         raise InputError(f'Expected pieces to be "linear" or "activation", got {pieces!r}.')
 
     count = partial(_linear_counts, program if dask is None else model, pieces, memory)
-    number = len(slices) if isinstance(slices, Sequence) else slices
+    n_slices = len(slices) if isinstance(slices, Sequence) else slices
     with nullcontext(count) if dask is None else open_shards(count, torch.cat, model, dask) as counter:
-        found = over_slices(
-            counter, sampler, slices=number, until=until, max_slices=max_slices, progress=progress,
-            together=_TOGETHER * (counter.threads if isinstance(counter, Shards) else 1),
+        results = over_slices(
+            counter, sampler, slices=n_slices, until=until, max_slices=max_slices, progress=progress,
+            slices_per_call=_SLICES_PER_CALL * (counter.threads if isinstance(counter, Shards) else 1),
         )  # fmt: skip
-    return RegionCount(found.values, sampler.dim, "exact", None, sampler.seed, found.seconds, status=found.status)
+    return RegionCount(results.values, sampler.dim, "exact", None, sampler.seed, results.seconds, status=results.status)
 
 
 def slice_sampler(
@@ -259,8 +259,8 @@ def _linear_counts(
     model: nn.Module | Program, pieces: Literal["linear", "activation"], memory: int | None, block: Sequence[Slice]
 ) -> Tensor:
     parts = linear_regions(model, block, memory=memory)
-    found = [part.n_linear_regions if pieces == "linear" else part.n_activation_regions for part in parts]
-    return torch.tensor(found, device="cpu")
+    counts = [part.n_linear_regions if pieces == "linear" else part.n_activation_regions for part in parts]
+    return torch.tensor(counts, device="cpu")
 
 
 class _Counter:
@@ -269,7 +269,7 @@ class _Counter:
     def __init__(
         self, count: Callable[[Sequence[Slice]], Tensor | RefinedCounts], labeller: Labeller | None, threads: int = 1
     ) -> None:
-        self.count, self.together = count, _TOGETHER * threads
+        self.count, self.slices_per_call = count, _SLICES_PER_CALL * threads
         self._labeller = labeller
         self.plain: list[Tensor] = []
         self.unsettled = 0
@@ -277,12 +277,12 @@ class _Counter:
 
     def __call__(self, block: Sequence[Slice]) -> Tensor:
         self.n += len(block)
-        found = self.count(block)
-        if isinstance(found, Tensor):
-            return found
-        self.plain.append(found.plain)
-        self.unsettled += int((~found.settled).sum())
-        return found.counts
+        result = self.count(block)
+        if isinstance(result, Tensor):
+            return result
+        self.plain.append(result.plain)
+        self.unsettled += int((~result.settled).sum())
+        return result.counts
 
     @property
     def model_seconds(self) -> float:
@@ -337,7 +337,7 @@ def _counter_on(dask: str, model: Any, open_counter: Opener) -> Iterator[_Counte
 
 def _count_shard(open_counter: Opener, shard: Sequence[Slice]) -> Tensor | RefinedCounts:
     with open_counter(shard[0]) as counter:
-        return _joined([counter.count(shard[i : i + _TOGETHER]) for i in range(0, len(shard), _TOGETHER)])
+        return _joined([counter.count(shard[i : i + _SLICES_PER_CALL]) for i in range(0, len(shard), _SLICES_PER_CALL)])
 
 
 def _joined(parts: Sequence[Tensor | RefinedCounts]) -> Tensor | RefinedCounts:
@@ -363,7 +363,7 @@ def _exact(model: Any, first: Slice, memory: int | None) -> Callable[[Sequence[S
     return count
 
 
-def _both(first: Status, second: Status) -> Status:
+def _combined_status(first: Status, second: Status) -> Status:
     if first and second:
         return first
     return replace(first, complete=False, reason=" and ".join(s.reason for s in (first, second) if not s))

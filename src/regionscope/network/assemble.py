@@ -105,7 +105,7 @@ class _Plan:
             instructions.append(
                 Instruction(
                     function=operation.function,
-                    into=operation.into,
+                    in_place=operation.in_place,
                     reads=tuple(x.name for x in step.inputs),
                     constants=operation.constants,
                     writes=step.output.name,

@@ -32,7 +32,7 @@ def _with_last(program: Program, title: str, folds: Callable[..., FoldSites]) ->
     name = program.output_name
     keep = Instruction(
         function=_same,
-        into=None,
+        in_place=None,
         reads=(name,),
         constants=(),
         writes=name,

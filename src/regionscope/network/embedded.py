@@ -20,7 +20,7 @@ from regionscope.errors import InputError
 from regionscope.network.call.forward import call_model
 from regionscope.network.call.precision import full_precision
 from regionscope.network.call.untouched import home
-from regionscope.network.call.wrappers import unwrapped
+from regionscope.network.call.wrappers import shared_state, unwrapped
 from regionscope.network.output import Arguments, Output, chosen_output
 from regionscope.network.private_copy import runnable_copy
 from regionscope.network.token_ids import read_tokens, without_padding
@@ -81,92 +81,90 @@ def embedded(
             f"Expected sequences with the same number of real tokens, got {lengths}. A slice needs inputs of one "
             "shape: cut the sequences to one length."
         )
-    real = groups[0].ids.to(home(model)[0])
-    t = real.shape[1]
+    real_ids = groups[0].ids.to(home(model)[0])
+    t = real_ids.shape[1]
     if position is not None and not (isinstance(position, int) and -t <= position < t):
         raise InputError(
             f"Expected position from {-t} to {t - 1} for sequences of {t} real tokens, got {position!r}. "
             "Count the tokens from 0, or from -1 backwards."
         )
     with torch.inference_mode(False), torch.no_grad(), full_precision():
-        whole = runnable_copy(unwrapped(model))
-        name = _embedding_of(whole, real[:1], args) if at is None else _named(whole, at)
-        made = EmbeddedModel(whole, name, real[0], None if position is None else position % t, output, args)
-        made.check(real[:3])
-        inputs = made.embed(real)
-        if made.position is not None:
-            made.narrow_head(inputs[:2], made.position)
-        return Embedded(made, inputs, made.position, name)
+        private = runnable_copy(unwrapped(model))
+        name = _embedding_of(private, real_ids[:1], args) if at is None else _named(private, at)
+        function = EmbeddedModel(private, name, real_ids[0], None if position is None else position % t, output, args)
+        function.check(real_ids[:3])
+        inputs = function.embed(real_ids)
+        if function.position is not None:
+            function.narrow_head(inputs[:2], function.position)
+        return Embedded(function, inputs, function.position, name)
 
 
 class EmbeddedModel(nn.Module):
     """Made by ``embedded``. It has the layers of the model under their names, and no others."""
 
-    whole: nn.Module
+    inner: nn.Module
     at: str
     ids: Tensor
     position: int | None
     output: Output | None
     args: Arguments
-    given: threading.local
+    replacement: threading.local
 
     def __init__(
-        self, whole: nn.Module, at: str, ids: Tensor, position: int | None, output: Output | None, args: Arguments
+        self, inner: nn.Module, at: str, ids: Tensor, position: int | None, output: Output | None, args: Arguments
     ) -> None:
-        given = threading.local()
-        own: dict[str, Any] = {**nn.Module().__dict__, "whole": whole, "at": at, "ids": ids, "position": position}
-        own.update(output=output, args=args, given=given, training=False)
-        for shared in ("_parameters", "_buffers", "_non_persistent_buffers_set", "_modules"):
-            own[shared] = whole.__dict__[shared]
-        self.__dict__.update(own)
-        whole.get_submodule(at).register_forward_hook(_Replace(given))
+        replacement = threading.local()
+        fields: dict[str, Any] = {"at": at, "ids": ids, "position": position, "output": output, "args": args}
+        self.__dict__.update(shared_state(inner, inner=inner, replacement=replacement, **fields))
+        self.__dict__["training"] = False
+        inner.get_submodule(at).register_forward_hook(_Replace(replacement))
 
     def forward(self, inputs: Tensor) -> Any:
         """The logits for the embeddings ``inputs`` (n, t, d)."""
-        found = self._everywhere(inputs)
-        if self.position is None or found.ndim != 3:
-            return found
-        return found[:, self.position if found.shape[1] > 1 else 0]
+        logits = self._logits_at_all_tokens(inputs)
+        if self.position is None or logits.ndim != 3:
+            return logits
+        return logits[:, self.position if logits.shape[1] > 1 else 0]
 
-    def _everywhere(self, inputs: Tensor) -> Any:
-        given = self.__dict__["given"]
-        given.value, given.used = inputs, False
+    def _logits_at_all_tokens(self, inputs: Tensor) -> Any:
+        replacement = self.__dict__["replacement"]
+        replacement.value, replacement.used = inputs, False
         try:
-            result = _call(self.__dict__["whole"], self.ids.expand(len(inputs), -1), self.args)
+            result = _call(self.__dict__["inner"], self.ids.expand(len(inputs), -1), self.args)
         finally:
-            given.value = given.args = None
-        if not given.used:
+            replacement.value = replacement.args = None
+        if not replacement.used:
             raise self._never_runs()
-        return self._chosen(result)
+        return self._select(result)
 
-    def _chosen(self, result: Any) -> Tensor:
-        found = chosen_output(result, self.output) if self.output is not None else _logits(result)
-        if not isinstance(found, Tensor):
-            raise InputError(f"Expected output to choose one tensor, got {type(found).__name__}. Choose another.")
-        return found
+    def _select(self, result: Any) -> Tensor:
+        logits = chosen_output(result, self.output) if self.output is not None else _logits(result)
+        if not isinstance(logits, Tensor):
+            raise InputError(f"Expected output to choose one tensor, got {type(logits).__name__}. Choose another.")
+        return logits
 
     def check(self, ids: Tensor) -> None:
         """Refuse a model that looks at its token ids again behind ``at``, where those of one sequence stand for all,
         and one without logits at ``position``."""
-        wanted = self._chosen(_call(self.__dict__["whole"], ids, self.args))
+        expected = self._select(_call(self.__dict__["inner"], ids, self.args))
         inputs = self.embed(ids)
-        found = self._everywhere(inputs)
-        finite = wanted[wanted.isfinite()].abs()
-        near = min(_ROUNDING * torch.finfo(inputs.dtype).eps, _ALIKE) * (finite.max() if len(finite) else 0.0)
-        if found.shape != wanted.shape or bool(((found - wanted).abs() > near).any()):
+        logits = self._logits_at_all_tokens(inputs)
+        finite = expected[expected.isfinite()].abs()
+        tolerance = min(_ROUNDING * torch.finfo(inputs.dtype).eps, _ALIKE) * (finite.max() if len(finite) else 0.0)
+        if logits.shape != expected.shape or bool(((logits - expected).abs() > tolerance).any()):
             raise InputError(
                 f"Expected a model whose output depends on the token ids through '{self.at}' alone, got one that looks "
                 "at them again. Name a module behind all of these with at=."
             )
         n, t = ids.shape
         lengths = (1, t) if self.position == t - 1 else (t,)
-        if self.position is None or (found.ndim != 3 and self.position == t - 1):
+        if self.position is None or (logits.ndim != 3 and self.position == t - 1):
             return
-        if found.ndim != 3 or found.shape[1] not in lengths:
-            advice = "Choose the logits of the tokens with output=." if found.ndim == 3 else "Leave position out."
+        if logits.ndim != 3 or logits.shape[1] not in lengths:
+            advice = "Choose the logits of the tokens with output=." if logits.ndim == 3 else "Leave position out."
             raise InputError(
                 f"Expected logits ({n}, {t}, vocabulary) for position={self.position}, got shape "
-                f"{tuple(found.shape)}. {advice}"
+                f"{tuple(logits.shape)}. {advice}"
             )
 
     def narrow_head(self, inputs: Tensor, position: int) -> None:
@@ -174,55 +172,57 @@ class EmbeddedModel(nn.Module):
 
         With a large vocabulary the logits of all tokens would take more memory than everything before them.
         """
-        made: list[tuple[nn.Module, Tensor]] = []
+        linear_outputs: list[tuple[nn.Module, Tensor]] = []
 
-        def look(module: nn.Module, args: Any, output: Any) -> None:
-            made.append((module, output))
+        def keep_output(module: nn.Module, args: Any, output: Any) -> None:
+            linear_outputs.append((module, output))
 
-        handles = [m.register_forward_hook(look) for m in self.modules() if isinstance(m, nn.Linear)]
+        handles = [m.register_forward_hook(keep_output) for m in self.modules() if isinstance(m, nn.Linear)]
         try:
-            everywhere = self._everywhere(inputs)
+            everywhere = self._logits_at_all_tokens(inputs)
         finally:
             for handle in handles:
                 handle.remove()
         t = inputs.shape[1]
-        if everywhere.ndim != 3 or everywhere.shape[1] != t or not made or not torch.equal(made[-1][1], everywhere):
+        is_head = len(linear_outputs) > 0 and torch.equal(linear_outputs[-1][1], everywhere)
+        if everywhere.ndim != 3 or everywhere.shape[1] != t or not is_head:
             return
-        handle = made[-1][0].register_forward_pre_hook(_Keep(self.__dict__["given"], position, t))
-        after, before = self._everywhere(inputs), everywhere[:, position : position + 1]
+        hook = _KeepPosition(self.__dict__["replacement"], position, t)
+        handle = linear_outputs[-1][0].register_forward_pre_hook(hook)
+        after, before = self._logits_at_all_tokens(inputs), everywhere[:, position : position + 1]
         if after.shape != before.shape or not torch.allclose(after, before, rtol=1e-4, atol=1e-5):
             handle.remove()
 
     def embed(self, ids: Tensor) -> Tensor:
         """The output (n, t, d) of the replaced module for token ids (n, t); what follows it does not run."""
-        found = torch.cat([self._until_replaced(part) for part in ids.split(_ROWS)])
-        if found.ndim != 3 or found.shape[:2] != ids.shape:
+        states = torch.cat([self._output_of_replaced(batch) for batch in ids.split(_ROWS)])
+        if states.ndim != 3 or states.shape[:2] != ids.shape:
             raise InputError(
                 f"Expected '{self.at}' to return hidden states ({len(ids)}, {ids.shape[1]}, d), got shape "
-                f"{tuple(found.shape)}. Name the embedding or a block of the model."
+                f"{tuple(states.shape)}. Name the embedding or a block of the model."
             )
-        return found
+        return states
 
-    def _until_replaced(self, ids: Tensor) -> Tensor:
-        given = self.__dict__["given"]
-        given.value, given.stop = None, True
+    def _output_of_replaced(self, ids: Tensor) -> Tensor:
+        replacement = self.__dict__["replacement"]
+        replacement.value, replacement.stop = None, True
         try:
-            _call(self.__dict__["whole"], ids, self.args)
-        except _Reached as reached:
+            _call(self.__dict__["inner"], ids, self.args)
+        except _StopForward as reached:
             return reached.output
         finally:
-            given.stop = False
+            replacement.stop = False
         raise self._never_runs()
 
     def _never_runs(self) -> InputError:
         return InputError(f"Expected at to name a module that runs in the forward pass, got '{self.at}'. Name another.")
 
     def __repr__(self) -> str:
-        return f"EmbeddedModel(at={self.at!r}, position={self.position}, {type(self.__dict__['whole']).__name__})"
+        return f"EmbeddedModel(at={self.at!r}, position={self.position}, {type(self.__dict__['inner']).__name__})"
 
 
-class _Reached(Exception):
-    """Ends a forward pass at the module whose output is wanted."""
+class _StopForward(Exception):
+    """Ends a forward pass once ``output`` is known."""
 
     def __init__(self, output: Tensor) -> None:
         super().__init__()
@@ -235,17 +235,17 @@ class _Replace:
     A module that runs several times in a pass is replaced the first time, and again only on the same input.
     """
 
-    def __init__(self, given: threading.local) -> None:
-        self.given = given
+    def __init__(self, replacement: threading.local) -> None:
+        self.replacement = replacement
 
     def __call__(self, module: nn.Module, args: Any, output: Any) -> Any:
         several = isinstance(output, tuple)
-        if getattr(self.given, "stop", False):
-            raise _Reached(output[0] if several else output)
-        value = getattr(self.given, "value", None)
-        if value is None or (self.given.used and not _equal(args, self.given.args)):
+        if getattr(self.replacement, "stop", False):
+            raise _StopForward(output[0] if several else output)
+        value = getattr(self.replacement, "value", None)
+        if value is None or (self.replacement.used and not _equal(args, self.replacement.args)):
             return None
-        self.given.used, self.given.args = True, args
+        self.replacement.used, self.replacement.args = True, args
         return (value, *output[1:]) if several else value
 
 
@@ -254,66 +254,62 @@ def _equal(args: Any, others: Any) -> bool:
     return all(isinstance(each, Tensor) for each in first + second) and bool(first) and torch.equal(*first, *second)
 
 
-class _Keep:
+class _KeepPosition:
     """The hook before the head: keeps the hidden state at one position of the t, while embeddings are given."""
 
-    def __init__(self, given: threading.local, position: int, t: int) -> None:
-        self.given, self.position, self.t = given, position, t
+    def __init__(self, replacement: threading.local, position: int, t: int) -> None:
+        self.replacement, self.position, self.t = replacement, position, t
 
     def __call__(self, module: nn.Module, args: Any) -> Any:
-        if getattr(self.given, "value", None) is None or args[0].ndim != 3 or args[0].shape[1] != self.t:
+        if getattr(self.replacement, "value", None) is None or args[0].ndim != 3 or args[0].shape[1] != self.t:
             return None
         return (args[0][:, self.position : self.position + 1], *args[1:])
 
 
-def _call(whole: nn.Module, ids: Tensor, args: Arguments) -> Any:
-    named = dict(args) if isinstance(args, dict) else {}
-    if "use_cache" in _parameters(whole):
-        named.setdefault("use_cache", False)  # keys and values of earlier tokens would only fill memory
-    further = () if isinstance(args, dict) else tuple(args)
-    return call_model(lambda tokens: whole(tokens, *further, **named), ids)
-
-
-def _parameters(whole: nn.Module) -> frozenset[str]:
-    return frozenset(inspect.signature(whole.forward).parameters)
+def _call(model: nn.Module, ids: Tensor, args: Arguments) -> Any:
+    kwargs = dict(args) if isinstance(args, dict) else {}
+    if "use_cache" in inspect.signature(model.forward).parameters:
+        kwargs.setdefault("use_cache", False)  # keys and values of earlier tokens would only fill memory
+    positional = () if isinstance(args, dict) else tuple(args)
+    return call_model(lambda tokens: model(tokens, *positional, **kwargs), ids)
 
 
 def _logits(result: Any) -> Tensor:
-    found = result if isinstance(result, Tensor) else getattr(result, "logits", None)
-    if not isinstance(found, Tensor):
+    logits = result if isinstance(result, Tensor) else getattr(result, "logits", None)
+    if not isinstance(logits, Tensor):
         names = ", ".join(getattr(result, "keys", list)()) or type(result).__name__
         raise InputError(f"Expected a model that returns logits, got {names}. Choose one of its outputs with output=.")
-    return found
+    return logits
 
 
-def _embedding_of(whole: nn.Module, ids: Tensor, args: Arguments) -> str:
+def _embedding_of(model: nn.Module, ids: Tensor, args: Arguments) -> str:
     """The name of the ``nn.Embedding`` that looks the token ids up, seen in one forward pass."""
-    found: list[str] = []
+    names: list[str] = []
     # Positions are looked up too, with ids of their own: these two sequences cannot be taken for positions.
     pair = torch.cat([ids, ids.roll(1, 1) if ids.shape[1] > 1 else ids])
     handles = []
-    for name, part in whole.named_modules():
-        if isinstance(part, nn.Embedding):
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Embedding):
 
             def look(module: nn.Module, inputs: Any, output: Any, name: str = name) -> None:
                 if inputs and isinstance(inputs[0], Tensor) and torch.equal(inputs[0], pair):
-                    found.append(name)
+                    names.append(name)
 
-            handles.append(part.register_forward_hook(look))
+            handles.append(module.register_forward_hook(look))
     try:
-        _call(whole, pair, args)
+        _call(model, pair, args)
     finally:
         for handle in handles:
             handle.remove()
-    if len(set(found)) != 1:
-        names = ", ".join(found) or "none"
-        raise InputError(f"Expected one nn.Embedding that takes the token ids, got {names}. Name the module with at=.")
-    return found[0]
+    if len(set(names)) != 1:
+        shown = ", ".join(names) or "none"
+        raise InputError(f"Expected one nn.Embedding that takes the token ids, got {shown}. Name the module with at=.")
+    return names[0]
 
 
-def _named(whole: nn.Module, name: str) -> str:
-    known = [path for path, _ in whole.named_modules() if path]
-    if name not in known:
-        shown = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
+def _named(model: nn.Module, name: str) -> str:
+    names = [path for path, _ in model.named_modules() if path]
+    if name not in names:
+        shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
         raise InputError(f"Expected at to name a module of the model, got {name!r}. Choose from {shown}.")
     return name

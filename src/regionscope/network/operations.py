@@ -31,7 +31,7 @@ class Operation:
 
     Functions are picklable, so that a program can go to another process: no lambdas and no nested functions.
 
-    into: the same function, allowed to overwrite its first input and return it; None when there is no such form.
+    in_place: the same function, allowed to overwrite its first input and return it; None when there is no such form.
     memory: "fresh" - the result owns its memory; "view" - it may share the memory of the first input;
         "shared" - rows or columns of the result may share memory with each other, so it is never written to.
     scratch: bytes of temporary memory a row needs while the function runs.
@@ -39,7 +39,7 @@ class Operation:
 
     function: Callable[..., Tensor]
     constants: tuple[Tensor, ...] = ()
-    into: Callable[..., Tensor] | None = None
+    in_place: Callable[..., Tensor] | None = None
     memory: Memory = "fresh"
     scratch: int = 0
 

@@ -12,7 +12,7 @@ from torch import Tensor, fx, nn
 
 from regionscope.checks import check_module
 from regionscope.errors import InputError
-from regionscope.network.call.wrappers import unwrapped
+from regionscope.network.call.wrappers import shared_state, unwrapped
 from regionscope.network.program import Program
 
 Output = str | int | Callable[[Any], Any]
@@ -59,49 +59,42 @@ def select_output(model: Any, output: Output | None = None, args: Arguments = ()
             f"Expected a module or a function with output= or args=, got {type(model).__name__}. "
             "Leave both out, or wrap the model in a function."
         )
-    return lambda inputs: chosen_output(_called(model, inputs, args), output)
+    return lambda inputs: chosen_output(_call(model, inputs, args), output)
 
 
 class SelectedOutput(nn.Module):
-    """A module that returns one part of what another returns. It has the layers of the other and none of its own."""
+    """A module that returns one part of the output of another. It has the layers of the other and none of its own."""
 
     def __init__(self, model: nn.Module, output: Output | None, args: Arguments) -> None:
-        whole = unwrapped(model)
-        own = {
-            **nn.Module().__dict__,
-            "whole": whole,
-            "output": output,
-        }  # not registered: names stay those of ``whole``
-        own["args"] = dict(args) if isinstance(args, Mapping) else tuple(args)
-        for shared in ("_parameters", "_buffers", "_non_persistent_buffers_set", "_modules"):
-            own[shared] = whole.__dict__[shared]
-        self.__dict__.update(own)
+        fixed = dict(args) if isinstance(args, Mapping) else tuple(args)
+        inner = unwrapped(model)  # not registered as a submodule: the names of its layers stay the same
+        self.__dict__.update(shared_state(inner, inner=inner, output=output, args=fixed))
 
     @property
     def training(self) -> bool:
         """The mode of the model itself."""
-        return bool(self.__dict__["whole"].training)
+        return bool(self.__dict__["inner"].training)
 
     @training.setter
     def training(self, mode: bool) -> None:
-        self.__dict__["whole"].training = mode
+        self.__dict__["inner"].training = mode
 
     def forward(self, inputs: Tensor) -> Any:
         """The chosen part of the output."""
-        return chosen_output(_called(self.__dict__["whole"], inputs, self.__dict__["args"]), self.__dict__["output"])
+        return chosen_output(_call(self.__dict__["inner"], inputs, self.__dict__["args"]), self.__dict__["output"])
 
     def __repr__(self) -> str:
-        return f"SelectedOutput({self.__dict__['output']!r}, {self.__dict__['whole']!r})"
+        return f"SelectedOutput({self.__dict__['output']!r}, {self.__dict__['inner']!r})"
 
 
-def _called(model: Callable[..., Any], inputs: Any, args: Arguments) -> Any:
-    def fitting(value: Any) -> Any:
+def _call(model: Callable[..., Any], inputs: Any, args: Arguments) -> Any:
+    def fit_to_inputs(value: Any) -> Any:
         fits = isinstance(value, Tensor) and value.is_floating_point() and isinstance(inputs, Tensor | fx.Proxy)
         return value.to(device=inputs.device, dtype=inputs.dtype) if fits else value
 
     if isinstance(args, Mapping):
-        return model(inputs, **{name: fitting(value) for name, value in args.items()})
-    return model(inputs, *map(fitting, args))
+        return model(inputs, **{name: fit_to_inputs(value) for name, value in args.items()})
+    return model(inputs, *map(fit_to_inputs, args))
 
 
 def chosen_output(result: Any, output: Output | None) -> Any:

@@ -40,12 +40,9 @@ class Overwritten(TorchFunctionMode):
         for tensor in _tensors((*args, *named.values())):
             if id(tensor) in self._originals:
                 self._on_original()
-            if self._noted and self._is_noted(tensor):
+            if self._noted and tensor.untyped_storage().data_ptr() in self._noted:
                 self._on_read()
         return func(*args, **named)
-
-    def _is_noted(self, tensor: Tensor) -> bool:
-        return tensor.untyped_storage().data_ptr() in self._noted
 
 
 def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:

@@ -6,11 +6,11 @@ import functools
 import math
 import types
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -21,9 +21,11 @@ from torch.nn.utils.weight_norm import WeightNorm
 from regionscope.checks import unreadable
 from regionscope.errors import InputError
 
+Copied = TypeVar("Copied")
+
 _CONTAINERS = (list, tuple, dict, OrderedDict)
-_ATOMS = {bool, int, float, str, type(None)}  # they lead nowhere
-_DEPTH = 3  # plain objects inside each other that are searched for a way back to the tree
+_ATOMS = {bool, int, float, str, type(None)}  # they hold no other object
+_DEPTH = 3  # levels of plain objects that are searched for parts of the tree
 _TRIES = 10  # copies of weights that another thread keeps changing, before a mixture of two steps is accepted
 
 
@@ -46,9 +48,9 @@ def readable_copy(module: nn.Module, dtype: torch.dtype, device: torch.device) -
     of the parameters.
     """
     _check_tensors(module)
-    copier = _snapshot(module, dtype, device)
-    parts = tuple(value for value in copier.done.values() if isinstance(value, nn.Module))
-    return ReadableCopy(copier.value(module), parts, copier.tree)
+    copier = _copier_of(module, dtype, device)
+    parts = tuple(value for value in copier.copies.values() if isinstance(value, nn.Module))
+    return ReadableCopy(copier.copy(module), parts, copier.tree)
 
 
 def runnable_copy(module: nn.Module) -> nn.Module:
@@ -61,34 +63,42 @@ def runnable_copy(module: nn.Module) -> nn.Module:
             raise InputError(
                 f"Expected an initialised module, but '{name}' has no shape yet. Run the module once on data."
             )
-    copied: nn.Module = _snapshot(module).value(module)
+    copied: nn.Module = _copier_of(module).copy(module)
     for part in copied.modules():
         part.training = False
     return copied
 
 
-def _snapshot(module: nn.Module, dtype: torch.dtype | None = None, device: torch.device | None = None) -> _Copier:
-    """A copy of the module, repeated while another thread writes to its tensors, so that all are of one moment."""
-    found = [*module.parameters(), *module.buffers()]
-    tensors = [tensor for tensor in found if not tensor.is_inference()]
-    for _ in range(_TRIES):
-        versions = [tensor._version for tensor in tensors]
-        with torch.no_grad():
-            copier = _Copier(frozenset(map(id, chain(module.modules(), found))), dtype, device)
-            copier.value(module)
-        if versions == [tensor._version for tensor in tensors]:
-            break
-    return copier
-
-
 def weights_of(module: nn.Module, dtype: torch.dtype, device: torch.device) -> dict[str, Tensor]:
-    """Copies of all parameters and buffers by name, of one moment like those of ``readable_copy``."""
+    """Copies of all parameters and buffers by name."""
     _check_tensors(module)
     tensors = dict(chain(module.named_parameters(), module.named_buffers()))
+    return _without_writes(
+        tensors.values(),
+        lambda: {name: x.detach().to(device=device, dtype=dtype, copy=True) for name, x in tensors.items()},
+    )
+
+
+def _copier_of(module: nn.Module, dtype: torch.dtype | None = None, device: torch.device | None = None) -> _Copier:
+    """A copier that has copied ``module``."""
+    tensors = [*module.parameters(), *module.buffers()]
+
+    def copy_module() -> _Copier:
+        copier = _Copier(frozenset(map(id, chain(module.modules(), tensors))), dtype, device)
+        with torch.no_grad():
+            copier.copy(module)
+        return copier
+
+    return _without_writes(tensors, copy_module)
+
+
+def _without_writes(tensors: Iterable[Tensor], copy: Callable[[], Copied]) -> Copied:
+    """``copy()``, repeated while another thread writes to the tensors, so that all copies are of one moment."""
+    tracked = [tensor for tensor in tensors if not tensor.is_inference()]
     for _ in range(_TRIES):
-        versions = [tensor._version for tensor in tensors.values() if not tensor.is_inference()]
-        copied = {name: tensor.detach().to(device=device, dtype=dtype, copy=True) for name, tensor in tensors.items()}
-        if versions == [tensor._version for tensor in tensors.values() if not tensor.is_inference()]:
+        versions = [tensor._version for tensor in tracked]
+        copied = copy()
+        if versions == [tensor._version for tensor in tracked]:
             break
     return copied
 
@@ -98,6 +108,11 @@ def all_finite(tensor: Tensor) -> bool:
     if tensor.numel() == 0:
         return True
     return all(map(math.isfinite, tensor.detach().aminmax()))  # both are NaN where one entry is
+
+
+def memory_key(tensor: Tensor) -> tuple[object, ...]:
+    """Equal for tensors that read the same memory in the same way."""
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
 
 
 def _check_tensors(module: nn.Module) -> None:
@@ -118,7 +133,7 @@ def _check_tensors(module: nn.Module) -> None:
 
 
 class _Copier:
-    """Copies a tree of modules, and whatever in it leads back to the tree: lists, methods, closures, plain objects.
+    """Copies a tree of modules, and every list, method, closure or plain object in it that holds a part of the tree.
 
     tree: ids of its modules, parameters and buffers.
     dtype: of floating-point tensors, or None to run the copy: then dtypes, devices and hooks stay.
@@ -127,31 +142,31 @@ class _Copier:
     def __init__(self, tree: frozenset[int], dtype: torch.dtype | None, device: torch.device | None) -> None:
         self.dtype = dtype
         self.device = device
-        self.done: dict[int, Any] = {}
-        self.kept: list[Any] = []  # keeps the originals alive, so that their ids stay theirs
+        self.copies: dict[int, Any] = {}
+        self.originals: list[Any] = []  # keeps the originals alive, so that their ids stay theirs
         self.tree = tree
         self._depth = 0
 
-    def value(self, value: Any) -> Any:
+    def copy(self, value: Any) -> Any:
         """The copy of a value that a module holds; equal objects stay equal (tied weights, shared layers)."""
         if type(value) in _ATOMS:
             return value
-        if id(value) in self.done:
-            return self.done[id(value)]
+        if id(value) in self.copies:
+            return self.copies[id(value)]
         if isinstance(value, nn.Module):
-            return self._module(value)
+            return self._copy_module(value)
         if isinstance(value, Tensor):
-            return self._remember(value, self._tensor(value))
+            return self._remember(value, self._copy_tensor(value))
         if type(value) in _CONTAINERS:
-            return self._container(value, self.value)
-        return self._led_back(value)
+            return self._copy_container(value, self.copy)
+        return self._copy_if_linked(value)
 
     def _remember(self, original: Any, copied: Any) -> Any:
-        self.kept.append(original)
-        self.done[id(original)] = copied
+        self.originals.append(original)
+        self.copies[id(original)] = copied
         return copied
 
-    def _tensor(self, tensor: Tensor) -> Tensor:
+    def _copy_tensor(self, tensor: Tensor) -> Tensor:
         if self.dtype is None:
             copied, trained = tensor.detach().clone(), tensor.requires_grad
         else:
@@ -159,7 +174,7 @@ class _Copier:
             copied, trained = tensor.detach().to(device=self.device, dtype=dtype, copy=True), False
         return nn.Parameter(copied, requires_grad=trained) if isinstance(tensor, nn.Parameter) else copied
 
-    def _container(self, container: Any, copy: Callable[[Any], Any]) -> Any:
+    def _copy_container(self, container: Any, copy: Callable[[Any], Any]) -> Any:
         if isinstance(container, tuple):
             return self._remember(container, tuple(copy(item) for item in container))
         if isinstance(container, list):
@@ -171,19 +186,19 @@ class _Copier:
             entries[key] = copy(item)
         return entries
 
-    def _module(self, module: nn.Module) -> nn.Module:
+    def _copy_module(self, module: nn.Module) -> nn.Module:
         if isinstance(module, torch.jit.ScriptModule):
             return self._remember(module, deepcopy(module))  # type: ignore[no-any-return]
         compiled = module._modules.get("_orig_mod")
         if compiled is not None:  # torch.compile: its code runs the original
-            return self._remember(module, self.value(compiled))  # type: ignore[no-any-return]
+            return self._remember(module, self.copy(compiled))  # type: ignore[no-any-return]
         copied: nn.Module = self._remember(module, object.__new__(type(module)))
         state = copied.__dict__
         for key, item in module.__dict__.items():
             is_hooks = isinstance(item, dict) and key.startswith("_") and key.endswith(_HOOKS)
-            state[key] = type(item)() if is_hooks and self.dtype is not None else self.value(item)
+            state[key] = type(item)() if is_hooks and self.dtype is not None else self.copy(item)
         state["_compiled_call_impl"] = None
-        self._methods(module, copied)
+        self._copy_methods(module, copied)
         if self.dtype is not None:
             state["training"] = False
             for hook in module._forward_pre_hooks.values():
@@ -192,51 +207,51 @@ class _Copier:
             copied.flatten_parameters()
         return copied
 
-    def _methods(self, module: nn.Module, copied: nn.Module) -> None:
+    def _copy_methods(self, module: nn.Module, copied: nn.Module) -> None:
         """Methods of the user's classes that name a module of the tree as a global or enclosing variable."""
         for kind in type(module).__mro__:
             if kind.__module__.startswith("torch."):
                 continue
             for name, method in vars(kind).items():
                 if isinstance(method, types.FunctionType) and name not in copied.__dict__:
-                    own = self._function(method)
-                    if own is not method:
-                        copied.__dict__[name] = types.MethodType(own, copied)
+                    copied_method = self._copy_function(method)
+                    if copied_method is not method:
+                        copied.__dict__[name] = types.MethodType(copied_method, copied)
 
-    # what is no part of the tree is copied only where it leads back to the tree
+    # An object that is no part of the tree is copied only if it holds one, directly or through other objects.
 
-    def _led_back(self, value: Any) -> Any:
+    def _copy_if_linked(self, value: Any) -> Any:
         """``value``, or its copy if it holds a module, parameter or buffer of the tree."""
-        if id(value) in self.tree or id(value) in self.done:
-            return self.value(value)
+        if id(value) in self.tree or id(value) in self.copies:
+            return self.copy(value)
         if isinstance(value, types.MethodType):
-            owner, function = self._led_back(value.__self__), self._led_back(value.__func__)
+            owner, function = self._copy_if_linked(value.__self__), self._copy_if_linked(value.__func__)
             changed = owner is not value.__self__ or function is not value.__func__
             return types.MethodType(function, owner) if changed else value
         if isinstance(value, types.FunctionType):
-            return self._function(value)
+            return self._copy_function(value)
         if type(value) is functools.partial:
             parts = (value.func, value.args, value.keywords)
-            own = [self._led_back(part) for part in parts]
-            changed = any(a is not b for a, b in zip(own, parts, strict=True))
-            return functools.partial(own[0], *own[1], **own[2]) if changed else value
+            copies = [self._copy_if_linked(part) for part in parts]
+            changed = any(a is not b for a, b in zip(copies, parts, strict=True))
+            return functools.partial(copies[0], *copies[1], **copies[2]) if changed else value
         if type(value) in _CONTAINERS:
-            return self._if_changed(value, value.values() if isinstance(value, dict) else value)
+            return self._copy_container_if_linked(value, value.values() if isinstance(value, dict) else value)
         if _is_plain(value):
-            return self._plain(value)
+            return self._copy_object_if_linked(value)
         return value
 
-    def _if_changed(self, container: Any, items: Any) -> Any:
+    def _copy_container_if_linked(self, container: Any, items: Any) -> Any:
         self._remember(container, container)  # for a container that holds itself
-        changed = [item for item in items if self._led_back(item) is not item]
-        return self._container(container, self._led_back) if changed else container
+        changed = [item for item in items if self._copy_if_linked(item) is not item]
+        return self._copy_container(container, self._copy_if_linked) if changed else container
 
-    def _plain(self, value: Any) -> Any:
+    def _copy_object_if_linked(self, value: Any) -> Any:
         self._remember(value, value)  # for an object that leads back to itself
         if self._depth == _DEPTH:
             return value
         self._depth += 1
-        state = {key: self._led_back(item) for key, item in vars(value).items()}
+        state = {key: self._copy_if_linked(item) for key, item in vars(value).items()}
         self._depth -= 1
         if all(state[key] is item for key, item in vars(value).items()):
             return value
@@ -244,37 +259,37 @@ class _Copier:
         copied.__dict__.update(state)
         return copied
 
-    def _function(self, function: types.FunctionType) -> types.FunctionType:
+    def _copy_function(self, function: types.FunctionType) -> types.FunctionType:
         """The function with the copies in place of the modules that its closure, defaults or globals name."""
-        if id(function) in self.done or function.__module__ is None or function.__module__.startswith("torch."):
-            return self.done.get(id(function), function)  # type: ignore[no-any-return]
+        if id(function) in self.copies or function.__module__ is None or function.__module__.startswith("torch."):
+            return self.copies.get(id(function), function)  # type: ignore[no-any-return]
         self._remember(function, function)
         cells = function.__closure__ or ()
-        own_cells = tuple(self._cell(cell) for cell in cells)
-        defaults, keywords = self._led_back(function.__defaults__), self._led_back(function.__kwdefaults__)
+        copied_cells = tuple(self._copy_cell(cell) for cell in cells)
+        defaults, keywords = self._copy_if_linked(function.__defaults__), self._copy_if_linked(function.__kwdefaults__)
         names = [name for name in _names(function.__code__) if id(function.__globals__.get(name)) in self.tree]
         if (
             not names
-            and all(a is b for a, b in zip(cells, own_cells, strict=True))
+            and all(a is b for a, b in zip(cells, copied_cells, strict=True))
             and defaults is function.__defaults__
             and keywords is function.__kwdefaults__
         ):
             return function
         scope = function.__globals__
         if names:
-            scope = {**scope, **{name: self.value(scope[name]) for name in names}}
-        own = types.FunctionType(function.__code__, scope, function.__name__, defaults, own_cells)
-        own.__kwdefaults__ = keywords
-        own.__dict__.update(function.__dict__)
-        return self._remember(function, own)  # type: ignore[no-any-return]
+            scope = {**scope, **{name: self.copy(scope[name]) for name in names}}
+        copied = types.FunctionType(function.__code__, scope, function.__name__, defaults, copied_cells)
+        copied.__kwdefaults__ = keywords
+        copied.__dict__.update(function.__dict__)
+        return self._remember(function, copied)  # type: ignore[no-any-return]
 
-    def _cell(self, cell: types.CellType) -> types.CellType:
+    def _copy_cell(self, cell: types.CellType) -> types.CellType:
         try:
             content = cell.cell_contents
         except ValueError:  # not assigned yet
             return cell
-        own = self._led_back(content)
-        return cell if own is content else types.CellType(own)
+        copied = self._copy_if_linked(content)
+        return cell if copied is content else types.CellType(copied)
 
 
 _HOOKS = ("_hooks", "_always_called", "hooks_with_kwargs")

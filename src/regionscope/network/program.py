@@ -29,7 +29,7 @@ class Instruction:
     """
 
     function: Callable[..., Tensor]
-    into: Callable[..., Tensor] | None
+    in_place: Callable[..., Tensor] | None
     reads: tuple[str, ...]
     constants: tuple[Tensor, ...]
     writes: str
@@ -43,11 +43,11 @@ class Instruction:
             del values[name]
         function = self.function
         if (
-            self.into is not None
+            self.in_place is not None
             and not pure
             and (self.overwrite == "always" or (consume and self.overwrite == "given"))
         ):
-            function = self.into
+            function = self.in_place
         values[self.writes] = function(*inputs, *self.constants)
 
 
@@ -137,10 +137,7 @@ class Program:
     @property
     def n_outputs(self) -> int:
         """Number of outputs of a row."""
-        count = 1
-        for size in self.output_shape:
-            count *= size
-        return count
+        return math.prod(self.output_shape)
 
     @property
     def n_units(self) -> int:
@@ -178,14 +175,15 @@ class Program:
         if self.dtype == torch.float64:
             return self
 
-        def wide(each: Instruction) -> Instruction:
-            return replace(each, constants=tuple(x.double() if x.is_floating_point() else x for x in each.constants))
+        def widen(instruction: Instruction) -> Instruction:
+            constants = (x.double() if x.is_floating_point() else x for x in instruction.constants)
+            return replace(instruction, constants=tuple(constants))
 
-        found = self.changed(wide)
-        kinks = tuple(replace(kink, row_bytes=2 * kink.row_bytes) for kink in found.kinks)
-        return replace(found, dtype=torch.float64, row_bytes=2 * self.row_bytes, kinks=kinks)
+        program = self.map_instructions(widen)
+        kinks = tuple(replace(kink, row_bytes=2 * kink.row_bytes) for kink in program.kinks)
+        return replace(program, dtype=torch.float64, row_bytes=2 * self.row_bytes, kinks=kinks)
 
-    def reads(self, model: nn.Module) -> bool:
+    def can_rebind(self, model: nn.Module) -> bool:
         """Whether ``rebind`` accepts the model: it has only torch.nn layers, and differs from the original in its
         weights only.
         False if a constant is computed from weights, as when a BatchNorm is merged into the layer before it.
@@ -197,10 +195,10 @@ class Program:
     def rebind(self, model: nn.Module) -> Program:
         """This program with a copy of the current weights of a model of the same structure.
 
-        Faster than ``trace`` for a network that is measured repeatedly during training. Raises InputError if ``reads``
-        is False; call ``trace`` then. Cost: a copy of the weights.
+        Faster than ``trace`` for a network that is measured repeatedly during training. Raises InputError if
+        ``can_rebind`` is False; call ``trace`` then. Cost: a copy of the weights.
         """
-        if not self.reads(model):
+        if not self.can_rebind(model):
             raise InputError(
                 f"Expected a module that differs from the one that was read in its weights alone, got a "
                 f"{type(model).__name__} with other layers, a forward of its own, or layers that are merged. Read it "
@@ -208,14 +206,17 @@ class Program:
             )
         weights = weights_of(unwrapped(model), self.dtype, self.device)
 
-        def bound(each: Instruction) -> Instruction:
-            pairs = zip(each.sources, each.constants, strict=True)
-            return replace(each, constants=tuple(weights[name] if name else constant for name, constant in pairs))
+        def bind(instruction: Instruction) -> Instruction:
+            if not any(instruction.sources):
+                return instruction
+            pairs = zip(instruction.sources, instruction.constants, strict=True)
+            constants = (weights[name] if name else constant for name, constant in pairs)
+            return replace(instruction, constants=tuple(constants))
 
-        return self.changed(lambda each: bound(each) if any(each.sources) else each)
+        return self.map_instructions(bind)
 
-    def changed(self, change: Callable[[Instruction], Instruction]) -> Program:
-        """The program of the changed instructions."""
+    def map_instructions(self, change: Callable[[Instruction], Instruction]) -> Program:
+        """The program with ``change`` applied to each instruction."""
         kinks = tuple(replace(kink, instructions=tuple(map(change, kink.instructions))) for kink in self.kinks)
         return replace(self, kinks=kinks, instructions=tuple(map(change, self.instructions)))
 

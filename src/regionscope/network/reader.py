@@ -14,7 +14,7 @@ from regionscope.network import refuse
 from regionscope.network.overwritten import Overwritten
 from regionscope.network.private_copy import ReadableCopy
 from regionscope.network.proxy import ForwardTracer, Storage, Traced
-from regionscope.network.record import Call, Data, Recorder, Refused, Rule, table
+from regionscope.network.record import RULES, Call, Data, Recorder, Refused, Rule
 from regionscope.wording import counted
 
 
@@ -29,16 +29,16 @@ class Reader(ForwardTracer):
 
     def __init__(self, copied: ReadableCopy, input_shape: tuple[int, ...], recorder: Recorder) -> None:
         module = self.module = copied.module
-        for part in copied.parts:  # nn.Module.__call__ looks here first
-            part.__dict__["_compiled_call_impl"] = functools.partial(self._call_module, part)
+        for child in copied.parts:  # nn.Module.__call__ looks here first
+            child.__dict__["_compiled_call_impl"] = functools.partial(self._call_module, child)
         self.graph = fx.Graph()
         self.recorder, self.blanks = recorder, {}
         self.input = Data("x", input_shape)
         self._paths = {id(child): path for path, child in module.named_modules()}
-        own = [*module.parameters(), *module.buffers()]
-        self._own = {id(tensor) for tensor in own}
+        tensors = [*module.parameters(), *module.buffers()]
+        self._weight_ids = {id(tensor) for tensor in tensors}
         if recorder.dtype == torch.float64:  # a cast to float32 may overflow
-            recorder.finite.update((tensor.data_ptr(), tensor.numel()) for tensor in own)
+            recorder.finite.update((tensor.data_ptr(), tensor.numel()) for tensor in tensors)
         self._overwritten = Overwritten(self._refuse_overwritten, copied.originals, self._refuse_original)
         self._scope: list[nn.Module] = []
         self.failed_in = ""
@@ -91,42 +91,42 @@ class Reader(ForwardTracer):
 
     def _apply(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
-        bare = name if name.startswith("__") else name.strip("_")
-        in_place = name in _IN_PLACE or (name.endswith("_") and not name.endswith("__") and name not in table)
-        found = _find_rule(kind, target, name, bare)
-        if found is not None and in_place:
-            return self.write(args[0], target, args, kwargs, found)
+        base_name = name if name.startswith("__") else name.strip("_")
+        in_place = name in _IN_PLACE or (name.endswith("_") and not name.endswith("__") and name not in RULES)
+        rule = _find_rule(kind, target, name, base_name)
+        if rule is not None and in_place:
+            return self.write(args[0], target, args, kwargs, rule)
         call = self._call(kind, target, name)
-        if found is None:
-            self._no_rule(call, bare)
-        bound = self._bind(call, found, args, kwargs)
-        result = self._run_rule(call, found, bound)
+        if rule is None:
+            self._no_rule(call, base_name)
+        bound = self._bind(call, rule, args, kwargs)
+        result = self._run_rule(call, rule, bound)
         first = next((x for x in (kwargs.get("input"), *args) if isinstance(x, Traced)), None)
-        storage = first.storage if found.view and first is not None else None
+        storage = first.storage if rule.view and first is not None else None
         if bound.arguments.get("inplace") and first is not None and result is not first.data_value:
             first.write(result, call.node)
             return first
         return self._wrap(result, call, storage, first)
 
     def write(
-        self, tensor: Any, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: Rule | None = None
+        self, tensor: Any, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], rule: Rule | None = None
     ) -> Any:
         """Record an in-place call: ``tensor`` stands for the result from now on."""
         name = target if isinstance(target, str) else target.__name__
         call = self._call("call_method" if isinstance(target, str) else "call_function", target, name)
-        found = found or _find_rule("call_function", target, name, name)
-        assert found is not None
-        if not isinstance(tensor, Traced) and id(tensor) in self._own:
+        rule = rule or _find_rule("call_function", target, name, name)
+        assert rule is not None
+        if not isinstance(tensor, Traced) and id(tensor) in self._weight_ids:
             raise UntraceableModel(
                 f"Expected a forward that does not change its weights, but {call.subject} and changes a parameter or "
                 f"buffer in place{self.where()}. Use the out-of-place form of the operation."
             )
-        result = self._run_rule(call, found, self._bind(call, found, args, kwargs))
+        result = self._run_rule(call, rule, self._bind(call, rule, args, kwargs))
         if not isinstance(tensor, Traced):
             self._overwritten.note(tensor)
             return self._wrap(result, call, None, None)
         if result.shape != tensor.data_value.shape:
-            call.misfit("an in-place operation cannot change the shape", tensor.data_value)
+            call.refuse_shapes("an in-place operation cannot change the shape", tensor.data_value)
         tensor.write(result, call.node)
         return tensor
 
@@ -138,13 +138,13 @@ class Reader(ForwardTracer):
     def _call(self, kind: str, target: Any, name: str) -> Call:
         layer = self._scope[-1] if self._scope else None
         path = self._paths.get(id(layer), "") if _is_torch_layer(layer) else ""
-        bare = name.strip("_")
-        node = self.graph.create_node(kind, target, name=path.replace(".", "_") or bare)
+        base_name = name.strip("_")
+        node = self.graph.create_node(kind, target, name=path.replace(".", "_") or base_name)
         if path:
             layer_type = _original_type(layer).__name__
             return Call(self.recorder, node, f"'{path}' is {layer_type}", path, layer_type, self.input.shape)
-        label = f"{self._paths.get(id(layer), '')}.{bare}".lstrip(".")
-        kind_name = _KINDS.get(bare, bare)
+        label = f"{self._paths.get(id(layer), '')}.{base_name}".lstrip(".")
+        kind_name = _KINDS.get(base_name, base_name)
         called = f"torch.Tensor.{name}" if kind == "call_method" else _full_name(target)
         subject = f"'{node.name}'{self.where()} calls {called}"
         return Call(self.recorder, node, subject, label, kind_name, self.input.shape)
@@ -153,8 +153,8 @@ class Reader(ForwardTracer):
         path = self._paths.get(id(self._scope[-1]), "")
         return f"'{path}' is {kind}" if path else f"the module is {kind}"
 
-    def _bind(self, call: Call, found: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
-        signature = _signature(found.function)
+    def _bind(self, call: Call, rule: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
+        signature = _signature(rule.function)
         plain_args = [self._unwrap(x) for x in args]
         plain_kwargs = {key: self._unwrap(x) for key, x in kwargs.items()}
         named = {name for name, p in signature.parameters.items() if p.kind is not p.VAR_POSITIONAL}
@@ -165,21 +165,21 @@ class Reader(ForwardTracer):
         except TypeError as error:
             raise NotPiecewiseAffine(refuse.no_rule(call.subject, f" with these arguments ({error})")) from error
         for name, value in bound.arguments.items():
-            values = _datas(value)
-            if values and name not in found.data:
-                call.product()
-            if not found.any_axis and any(x.axis for x in values):
-                call.mixes_rows()
+            values = _data_values(value)
+            if values and name not in rule.data:
+                call.refuse_product()
+            if not rule.any_axis and any(x.axis for x in values):
+                call.refuse_row_mixing()
         return bound
 
-    def _run_rule(self, call: Call, found: Rule, bound: inspect.BoundArguments) -> Any:
+    def _run_rule(self, call: Call, rule: Rule, bound: inspect.BoundArguments) -> Any:
         try:
-            return found.function(*bound.args, **bound.kwargs)
+            return rule.function(*bound.args, **bound.kwargs)
         except RegionscopeError:
             raise
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
-            datas = [x for value in bound.arguments.values() for x in _datas(value)]
-            call.misfit(str(error), *datas)
+            values = [x for value in bound.arguments.values() for x in _data_values(value)]
+            call.refuse_shapes(str(error), *values)
 
     def _unwrap(self, value: Any) -> Any:
         if isinstance(value, Traced):
@@ -214,19 +214,20 @@ class Reader(ForwardTracer):
         return result
 
     def _refuse_overwritten(self) -> NoReturn:
-        error = UntraceableModel(
+        self._refuse(
             f"Expected tensors that keep their values, but the forward{self.where()} reads a tensor after an in-place "
             "operation has written values of the input into it. Use the out-of-place form of that operation "
             "(h = h + y)."
         )
-        self._refusal = self._refusal or error
-        raise error
 
     def _refuse_original(self) -> NoReturn:
-        error = UntraceableModel(
+        self._refuse(
             f"Expected parameters and buffers that are attributes of self, but the forward{self.where()} reads one "
             "through another object, such as a global. Read it through self."
         )
+
+    def _refuse(self, message: str) -> NoReturn:
+        error = UntraceableModel(message)
         self._refusal = self._refusal or error
         raise error
 
@@ -245,15 +246,15 @@ _KINDS |= {f"max_pool{d}d": f"MaxPool{d}d" for d in (1, 2, 3)}
 _KINDS |= {f"adaptive_max_pool{d}d": f"AdaptiveMaxPool{d}d" for d in (1, 2, 3)}
 
 
-def _find_rule(kind: str, target: Any, name: str, bare: str) -> Rule | None:
+def _find_rule(kind: str, target: Any, name: str, base_name: str) -> Rule | None:
     if kind == "call_method":
-        exact = getattr(torch.Tensor, name, None)
+        function = getattr(torch.Tensor, name, None)
     else:
-        exact = target
+        function = target
         if not _is_torch(target):
             return None
     try:
-        return table.get(exact) or table.get(name) or table.get(bare)
+        return RULES.get(function) or RULES.get(name) or RULES.get(base_name)
     except TypeError:  # unhashable callables have no rule
         return None
 
@@ -283,20 +284,20 @@ def _is_torch_layer(module: nn.Module | None) -> bool:
     return isinstance(module, nn.Module) and _original_type(module).__module__.startswith("torch.nn")
 
 
-def _datas(value: Any) -> list[Data]:
+def _data_values(value: Any) -> list[Data]:
     if isinstance(value, Data):
         return [value]
     if isinstance(value, list | tuple):
-        return [x for item in value for x in _datas(item)]
+        return [x for item in value for x in _data_values(item)]
     return []
 
 
 def _bad_output(result: Any) -> str:
     if isinstance(result, tuple | list | dict):
-        found = f"a {type(result).__name__} of {counted(len(result), 'value')}"
+        returned = f"a {type(result).__name__} of {counted(len(result), 'value')}"
     elif isinstance(result, Tensor):
-        found = "a tensor that does not depend on the input"
+        returned = "a tensor that does not depend on the input"
     else:
-        found = f"a value of type {type(result).__name__}"
+        returned = f"a value of type {type(result).__name__}"
     how = f"one of {', '.join(map(repr, result))}" if isinstance(result, dict) else "a name, an index or a function"
-    return f"Expected one output tensor, but the module returns {found}. Choose it with output= (--output): {how}."
+    return f"Expected one output tensor, but the module returns {returned}. Choose it with output= (--output): {how}."

@@ -139,12 +139,12 @@ class Call:
             try:
                 shape = tuple(operation.function(*zeros, *operation.constants).shape)
             except (RuntimeError, ValueError, IndexError, TypeError) as error:
-                self.misfit(str(error), *inputs)
+                self.refuse_shapes(str(error), *inputs)
             if not shape or shape[0] != rows:
-                self.mixes_rows()
+                self.refuse_row_mixing()
             shapes.append(shape[1:])
         if shapes[0] != shapes[1]:
-            self.mixes_rows()
+            self.refuse_row_mixing()
         return shapes[0]
 
     def constant(self, value: Tensor | float) -> Tensor:
@@ -161,7 +161,7 @@ class Call:
             )
         return number
 
-    def stays_real(self, dtype: torch.dtype | None) -> None:
+    def check_real_dtype(self, dtype: torch.dtype | None) -> None:
         """Refuse a cast that does more than round: to whole numbers, truth values or complex numbers."""
         if dtype is not None and not dtype.is_floating_point:
             self.refuse("it makes complex numbers" if dtype.is_complex else "it jumps: it casts to whole numbers")
@@ -170,30 +170,30 @@ class Call:
         """Dimension ``dim`` of the user's tensor as a dimension of ``x.shape``; the batch dimension is refused."""
         ndim = x.ndim
         if not -ndim <= dim < ndim:
-            self.misfit(f"dimension {dim} is out of range for {ndim} dimensions", x)
+            self.refuse_shapes(f"dimension {dim} is out of range for {ndim} dimensions", x)
         dim %= ndim
         if dim == x.axis:
-            self.mixes_rows()
+            self.refuse_row_mixing()
         return dim - (dim > x.axis)
 
-    def spatial(self, x: Data, count: int) -> None:
+    def check_spatial_dims(self, x: Data, count: int) -> None:
         """Insist on a (v, channels, *spatial) value with ``count`` spatial dimensions."""
         if x.ndim != count + 2:
-            self.misfit(f"it needs {count + 2} dimensions with the batch", x)
+            self.refuse_shapes(f"it needs {count + 2} dimensions with the batch", x)
 
     def refuse(self, reason: str = "", advice: str = "") -> NoReturn:
         """Not piecewise affine, with the reason in brackets and the way out."""
         raise NotPiecewiseAffine(refuse.not_affine(self.subject, reason, advice))
 
-    def product(self) -> NoReturn:
+    def refuse_product(self) -> NoReturn:
         """Two values that both depend on the input meet in a product or a quotient."""
         self.refuse(refuse.PRODUCT)
 
-    def mixes_rows(self) -> NoReturn:
+    def refuse_row_mixing(self) -> NoReturn:
         """The call works along the batch dimension."""
         raise UntraceableModel(refuse.mixes_rows(self.subject))
 
-    def misfit(self, reason: str, *inputs: Data) -> NoReturn:
+    def refuse_shapes(self, reason: str, *inputs: Data) -> NoReturn:
         """Shapes do not fit together."""
         shapes = " and ".join("(" + ", ".join(["v", *map(str, x.shape)]) + ")" for x in inputs)
         raise InputError(refuse.misfit(self.subject, shapes, self.input_shape, reason))
@@ -214,7 +214,7 @@ class Rule:
     any_axis: bool
 
 
-table: dict[object, Rule] = {}
+RULES: dict[object, Rule] = {}
 """All rules, keyed by name (for torch functions and tensor methods alike) or by the function itself."""
 
 
@@ -225,7 +225,7 @@ def rule(
 
     def register(function: Function) -> Function:
         for key in keys:
-            table[key] = Rule(function, frozenset(data), view, any_axis)
+            RULES[key] = Rule(function, frozenset(data), view, any_axis)
         return function
 
     return register

@@ -19,10 +19,11 @@ from regionscope.network.assemble import assemble
 from regionscope.network.call.determinism import python_random_states, same_numbers, two_inputs
 from regionscope.network.call.precision import full_precision
 from regionscope.network.operations import Fixed, Fold
+from regionscope.network.private_copy import memory_key
 from regionscope.network.program import Program
 from regionscope.network.record import Data, RecordedStep, Recorder
 
-_MORE = 8  # readings where a reading left a trace: a branch that random numbers or a counter choose may be a rare one
+_READINGS = 8  # where a reading changes the state: a branch that depends on random numbers may be rare
 
 
 Result = TypeVar("Result")
@@ -41,23 +42,23 @@ class ForwardReading:
         return assemble(self.recorder, self.input, self.output)
 
 
-def read_until_sure(read: Callable[[], ForwardReading], name: str, parts: Sequence[nn.Module]) -> Program:
+def read_repeatedly(read: Callable[[], ForwardReading], name: str, parts: Sequence[nn.Module]) -> Program:
     """The program that ``read`` gives, if it gives the same one again.
 
-    name: how the error calls the network. parts: the modules that are read. Not found is what changes more slowly than
-    the readings follow each other, or by less than rounding. Cost: a second reading. Where a reading changes Python's
-    random state, a number that a module holds or a buffer, seven more. Where the steps of two readings differ, or
-    constants were written to, two more readings, and two forward passes of two rows.
+    name: name of the network in errors. parts: the modules that are read. A change that is slower than the readings
+    follow each other, or smaller than rounding, is not detected. Cost: a second reading. Where a reading changes
+    Python's random state, a number that a module holds or a buffer, seven more. Where the steps of two readings differ,
+    or constants were written to, two more readings, and two forward passes of two rows.
     """
     before = _state(parts)
     first = read()
     state = _state(parts)
-    versions = [_version(constant) for step in first.recorder.steps for constant in step.operation.constants]
-    for _ in range(_MORE):
-        same = _surely_same(first, versions, _again(read, name))
+    versions = [_version(constant) for constant in _constants(first)]
+    for _ in range(_READINGS):
+        same = _same_steps(first, versions, _again(read, name))
         last, state = state, _state(parts)
         if not same:
-            return _compared(read, name, 1 if state == before else _MORE)
+            return _same_outputs_program(read, name, 1 if state == before else _READINGS)
         if state == last:
             break
     return first.program()
@@ -70,14 +71,14 @@ def _state(parts: Sequence[nn.Module]) -> tuple[object, ...]:
     return python_random_states(), numbers, versions
 
 
-def _compared(read: Callable[[], ForwardReading], name: str, times: int) -> Program:
+def _same_outputs_program(read: Callable[[], ForwardReading], name: str, times: int) -> Program:
     """The program, if it computes the same values as that of another reading."""
     program = _again(lambda: read().program(), name)
     expected = _values(program)  # before the next reading, which may write to buffers that are constants here
     for _ in range(times):
         program = _again(lambda: read().program(), name)
         if not same_numbers(expected, _values(program)):
-            raise UntraceableModel(_sentence(name))
+            raise UntraceableModel(_changes_message(name))
     return program
 
 
@@ -87,28 +88,28 @@ def _again(read: Callable[[], Result], name: str) -> Result:
     except (MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:  # it was read a moment ago; now it meets what that left in the module
-        raise UntraceableModel(_sentence(name)) from error
+        raise UntraceableModel(_changes_message(name)) from error
 
 
-def _surely_same(first: ForwardReading, versions: list[int | None], second: ForwardReading) -> bool:
+def _same_steps(first: ForwardReading, versions: list[int | None], second: ForwardReading) -> bool:
     """Whether both recorded the same operations with equal constants, none of which was written to in between."""
-    these, those = first.recorder.steps, second.recorder.steps
-    made = {second.input, *(step.output for step in those)}
-    if not made.issuperset(x for step in those for x in step.inputs):  # a value that the first one has left behind
+    steps, again = first.recorder.steps, second.recorder.steps
+    made = {second.input, *(step.output for step in again)}
+    if not made.issuperset(x for step in again for x in step.inputs):  # a value that the first one has left behind
         return False
-    if [_described(step) for step in these] != [_described(step) for step in those]:
+    if [_description(step) for step in steps] != [_description(step) for step in again]:
         return False
-    pairs = (pair for a, b in zip(these, those, strict=True) for pair in _constants(a, b))
+    pairs = zip(_constants(first), _constants(second), strict=True)
     return first.output.name == second.output.name and all(
         version is not None
         and _version(a) == version
-        and (_same_memory(a, b) or (a.dtype == b.dtype and torch.equal(a, b)))
+        and (memory_key(a) == memory_key(b) or (a.dtype == b.dtype and torch.equal(a, b)))
         for (a, b), version in zip(pairs, versions, strict=True)
     )
 
 
-def _constants(a: RecordedStep, b: RecordedStep) -> Iterator[tuple[Tensor, Tensor]]:
-    return zip(a.operation.constants, b.operation.constants, strict=True)
+def _constants(reading: ForwardReading) -> Iterator[Tensor]:
+    return (constant for step in reading.recorder.steps for constant in step.operation.constants)
 
 
 def _version(tensor: Tensor) -> int | None:
@@ -116,15 +117,11 @@ def _version(tensor: Tensor) -> int | None:
     return None if tensor.is_inference() else tensor._version
 
 
-def _same_memory(a: Tensor, b: Tensor) -> bool:
-    return a.data_ptr() == b.data_ptr() and a.shape == b.shape and a.stride() == b.stride() and a.dtype == b.dtype
-
-
-def _described(step: RecordedStep) -> tuple[object, ...]:
+def _description(step: RecordedStep) -> tuple[object, ...]:
     operation = step.operation
     folds = (operation.kind, operation.n_units, _named(operation.cuts)) if isinstance(operation, Fold) else ()
     names = (*(x.name for x in step.inputs), step.output.name, step.label, step.output.axis)
-    return (*names, _named(operation.function), _named(operation.into), len(operation.constants), *folds)
+    return (*names, _named(operation.function), _named(operation.in_place), len(operation.constants), *folds)
 
 
 def _named(function: object) -> object:
@@ -148,7 +145,7 @@ def _values(program: Program) -> list[Tensor]:
         return seen
 
 
-def _sentence(name: str) -> str:
+def _changes_message(name: str) -> str:
     return (
         f"Expected a forward that computes the same each time, got one that changes from call to call: that of {name} "
         "uses random numbers, the time or its own earlier calls. Make it a fixed function in eval mode."

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain
 
 import torch
-from torch import Tensor, fx, nn
+from torch import fx, nn
 
 from regionscope.checks import check_module
 from regionscope.errors import InputError, RegionscopeError, UntraceableModel
@@ -16,11 +16,11 @@ from regionscope.network.call.draws import Draws
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.exported import plain_module
 from regionscope.network.output import Arguments, Output, select_output
-from regionscope.network.private_copy import readable_copy
+from regionscope.network.private_copy import memory_key, readable_copy
 from regionscope.network.program import Instruction, Program
 from regionscope.network.reader import Reader
 from regionscope.network.record import Data, Recorder
-from regionscope.network.second_reading import ForwardReading, read_until_sure
+from regionscope.network.second_reading import ForwardReading, read_repeatedly
 from regionscope.network.structure import only_torch, structure_of
 
 
@@ -62,7 +62,7 @@ def trace(
         return _reading(Reader(copied, shape, Recorder(dtype, place)), name)
 
     if not only_torch(module):
-        return read_until_sure(read, name, copied.parts)
+        return read_repeatedly(read, name, copied.parts)
     return _with_sources(read().program(), module, copied.module)
 
 
@@ -71,7 +71,7 @@ def retrace(program: Program | None, model: nn.Module, input_shape: tuple[int, .
     if (
         program is not None
         and program.input_shape == tuple(input_shape)
-        and program.reads(model)
+        and program.can_rebind(model)
         and all(tensor.device == program.device for tensor in model.parameters())
     ):
         return program.rebind(model)
@@ -81,21 +81,17 @@ def retrace(program: Program | None, model: nn.Module, input_shape: tuple[int, .
 def _with_sources(program: Program, module: nn.Module, copied: nn.Module) -> Program:
     """The program with the name of the parameter or buffer that each constant is, if each of them is one."""
     tensors = chain(copied.named_parameters(), copied.named_buffers())
-    names = {_place(tensor): name for name, tensor in tensors if tensor.numel()}
-    parts = (program.instructions, *(kink.instructions for kink in program.kinks))
-    constants = (constant for part in parts for each in part for constant in each.constants)
-    if any(constant.is_floating_point() and _place(constant) not in names for constant in constants):
+    names = {memory_key(tensor): name for name, tensor in tensors if tensor.numel()}
+    stretches = (program.instructions, *(kink.instructions for kink in program.kinks))
+    constants = (constant for stretch in stretches for step in stretch for constant in step.constants)
+    if any(constant.is_floating_point() and memory_key(constant) not in names for constant in constants):
         return program
 
-    def named(each: Instruction) -> Instruction:
-        sources = tuple(names.get(_place(x), "") for x in each.constants)
-        return replace(each, sources=sources) if sources else each
+    def named(instruction: Instruction) -> Instruction:
+        sources = tuple(names.get(memory_key(x), "") for x in instruction.constants)
+        return replace(instruction, sources=sources) if sources else instruction
 
-    return replace(program.changed(named), structure=structure_of(module))
-
-
-def _place(tensor: Tensor) -> tuple[object, ...]:
-    return tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype
+    return replace(program.map_instructions(named), structure=structure_of(module))
 
 
 def _reading(reader: Reader, name: str) -> ForwardReading:

@@ -59,9 +59,9 @@ def chart_figure(chart: Chart) -> Figure:
 
 
 def _scatter(chart: Scatter, ax: Axes) -> None:
-    x = [value for one in chart.series for value in one.x]
-    y = np.array([value for one in chart.series for value in one.y], dtype=float)
-    names = [one.label for one in chart.series for _ in one.x]
+    x = [value for series in chart.series for value in series.x]
+    y = np.array([value for series in chart.series for value in series.y], dtype=float)
+    names = [series.label for series in chart.series for _ in series.x]
     drawn = correlation_scatter(x, y, ax=ax, groups=names, fit=chart.fit, found=chart.found)
     if (named := ax.get_legend()) is not None:
         named.remove()
@@ -75,18 +75,18 @@ def _scatter(chart: Scatter, ax: Axes) -> None:
 
 
 def _lines(chart: Lines, ax: Axes) -> None:
-    names = [one.label for one in chart.series]
+    names = [series.label for series in chart.series]
     ax.set(xscale=chart.x_scale, yscale=chart.y_scale)  # first, as limits are chosen on the scale that is set
-    for place, one in enumerate(chart.series):
-        i = names.index(one.beside) if one.beside and one.beside in names else place
-        marker = style.MARKERS[i % len(style.MARKERS)] if len(one.x) <= 30 else ""
-        dashes = "--" if one.beside else "-"
-        ax.plot(one.x, one.y, dashes, marker=marker, markersize=4, color=style.hue(i), label=one.label or None)
-        if (ends := _ends(one)) is not None:
-            ax.fill_between(one.x, ends[0], ends[1], color=style.hue(i), alpha=style.BAND_ALPHA, linewidth=0)
+    for place, series in enumerate(chart.series):
+        i = names.index(series.beside) if series.beside and series.beside in names else place
+        marker = style.MARKERS[i % len(style.MARKERS)] if len(series.x) <= 30 else ""
+        dashes = "--" if series.beside else "-"
+        ax.plot(series.x, series.y, dashes, marker=marker, markersize=4, color=style.hue(i), label=series.label or None)
+        if (ends := _ends(series)) is not None:
+            ax.fill_between(series.x, ends[0], ends[1], color=style.hue(i), alpha=style.BAND_ALPHA, linewidth=0)
     for _, level in chart.levels:
         ax.axhline(level, color=style.TEXT_GREY, linewidth=1, linestyle="--")
-    places = [x for one in chart.series for x in one.x]
+    places = [x for series in chart.series for x in series.x]
     whole_ticks(ax.xaxis, places)
     if not place_ticks(ax.xaxis, places):
         log_ticks(ax.xaxis)
@@ -96,12 +96,12 @@ def _lines(chart: Lines, ax: Axes) -> None:
 def _bars(chart: Bars, ax: Axes) -> None:
     width = 0.8 / max(1, len(chart.series))
     place = np.arange(len(chart.names))
-    for i, one in enumerate(chart.series):
+    for i, series in enumerate(chart.series):
         at = place + (i - (len(chart.series) - 1) / 2) * width
-        y = np.asarray(one.y, dtype=float)
+        y = np.asarray(series.y, dtype=float)
         known = np.isfinite(y)
-        ax.bar(at[known], y[known], width, color=style.hue(i), label=one.label or None)
-        if (ends := _ends(one)) is not None:
+        ax.bar(at[known], y[known], width, color=style.hue(i), label=series.label or None)
+        if (ends := _ends(series)) is not None:
             middle, half = ends.mean(0)[known], np.ptp(ends, 0)[known] / 2
             ax.errorbar(at[known], middle, half, fmt="none", ecolor=style.BLACK, elinewidth=1, capsize=2)
         for x in at[~known]:

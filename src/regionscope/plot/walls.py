@@ -31,14 +31,14 @@ def zero_lines(
     if unknown:
         raise InputError(f"Expected a layer of this partition ({', '.join(names)}), got {unknown[0]!r}.")
     ax = style.axes_or_current(ax)
-    drawn = []
+    crowding, drawn = style.edge_width(len(part)) / style.EDGE_WIDTH, []
     for i, (name, colour) in enumerate(zip(names, style.layer_colours(len(names)), strict=True)):
         if name not in wanted:
             continue
         lines = Segments(
             wall_segments(part, (part.walls.layer == i).nonzero()[:, 0]),
             colour=colour,
-            width=(_THICK - (_THICK - _THIN) * i / max(len(names) - 1, 1)) * _crowding(part),
+            width=(_THICK - (_THICK - _THIN) * i / max(len(names) - 1, 1)) * crowding,
             label=name,
             rasterized=rasterized,
             zorder=2.0 - 0.01 * i,  # the first layers, which have the fewest lines, stay on top
@@ -77,7 +77,3 @@ def layer_panels(part: Partition, *, axes: Sequence[Axes], rasterized: bool = Fa
 def _end_of(name: str) -> str:
     """A long name without its beginning, which says the least: names of layers go from the whole to the part."""
     return name if len(name) <= _LETTERS else f"…{name[1 - _LETTERS :]}"
-
-
-def _crowding(part: Partition) -> float:
-    return style.edge_width(len(part)) / style.EDGE_WIDTH

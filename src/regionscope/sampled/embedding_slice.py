@@ -56,8 +56,8 @@ def embedding_slice(
         raise InputError(
             f"Expected one sequence at each end, all of one length, got {lengths}. Cut them to one length."
         )
-    found = embedded(
+    view = embedded(
         model, torch.cat(ends), at=at, position=position, attention_mask=attention_mask, output=output, args=args
     )
-    made = Segment(*found.inputs) if len(ends) == 2 else Simplex(found.inputs)
-    return EmbeddingSlice(found.model, found.inputs, found.position, found.at, made)
+    hull = Segment(*view.inputs) if len(ends) == 2 else Simplex(view.inputs)
+    return EmbeddingSlice(view.model, view.inputs, view.position, view.at, hull)

@@ -32,22 +32,22 @@ class HalfPrecisionScreen:
 
     def __call__(self, inputs: Tensor) -> Tensor:
         if self._error is None:
-            found = self._exact(inputs)
+            outputs = self._exact(inputs)
             if self._usable and len(inputs) >= _CHECKED:
-                self._try(inputs, found)
-            return found
-        found = self._quick(inputs).clone()
-        done = torch.zeros(len(found), dtype=torch.bool, device=found.device)
-        again = self._unsure(found)
-        again[:: max(1, len(found) // _CHECKED)] = True
-        while bool(again.any()):
-            rows = again.nonzero()[:, 0]
+                self._try(inputs, outputs)
+            return outputs
+        outputs = self._quick(inputs).clone()
+        recomputed = torch.zeros(len(outputs), dtype=torch.bool, device=outputs.device)
+        unsure = self._unsure(outputs)
+        unsure[:: max(1, len(outputs) // _CHECKED)] = True
+        while bool(unsure.any()):
+            rows = unsure.nonzero()[:, 0]
             precise = self._exact(inputs[_padded(rows)])[: len(rows)]
-            self._learn(found[rows], precise)
-            found[rows] = precise
-            done |= again
-            again = self._unsure(found) & ~done  # the errors may have turned out larger
-        return found
+            self._learn(outputs[rows], precise)
+            outputs[rows] = precise
+            recomputed |= unsure
+            unsure = self._unsure(outputs) & ~recomputed  # the errors may have turned out larger
+        return outputs
 
     def _try(self, inputs: Tensor, precise: Tensor) -> None:
         self._usable = isinstance(precise, Tensor) and precise.is_floating_point()
@@ -75,5 +75,5 @@ class HalfPrecisionScreen:
 
 def _padded(rows: Tensor) -> Tensor:
     """The rows, the last one repeated up to a power of two: a GPU prepares its convolutions anew for each size."""
-    wanted = 1 << (len(rows) - 1).bit_length()
-    return torch.cat([rows, rows[-1:].expand(wanted - len(rows))])
+    size = 1 << (len(rows) - 1).bit_length()
+    return torch.cat([rows, rows[-1:].expand(size - len(rows))])

@@ -21,15 +21,15 @@ def label_lattice(labeller: Labeller, slices: Sequence[Slice], units: Tensor) ->
     shape = slices[0].input_shape
     corners, places = _placed(labeller, slices, units)
     parts: list[Tensor] = []
-    together = max(1, labeller.rows // max(len(units), 1))  # whole slices in one batch, or parts of one slice
-    for block in corners.split(together):
-        found = [
+    slices_per_call = max(1, labeller.rows // max(len(units), 1))  # whole slices in one batch, or parts of one slice
+    for block in corners.split(slices_per_call):
+        labels = [
             labeller(_points(block[:, None], chunk[None]).reshape(-1, *shape).to(labeller.dtype)).reshape(
                 len(block), -1
             )
             for chunk in places.split(labeller.rows)
         ]
-        parts.append(torch.cat(found, 1))
+        parts.append(torch.cat(labels, 1))
     return _valid(torch.cat(parts).cpu())
 
 

@@ -141,33 +141,33 @@ def labels_from(outputs: Any, n: int, *, who: str, single_logit_flat: bool = Fal
 
     Ties go to the lowest index. A single logit is labelled 1 where it is positive, else 0. NaN gives ``INVALID``.
     """
-    found = outputs if isinstance(outputs, Tensor) else _as_tensor(outputs, who)
-    shape = tuple(found.shape)
-    if found.ndim not in (1, 2) or shape[0] != n or 0 in shape:
+    values = outputs if isinstance(outputs, Tensor) else _as_tensor(outputs, who)
+    shape = tuple(values.shape)
+    if values.ndim not in (1, 2) or shape[0] != n or 0 in shape:
         raise InputError(
             f"Expected {who} to return logits ({n}, c), a single logit ({n}, 1) or integer labels ({n},) for {n} "
             f"inputs, got shape {shape}. "
             "Choose the logits with output=."
         )
-    if found.is_complex():
+    if values.is_complex():
         raise InputError(
             f"Expected {who} to return real logits or integer labels, got complex numbers. "
             "Return their real part or their absolute value."
         )
-    if not found.is_floating_point():
-        if found.ndim == 2 and shape[1] != 1:
+    if not values.is_floating_point():
+        if values.ndim == 2 and shape[1] != 1:
             raise InputError(
                 f"Expected {who} to return one integer label for each input, got shape {shape}. "
                 "Return labels of shape (n,)."
             )
-        return found.reshape(n).to(torch.int64)
-    if found.ndim == 1 and not single_logit_flat:
+        return values.reshape(n).to(torch.int64)
+    if values.ndim == 1 and not single_logit_flat:
         raise InputError(
             f"Expected {who} to return integer labels ({n},), logits ({n}, c) or a single logit ({n}, 1), got "
-            f"{str(found.dtype).removeprefix('torch.')} of shape ({n},). "
+            f"{str(values.dtype).removeprefix('torch.')} of shape ({n},). "
             "Return class indices, or add an axis to a single logit."
         )
-    rows = found.reshape(n, -1)
+    rows = values.reshape(n, -1)
     highest, labels = rows.max(1)
     if rows.shape[1] == 1:
         labels = (highest > 0).to(torch.int64)
@@ -176,7 +176,7 @@ def labels_from(outputs: Any, n: int, *, who: str, single_logit_flat: bool = Fal
 
 def _as_tensor(outputs: Any, who: str) -> Tensor:
     if isinstance(outputs, Mapping) or (
-        isinstance(outputs, tuple | list) and any(isinstance(one, Tensor) for one in outputs)
+        isinstance(outputs, tuple | list) and any(isinstance(item, Tensor) for item in outputs)
     ):
         raise InputError(
             f"Expected {who} to return logits or integer labels, got a {type(outputs).__name__} of "
@@ -217,8 +217,8 @@ def _module(
 
     def quick_outputs(inputs: Tensor) -> Any:
         with torch.autocast(device.type, dtype=torch.float16):
-            found = call_model(model, inputs)
-        return found.to(dtype) if isinstance(found, Tensor) and found.is_floating_point() else found
+            outputs = call_model(model, inputs)
+        return outputs.to(dtype) if isinstance(outputs, Tensor) and outputs.is_floating_point() else outputs
 
     screened = device.type == "cuda" and dtype == torch.float32 and autocast is None
     called = HalfPrecisionScreen(quick_outputs, outputs) if screened else outputs

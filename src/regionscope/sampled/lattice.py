@@ -52,13 +52,13 @@ class Lattice:
         """(m, 2) neighbours, each pair once. Cost: one sorted search an axis."""
         strides = torch.tensor([self.grid ** (self.dim - 1 - i) for i in range(self.dim)])
         keys = (self.index * strides).sum(1)  # ascending, as the rows are in lexicographic order
-        found = []
+        pairs = []
         for axis in range(self.dim):
             last = self.grid - 1
             used = self.index[:, axis] if self.kind == "box" else self.index.sum(1)
             start = (used < last).nonzero()[:, 0]
-            found.append(torch.stack([start, torch.searchsorted(keys, keys[start] + strides[axis])], 1))
-        return torch.cat(found)
+            pairs.append(torch.stack([start, torch.searchsorted(keys, keys[start] + strides[axis])], 1))
+        return torch.cat(pairs)
 
     @cached_property
     def parents(self) -> Tensor:

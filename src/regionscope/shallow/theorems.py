@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from regionscope.checks import check_positive, real, unknown, whole
+from regionscope.checks import check_positive, real, unknown_name, whole
 from regionscope.errors import InputError
 
 _UNION = {"2.3": 12, "3.1": 6}  # factor of k / delta inside the logarithm of the bound on sigma_o
@@ -75,7 +75,7 @@ def largest_sigma_o(k: int, *, theorem: str = "2.3", sigma_h: float = 1.0, R: fl
     True
     """
     if theorem not in tuple(_UNION):
-        raise unknown("a theorem", theorem, _UNION)
+        raise unknown_name("a theorem", theorem, _UNION)
     check_positive(k=k, sigma_h=sigma_h, R=R)
     _check_share(delta=delta)
     return 1 / (4 * k * max(R, 1.0) * sigma_h * math.log(_UNION[theorem] * k / delta))

@@ -21,7 +21,7 @@ def read_study(
     experiments: Callable[[Size], tuple[Experiment, ...]] = lambda size: (),
 ) -> Study:
     """The study of this name: its texts from the file, its work from the two functions."""
-    texts = {one["name"]: one for one in _document(name.split("-")[0])["study"]}
+    texts = {study["name"]: study for study in _document(name.split("-")[0])["study"]}
     said = texts[name]
     scaled = said["scaled"] if "scaled" in said else texts[said["scaled_as"]]["scaled"]
     return Study(
@@ -33,11 +33,11 @@ def items(paper: str) -> tuple[Item, ...]:
     """The tables, figures and theorems of a paper; ``claims = false`` in the file stands for None."""
     return tuple(
         Item(
-            where=one["where"], scale=one["scale"], hypothesis=one.get("hypothesis", ""),
-            claims=one.get("claims", "") if one.get("claims") is not False else None,
-            not_run=tuple(NotRun(**cell) for cell in one.get("not_run", ())),
+            where=item["where"], scale=item["scale"], hypothesis=item.get("hypothesis", ""),
+            claims=item.get("claims", "") if item.get("claims") is not False else None,
+            not_run=tuple(NotRun(**cell) for cell in item.get("not_run", ())),
         )
-        for one in _document(paper)["item"]
+        for item in _document(paper)["item"]
     )  # fmt: skip
 
 

@@ -105,7 +105,7 @@ def over_seeds(study: Study) -> Study:
 
     def analyse(workspace: Workspace, size: Size) -> Outcome:
         wanted = study.experiments(size)
-        planned = {one.seed for one in wanted}
+        planned = {experiment.seed for experiment in wanted}
         seeds = workspace.whole_seeds(wanted) or planned
         outcome = study.analyse(workspace.of_seeds(seeds), size)
         if seeds < planned:

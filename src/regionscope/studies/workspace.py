@@ -76,13 +76,13 @@ class Workspace:
     def missing(self, experiments: Iterable[Experiment]) -> list[Experiment]:
         """Those that have not ended yet, each once, seed after seed, so that a stop leaves whole seeds."""
         wanted = {experiment.key: experiment for experiment in experiments}
-        lacking = (one for key, one in wanted.items() if not self._ended(self.runs_folder / key))
-        return sorted(lacking, key=lambda one: one.seed)
+        lacking = (experiment for key, experiment in wanted.items() if not self._ended(self.runs_folder / key))
+        return sorted(lacking, key=lambda experiment: experiment.seed)
 
     def whole_seeds(self, experiments: Iterable[Experiment]) -> set[int]:
         """The seeds of which every run has ended."""
         every = list(experiments)
-        return {one.seed for one in every} - {one.seed for one in self.missing(every)}
+        return {experiment.seed for experiment in every} - {experiment.seed for experiment in self.missing(every)}
 
     def of_seeds(self, seeds: Set[int]) -> Workspace:
         """The same place, where ``runs`` and ``ended`` leave out the runs of other seeds."""
@@ -104,13 +104,15 @@ class Workspace:
     def ended(self, experiments: Sequence[Experiment]) -> list[RunFolder]:
         """The runs of these experiments that have ended, in their order; at least one must have."""
         experiments = self._chosen(experiments)
-        found = [RunFolder.open(path) for one in experiments if self._ended(path := self.runs_folder / one.key)]
+        found = [
+            RunFolder.open(path) for experiment in experiments if self._ended(path := self.runs_folder / experiment.key)
+        ]
         if not found and experiments:
             self.runs(experiments)  # says what is missing
         return found
 
     def _chosen(self, experiments: Sequence[Experiment]) -> Sequence[Experiment]:
-        return [one for one in experiments if self._seeds is None or one.seed in self._seeds]
+        return [experiment for experiment in experiments if self._seeds is None or experiment.seed in self._seeds]
 
     def compute(self, function: Computation, settings: Sequence[Settings]) -> list[dict[str, Any]]:
         """``function(**setting)`` for every setting, in order; each answer is stored as soon as it is there.

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import regionscope.captum
 from regionscope.errors import InputError
-from regionscope.extras import needed
+from regionscope.extras import import_extra
 from regionscope.lab.zoo import mlp
 
 attr: Any = None
@@ -98,4 +98,4 @@ def test_what_captum_takes_and_this_does_not(model: Any, inputs: Any, options: d
 def test_other_names_do_not_exist() -> None:
     with pytest.raises(AttributeError, match="no attribute 'DeepLift'"):
         regionscope.captum.DeepLift  # noqa: B018 - the access is the test
-    assert needed("captum.attr", who="", library="", extra="") is attr
+    assert import_extra("captum.attr", who="", library="", extra="") is attr

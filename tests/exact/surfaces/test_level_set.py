@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import pytest
 import torch
@@ -242,6 +242,23 @@ def test_boundary_between_classes(k: int, seed: int) -> None:
             total += found.area
     assert total == pytest.approx(sum(rs.level_set(network, box, classes=a).area for a in seen) / 2, rel=1e-9)
     assert rs.level_set(network, box, classes=seen[0]).classes == (seen[0],)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_border_of_a_class_in_space_is_that_of_its_pairs(seed: int) -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        layers = nn.Linear(3, 5), nn.LeakyReLU(), nn.Linear(5, 4), nn.LeakyReLU(), nn.Linear(4, 4)
+    network = nn.Sequential(*layers).double()
+    for parameter in network.parameters():
+        parameter.data *= 2  # regions away from the border are left out before the classes are compared
+    area = {
+        classes: rs.level_set(network, cube(3, 2.0), classes=classes).area
+        for classes in [*range(4), *combinations(range(4), 2)]
+    }
+    for a in range(4):
+        pairs = sum(area[pair] for pair in combinations(range(4), 2) if a in pair)
+        assert area[a] == pytest.approx(pairs, rel=1e-9)
 
 
 def test_normals_point_out_of_the_first_class() -> None:

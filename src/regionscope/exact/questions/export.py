@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from regionscope.errors import InputError
-from regionscope.extras import needed
+from regionscope.extras import import_extra
 
 Array = NDArray[Any]
 Columns = Mapping[str, Array]
@@ -30,7 +30,7 @@ def dual_graph(n: int, pairs: Array) -> Any:
 
 def networkx_graph(nodes: Columns, pairs: Array, edges: Mapping[str, Sequence[Any]]) -> Any:
     """A ``networkx.Graph`` with the columns of ``nodes`` and of ``edges`` as attributes."""
-    networkx = needed("networkx", who="to_networkx needs", library="networkx", extra="graph")
+    networkx = import_extra("networkx", who="to_networkx needs", library="networkx", extra="graph")
     graph = networkx.Graph()
     names = list(nodes)
     rows = zip(*(nodes[name].tolist() for name in names), strict=True)
@@ -76,7 +76,7 @@ def svg_paths(polygons: Sequence[Array]) -> list[str]:
 
 def pandas_table(polygons: Sequence[Array], columns: Columns) -> Any:
     """A ``pandas.DataFrame`` with a row for each region: the columns, and ``corners``, an array (m, k)."""
-    pandas = needed("pandas", who="polygon_table needs", library="pandas", extra="notebook")
+    pandas = import_extra("pandas", who="polygon_table needs", library="pandas", extra="notebook")
     return pandas.DataFrame({**columns, "corners": pandas.Series(list(polygons), dtype=object)})
 
 

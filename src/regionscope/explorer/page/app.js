@@ -333,6 +333,7 @@ async function start() {
   plot = await embed("figure-map", "map");
   restyle(by("map"));
   for (const renderer of plot.renderers) renderers[renderer.name] = renderer;
+  by("show-points").disabled = !Object.keys(renderers).some((name) => name.startsWith("points-"));
   for (let p = 0; p < training.panels.length; p++) {
     if (!training.panels[p].drawn) continue;
     const panel = await embed(`figure-${p}`, `panel-${p}`);

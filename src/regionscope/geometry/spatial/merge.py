@@ -23,10 +23,11 @@ def merge_cells(solids: Solids, open_faces: Tensor) -> tuple[Solids, Tensor]:
     n = int(number.max()) + 1
     faces = (~open_faces).nonzero()[:, 0]
     cells = solids.cells[faces]
-    one, two = number[cells[:, 0]], torch.where(cells[:, 1] < 0, n - 1 - solids.wall[faces], number[cells[:, 1]])
+    wall = solids.wall[faces]  # of a unit too, where the cell behind the face was left out
+    one, two = number[cells[:, 0]], torch.where(cells[:, 1] < 0, n + wall - wall.min(), number[cells[:, 1]])
     if bool((one == two).any()):
         raise Unresolved(cells[one == two, 0])
-    # two convex cells share one face, and a cell has one face on each halfspace of the slice
+    # two convex cells share one face, and a cell has one face on each wall behind which there is no cell
     wide = 1 + int(two.max().clamp(min=n))
     key, group, counts = torch.unique(
         torch.minimum(one, two) * wide + torch.maximum(one, two), return_inverse=True, return_counts=True

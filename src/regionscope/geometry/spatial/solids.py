@@ -161,7 +161,7 @@ class Solids:
 
         def cones(face: Tensor, cell: Tensor) -> Tensor:
             a, b = take(first, face), take(inside, cell)
-            height = _zeros(len(cell), coords)
+            height = double(full(len(cell), 0, coords))
             for axis, part in zip(axes, area, strict=True):
                 height += (take(axis, a) - take(axis, b)) * take(part, face)
             return height
@@ -224,10 +224,6 @@ def _columns(coords: Tensor) -> list[Tensor]:
     if isinstance(coords, np.ndarray):
         return [numpy.ascontiguousarray(axis) for axis in coords.T]
     return [axis.contiguous() for axis in coords.unbind(1)]
-
-
-def _zeros(n: int, like: Tensor) -> Tensor:
-    return double(full(n, 0, like))
 
 
 def _around(points: Tensor, normal: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regionscope.checks import unknown
+from regionscope.checks import unknown_name
 from regionscope.errors import InputError, WrongFile
 from regionscope.lab.data import cifar, idx, user_data
 from regionscope.lab.data.dataset import Dataset, DataSplit, add_label_noise, derived_seed
@@ -51,7 +51,7 @@ def names() -> tuple[str, ...]:
 def entry(name: str) -> DataSource:
     """What is known of this data set."""
     if name not in CATALOGUE:
-        raise unknown(
+        raise unknown_name(
             "a data set", name, names(), more="your own is a .npz file, ./FOLDER of images or FILE.py:FUNCTION"
         )
     return CATALOGUE[name]

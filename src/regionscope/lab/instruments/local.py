@@ -11,7 +11,7 @@ from torch import Tensor
 from regionscope.complexity import LocalComplexity, complexity_gap, local_complexity
 from regionscope.errors import InputError
 from regionscope.lab.instruments.measurement_context import MeasurementContext, for_each
-from regionscope.lab.instruments.options import passed
+from regionscope.lab.instruments.options import accepted_options
 from regionscope.network.embedded import embedded
 from regionscope.network.token_ids import takes_tokens
 from regionscope.types import Estimate
@@ -20,14 +20,14 @@ from regionscope.types import Estimate
 def complexity(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``local_complexity``, its mean over the points; with ``by_layer`` also that of each layer, with ``by_position``
     that at each token. ``relative``: the radius is a share of the spread of the (embedded) points, see ``spread``."""
-    own = _own(context, options)
+    kwargs = _kwargs_of(context, options)
 
     def make(part: str) -> Callable[[Any], Any]:
         points = context.points(part, options["n"], options)
 
         def read(model: Any) -> Any:
             size = spread(model, points) if options["relative"] else 1.0
-            found = local_complexity(model, points, **{**own, "radius": size * own["radius"]})
+            found = local_complexity(model, points, **{**kwargs, "radius": size * kwargs["radius"]})
             more = _by_layer(found) if options["by_layer"] else {}
             more |= _by_position(found) if options["by_position"] else {}
             return {"": found, **more} if more else found
@@ -39,18 +39,18 @@ def complexity(context: MeasurementContext, options: dict[str, Any]) -> Callable
 
 def gap(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``complexity_gap`` between train and test points: the gap, and the area under the curve (``auc``)."""
-    own = _own(context, options)
+    kwargs = _kwargs_of(context, options)
     train, test = (context.points(part, options["n"], options) for part in ("train", "test"))
 
     def read(model: Any) -> Any:
-        return complexity_gap(local_complexity(model, train, **own), local_complexity(model, test, **own))
+        return complexity_gap(local_complexity(model, train, **kwargs), local_complexity(model, test, **kwargs))
 
     return read
 
 
-def _own(context: MeasurementContext, options: dict[str, Any]) -> dict[str, Any]:
+def _kwargs_of(context: MeasurementContext, options: dict[str, Any]) -> dict[str, Any]:
     """The options of the Python function."""
-    return {**passed(local_complexity, options), "seed": context.seed_of(options)}
+    return {**accepted_options(local_complexity, options), "seed": context.seed_of(options)}
 
 
 def spread(model: Any, points: Tensor) -> float:

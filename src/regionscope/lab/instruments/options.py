@@ -58,7 +58,7 @@ def options_of(
     return found
 
 
-def passed(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
+def accepted_options(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Those of ``options`` that are parameters of ``function``, as it takes them: pairs as tuples, dtypes by name."""
     hints = get_type_hints(function)
     known = inspect.signature(function).parameters

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regionscope.exact import decision_regions, linear_regions
 from regionscope.lab.instruments.measurement_context import MeasurementContext, for_each
-from regionscope.lab.instruments.options import passed
+from regionscope.lab.instruments.options import accepted_options
 from regionscope.measures.region_count import linear_region_count, slice_sampler
 from regionscope.network import Program, retrace
 
@@ -27,20 +27,20 @@ class Retracer:
 
 def linear(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``linear_regions``: linear regions, activation regions and, with ``by_layer``, those after each nonlinearity."""
-    slice, own, reader = context.slice(options), passed(linear_regions, options), Retracer()
+    slice, kwargs, reader = context.slice(options), accepted_options(linear_regions, options), Retracer()
 
     def read(model: Any) -> dict[str, Any]:
-        found = linear_regions(reader(model, slice.input_shape), slice, **own)
-        layers = {f"layer.{name}": count for name, count in found.by_layer.items()} if options["by_layer"] else {}
-        return {"": found, **layers}
+        partition = linear_regions(reader(model, slice.input_shape), slice, **kwargs)
+        layers = {f"layer.{name}": count for name, count in partition.by_layer.items()} if options["by_layer"] else {}
+        return {"": partition, **layers}
 
     return read
 
 
 def decision(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
     """``decision_regions``: their number."""
-    slice, own, reader = context.slice(options), passed(decision_regions, options), Retracer()
-    return lambda model: decision_regions(reader(model, slice.input_shape), slice, **own)
+    slice, kwargs, reader = context.slice(options), accepted_options(decision_regions, options), Retracer()
+    return lambda model: decision_regions(reader(model, slice.input_shape), slice, **kwargs)
 
 
 def on_slices(
@@ -51,14 +51,14 @@ def on_slices(
 ) -> Callable[[Any], Any]:
     """``function``, such as ``region_count``, on the same slices at every reading. count: what runs in its place."""
     count = count or function
-    own = {**passed(function, options), "seed": context.seed_of(options)}
-    drawn = passed(slice_sampler, own)
+    kwargs = {**accepted_options(function, options), "seed": context.seed_of(options)}
+    drawn = accepted_options(slice_sampler, kwargs)
 
     def make(part: str) -> Callable[[Any], Any]:
         inputs = context.points(part, None, options)
         if inputs.is_floating_point():  # token ids are embedded first
             slice_sampler(inputs, **drawn).draw(0)  # so that what cannot be drawn is said now
-        return lambda model: count(model, inputs, **own)
+        return lambda model: count(model, inputs, **kwargs)
 
     return for_each(options["points"], make)
 
@@ -67,8 +67,8 @@ def linear_region_counts(context: MeasurementContext, options: dict[str, Any]) -
     """``linear_region_count`` on the same slices at every reading."""
     reader = Retracer()
 
-    def count(model: Any, inputs: Tensor, **own: Any) -> Any:
+    def count(model: Any, inputs: Tensor, **kwargs: Any) -> Any:
         read = reader(model, tuple(inputs.shape[1:])) if inputs.is_floating_point() else model
-        return linear_region_count(read, inputs, **own)
+        return linear_region_count(read, inputs, **kwargs)
 
     return on_slices(linear_region_count, context, options, count)

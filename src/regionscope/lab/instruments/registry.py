@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from regionscope.checks import unknown
+from regionscope.checks import unknown_name
 from regionscope.complexity import local_complexity
 from regionscope.exact import decision_regions, linear_regions
 from regionscope.lab.config import MeasureSpec
@@ -110,7 +110,7 @@ def check(spec: MeasureSpec) -> None:
     instrument = _find(spec.instrument)
     for name, value in spec.options.items():
         if name not in instrument.options:
-            raise unknown(f"an option of {spec.instrument}", name, instrument.options)
+            raise unknown_name(f"an option of {spec.instrument}", name, instrument.options)
         check_option(spec.instrument, name, value, instrument.options[name].types)
 
 
@@ -139,5 +139,5 @@ def build(
 
 def _find(name: str) -> _Instrument:
     if name not in _INSTRUMENTS:
-        raise unknown("an instrument", name, _INSTRUMENTS)
+        raise unknown_name("an instrument", name, _INSTRUMENTS)
     return _INSTRUMENTS[name]

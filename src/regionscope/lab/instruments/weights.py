@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
-from torch.nn import functional
 
 from regionscope.errors import InputError
 from regionscope.lab.instruments.measurement_context import MeasurementContext, for_each
-from regionscope.lab.instruments.options import passed
-from regionscope.lab.train.evaluation import evaluate
+from regionscope.lab.instruments.options import accepted_options
+from regionscope.lab.train.evaluation import evaluate, one_hot_mse
 from regionscope.measures.gap import error_rate, generalisation_gap
 from regionscope.measures.margin import output_margin
 from regionscope.measures.norms import distance_from, parameter_norms
@@ -24,12 +23,12 @@ def norms(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``parameter_norms``: l1 and l2; with ``by_layer`` the Frobenius and spectral norm of each parameter."""
 
     def read(model: Any) -> dict[str, Any]:
-        found = parameter_norms(model, **passed(parameter_norms, options))
-        each = {
-            **{f"frobenius.{name}": value for name, value in found.frobenius.items()},
-            **{f"spectral.{name}": value for name, value in found.spectral.items()},
+        result = parameter_norms(model, **accepted_options(parameter_norms, options))
+        by_parameter = {
+            **{f"frobenius.{name}": value for name, value in result.frobenius.items()},
+            **{f"spectral.{name}": value for name, value in result.spectral.items()},
         }
-        return {"": found, **(each if options["by_layer"] else {})}
+        return {"": result, **(by_parameter if options["by_layer"] else {})}
 
     return read
 
@@ -39,34 +38,34 @@ def distance(context: MeasurementContext, options: dict[str, Any]) -> Read:
     if context.initial is None:
         raise InputError("Expected the weights before training for distance_from, got none. Pass initial= to build().")
     start = {name: value.detach().cpu().clone() for name, value in context.initial.items()}
-    own = passed(distance_from, options)
-    return lambda model: distance_from(model, start, **own)
+    kwargs = accepted_options(distance_from, options)
+    return lambda model: distance_from(model, start, **kwargs)
 
 
 def margin(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``output_margin`` over labelled data."""
-    own = passed(output_margin, options)
-    return _on_labelled(context, options, lambda model, x, y: output_margin(model, x, y, **own))
+    kwargs = accepted_options(output_margin, options)
+    return _on_labelled(context, options, lambda model, x, y: output_margin(model, x, y, **kwargs))
 
 
 def sharpest(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``sharpness`` on a sample of labelled data, for the loss that is trained on."""
-    squared = _squared if context.loss_of(options) == "mse" else None
-    own = {**passed(sharpness, options), "seed": context.seed_of(options), "loss": squared}
-    return _on_labelled(context, options, lambda model, x, y: sharpness(model, x, y, **own))
+    loss_function = one_hot_mse if context.loss_of(options) == "mse" else None
+    kwargs = {**accepted_options(sharpness, options), "seed": context.seed_of(options), "loss": loss_function}
+    return _on_labelled(context, options, lambda model, x, y: sharpness(model, x, y, **kwargs))
 
 
 def error(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``error_rate`` on labelled data."""
-    own = passed(error_rate, options)
-    return _on_labelled(context, options, lambda model, x, y: error_rate(model, x, y, **own))
+    kwargs = accepted_options(error_rate, options)
+    return _on_labelled(context, options, lambda model, x, y: error_rate(model, x, y, **kwargs))
 
 
 def gap(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``generalisation_gap``, with the train error and the test error."""
-    own = passed(generalisation_gap, options)
+    kwargs = accepted_options(generalisation_gap, options)
     train, test = ((data.inputs, data.labels) for data in (context.split.train, context.split.test))
-    return lambda model: generalisation_gap(model, train, test, **own)
+    return lambda model: generalisation_gap(model, train, test, **kwargs)
 
 
 def loss(context: MeasurementContext, options: dict[str, Any]) -> Read:
@@ -85,7 +84,3 @@ def _on_labelled(
         return lambda model: read(model, inputs, labels)
 
     return for_each(options["points"], make)
-
-
-def _squared(outputs: Tensor, labels: Tensor) -> Tensor:
-    return functional.mse_loss(outputs, functional.one_hot(labels, outputs.shape[1]).to(outputs.dtype))

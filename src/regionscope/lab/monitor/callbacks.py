@@ -10,7 +10,7 @@ from torch import nn
 
 from regionscope.checks import of_kind
 from regionscope.errors import InputError
-from regionscope.extras import needed
+from regionscope.extras import import_extra
 from regionscope.lab.monitor.monitor import Monitor
 from regionscope.lab.monitor.rows import as_scalars
 
@@ -26,7 +26,7 @@ def lightning_callback(monitor: Monitor, *, model: ModelPart | None = None) -> A
     module.net``; the whole module by default.
     """
     _check(monitor)
-    needed("lightning.pytorch", who="lightning_callback needs", library="lightning", extra="track")
+    import_extra("lightning.pytorch", who="lightning_callback needs", library="lightning", extra="track")
     from lightning.pytorch import Callback
 
     class LightningMonitor(Callback):
@@ -62,7 +62,7 @@ def transformers_callback(monitor: Monitor, trainer: Any, *, model: ModelPart | 
     outputs in the instruments: ``output="logits"``.
     """
     _check(monitor)
-    needed("transformers", who="transformers_callback needs", library="transformers", extra="transformers")
+    import_extra("transformers", who="transformers_callback needs", library="transformers", extra="transformers")
     from transformers import TrainerCallback
 
     class TrainerMonitor(TrainerCallback):  # type: ignore[misc, unused-ignore]

@@ -10,7 +10,7 @@ from typing import Any
 
 from regionscope.checks import read_path
 from regionscope.errors import InputError
-from regionscope.extras import needed
+from regionscope.extras import import_extra
 from regionscope.lab.monitor.rows import Row
 
 
@@ -19,7 +19,7 @@ class TensorBoard:
 
     def __init__(self, folder: str | Path) -> None:
         """Events go to ``folder``; needs the ``track`` extra."""
-        events = needed(
+        events = import_extra(
             "torch.utils.tensorboard.writer", who="The TensorBoard listener needs", library="tensorboard", extra="track"
         )
         self._writer = events.SummaryWriter(str(read_path(folder)))

@@ -12,7 +12,7 @@ from typing import Any
 
 from regionscope.checks import of_kind, read_path
 from regionscope.errors import InputError
-from regionscope.extras import needed
+from regionscope.extras import import_extra
 from regionscope.file_io import replace_file
 from regionscope.lab.sweep.table import SERIES, RunTable, read_runs, read_series
 
@@ -114,4 +114,4 @@ def _quoted(column: str) -> str:
 
 def _duckdb(what: str) -> Any:
     without = ". The plain table and CSV work without it."
-    return needed("duckdb", who=f"{what} needs", library="DuckDB", extra="lab", otherwise=without)
+    return import_extra("duckdb", who=f"{what} needs", library="DuckDB", extra="lab", otherwise=without)

@@ -14,16 +14,20 @@ from regionscope.errors import InputError
 from regionscope.network import home, untouched
 
 
-def _squares(logits: Tensor, wanted: Tensor) -> Tensor:
-    goals = functional.one_hot(wanted, logits.shape[1]).to(logits.dtype)
-    return functional.mse_loss(logits, goals, reduction="sum") / logits.shape[1]
+def one_hot_mse(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
+    """Squared distance to the one-hot labels, averaged (or summed) over examples and classes."""
+    one_hot = functional.one_hot(labels, logits.shape[1]).to(logits.dtype)
+    return functional.mse_loss(logits, one_hot, reduction=reduction)
 
 
-def _entropies(logits: Tensor, wanted: Tensor) -> Tensor:
-    return functional.cross_entropy(logits, wanted, reduction="sum")
+def _summed_loss(loss: str, logits: Tensor, labels: Tensor) -> Tensor:
+    """The loss summed over the examples of a batch."""
+    if loss == "mse":
+        return one_hot_mse(logits, labels, "sum") / logits.shape[1]
+    return functional.cross_entropy(logits, labels, reduction="sum")
 
 
-_SUMS = {"cross_entropy": _entropies, "mse": _squares}  # over the examples of a batch
+_LOSSES = ("cross_entropy", "mse")
 _NUMBERS = {"cpu": 1 << 20, "cuda": 1 << 22}  # input entries in one batch, of tokens those of their embeddings
 
 
@@ -36,17 +40,17 @@ def evaluate(model: nn.Module, inputs: Tensor, labels: Tensor, *, loss: str = "c
     """
     if len(inputs) == 0:
         raise InputError("Expected at least one input to evaluate on, got none. Check that the data set is not empty.")
-    if loss not in _SUMS:
-        raise InputError(f"Expected loss to be one of {', '.join(_SUMS)}, got {loss!r}.")
+    if loss not in _LOSSES:
+        raise InputError(f"Expected loss to be one of {', '.join(_LOSSES)}, got {loss!r}.")
     n, device = len(inputs), home(model, like=inputs)[0]
     with untouched(model, precise=False) as private:
         total = torch.zeros((), dtype=torch.float64, device=device)
         wrong = torch.zeros((), dtype=torch.int64, device=device)
-        for i, (logits, wanted) in enumerate(_outputs(private, inputs, labels)):
+        for i, (logits, batch_labels) in enumerate(_outputs(private, inputs, labels)):
             if i == 0:
                 check_labels(labels, logits.shape[1])
-            total += _SUMS[loss](logits, wanted)
-            wrong += wrong_labels(logits, wanted).sum()
+            total += _summed_loss(loss, logits, batch_labels)
+            wrong += wrong_labels(logits, batch_labels).sum()
     return float(total) / n, (n - int(wrong)) / n
 
 
@@ -56,21 +60,21 @@ def error_share(
     """Share of wrong labels in eval mode. An output with a NaN is wrong. One wait for the device, at the end."""
     with untouched(model, precise=False) as private, nullcontext() if autocast is None else autocast:
         wrong = torch.zeros((), dtype=torch.int64, device=home(model, like=inputs)[0])
-        for logits, wanted in _outputs(private, inputs, labels):
-            wrong += wrong_labels(logits, wanted).sum()
+        for logits, batch_labels in _outputs(private, inputs, labels):
+            wrong += wrong_labels(logits, batch_labels).sum()
     return float(wrong) / len(inputs)
 
 
-def wrong_labels(logits: Tensor, wanted: Tensor) -> Tensor:
-    """(..., n): whether the largest of the logits (..., n, c) is not the wanted one, or one of them is NaN."""
-    largest, found = logits.max(dim=-1)  # NaN is larger than any number to max
-    return (found != wanted) | largest.isnan()
+def wrong_labels(logits: Tensor, labels: Tensor) -> Tensor:
+    """(..., n): whether the largest of the logits (..., n, c) is not that of the label, or one of them is NaN."""
+    largest, predicted = logits.max(dim=-1)  # NaN is larger than any number to max
+    return (predicted != labels) | largest.isnan()
 
 
 def _outputs(model: nn.Module, inputs: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """(logits, labels) on the model's device, so many rows at a time."""
+    """Logits and labels on the model's device, batch by batch."""
     device, dtype = home(model, like=inputs)
-    width = max((each.embedding_dim for each in model.modules() if isinstance(each, nn.Embedding)), default=1)
+    width = max((module.embedding_dim for module in model.modules() if isinstance(module, nn.Embedding)), default=1)
     rows = max(1, _NUMBERS.get(device.type, 1 << 20) // max(1, inputs[0].numel() * width))
-    for part, wanted in zip(inputs.split(rows), labels.split(rows), strict=True):
-        yield model(part.to(device, dtype)), wanted.to(device)
+    for batch, batch_labels in zip(inputs.split(rows), labels.split(rows), strict=True):
+        yield model(batch.to(device, dtype)), batch_labels.to(device)

@@ -75,7 +75,7 @@ class _Network:
 
     @staticmethod
     def of(layers: Sequence[nn.Linear]) -> _Network:
-        parts = [part.detach().numpy() for one in layers for part in (one.weight.T, one.bias)]
+        parts = [part.detach().numpy() for layer in layers for part in (layer.weight.T, layer.bias)]
         flat = np.concatenate([part.ravel() for part in parts])
         grad, views, slopes, end = np.zeros_like(flat), [], [], 0
         for part in parts:
@@ -133,10 +133,10 @@ class _Network:
 def _linear_layers(model: nn.Sequential) -> list[nn.Linear]:
     """The linear layers of a chain linear, ReLU, linear, ..., linear."""
     modules = list(model)
-    layers = [one for one in modules[::2] if isinstance(one, nn.Linear) and one.bias is not None]
-    between = all(isinstance(one, nn.ReLU) for one in modules[1::2])
+    layers = [layer for layer in modules[::2] if isinstance(layer, nn.Linear) and layer.bias is not None]
+    between = all(isinstance(layer, nn.ReLU) for layer in modules[1::2])
     if len(modules) % 2 == 0 or len(layers) != len(modules[::2]) or not between:
-        found = ", ".join(type(one).__name__ for one in modules)
+        found = ", ".join(type(layer).__name__ for layer in modules)
         raise InputError(
             f"Expected linear layers with biases and one ReLU between each two, got {found}. Use train(), which takes "
             "any network."

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from regionscope.checks import unknown, whole
+from regionscope.checks import unknown_name, whole
 from regionscope.lab.load import as_module, call_function, check_call
 from regionscope.network.output import select_output
 
@@ -54,12 +54,12 @@ def check_options(name: str, options: Iterable[str]) -> None:
         check_call(name, options, offered=("classes", "input_shape"))
         return
     if not isinstance(name, str) or name not in _BUILDERS:
-        raise unknown("a network", name, _BUILDERS, more="your own is FILE.py:FUNCTION")
+        raise unknown_name("a network", name, _BUILDERS, more="your own is FILE.py:FUNCTION")
     parameters = inspect.signature(_BUILDERS[name]).parameters
     accepted = [option for option in parameters if option not in ("classes", "input_shape")]
     for option in options:
         if option not in accepted:
-            raise unknown(f"an option of the network {name!r}", option, accepted)
+            raise unknown_name(f"an option of the network {name!r}", option, accepted)
 
 
 def build(

@@ -18,22 +18,22 @@ _ALIKE = 0.02  # of the largest output: what differs by less may be rounding, of
 
 
 def refuse_other_answers(model: nn.Module, pair: Tensor) -> None:
-    """An ``InputError`` where the model, in eval mode, changes its answer (it draws random numbers, reads the time,
-    counts its calls) or lets the inputs of a batch mix.
+    """Raise ``InputError`` if the output of the model changes from call to call (it draws random numbers, reads the
+    time, counts its calls), or depends on the other inputs of the batch.
 
-    pair: two different inputs (2, *shape), of the model's dtype and on its device. Call it inside ``untouched``. What
-    the two inputs do not show is not found. Cost: four forward passes of one or two inputs.
+    pair: two different inputs (2, *shape), of the model's dtype and on its device; only these are tested. Call it
+    inside ``untouched``. Cost: four forward passes of one or two inputs.
     """
-    both = _answers(model, pair)
-    first = _answers(model, pair[:1])
-    if not same_numbers(first, _answers(model, pair[:1])):
+    together = _outputs(model, pair)
+    first = _outputs(model, pair[:1])
+    if not same_numbers(first, _outputs(model, pair[:1])):
         raise InputError(
             "Expected a model whose output is fixed in eval mode, got one that draws random numbers or uses the "
             "time or earlier calls. Pass training=self.training to dropout, or fix the random numbers."
         )
-    second = _answers(model, pair[1:])
+    second = _outputs(model, pair[1:])
     alone = [torch.cat(rows) for rows in zip(first, second, strict=False)]
-    if pair.dtype in (torch.float32, torch.float64) and _differ(_numbers(both), _numbers(alone)):
+    if pair.dtype in (torch.float32, torch.float64) and _rows_mix(together, alone):
         raise InputError(
             "Expected a model whose output for an input does not depend on the rest of the batch, got one whose "
             "output does. Keep dimension 0 for the batch, and normalise by fixed numbers."
@@ -60,22 +60,18 @@ def two_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device)
     return torch.stack([up, 0.5 - up / 2])
 
 
-def _answers(model: nn.Module, inputs: Tensor) -> list[Tensor]:
+def _outputs(model: nn.Module, inputs: Tensor) -> list[Tensor]:
     """The tensors that the model returns with one row for each input."""
-    found: Any = call_model(model, inputs.clone())  # it may write into them
-    return [leaf for leaf in tree_leaves(found) if isinstance(leaf, Tensor) and leaf.shape[:1] == inputs.shape[:1]]
+    result: Any = call_model(model, inputs.clone())  # it may write into them
+    return [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor) and leaf.shape[:1] == inputs.shape[:1]]
 
 
-def _numbers(answers: list[Tensor]) -> list[Tensor]:
-    """Without labels: rounding may turn one where two classes are level."""
-    return [answer for answer in answers if answer.is_floating_point()]
-
-
-def _differ(these: list[Tensor], those: list[Tensor]) -> bool:
+def _rows_mix(together: list[Tensor], alone: list[Tensor]) -> bool:
+    """Whether outputs differ by more than rounding. Labels are left out: rounding may change one at a tie."""
+    these, those = ([x.double() for x in outputs if x.is_floating_point()] for outputs in (together, alone))
     return len(these) == len(those) and any(
-        a.shape == b.shape and bool(((a.double() - b.double()).abs() > _ALIKE * b.double().abs().max()).any())
+        a.shape == b.shape and b.numel() > 0 and bool(((a - b).abs() > _ALIKE * b.abs().max()).any())
         for a, b in zip(these, those, strict=True)
-        if b.numel()
     )
 
 

@@ -1,8 +1,12 @@
-"""The network inside what torch wraps around it."""
+"""The network inside the wrappers of torch, and the state of our own wrappers."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import nn
+
+_LAYERS = ("_parameters", "_buffers", "_non_persistent_buffers_set", "_modules")
 
 
 def unwrapped(module: nn.Module) -> nn.Module:
@@ -14,3 +18,8 @@ def unwrapped(module: nn.Module) -> nn.Module:
             module = module._orig_mod  # type: ignore[assignment]
         else:
             return module
+
+
+def shared_state(module: nn.Module, **fields: Any) -> dict[str, Any]:
+    """The ``__dict__`` of a module that has the layers of ``module`` under their names, and these fields."""
+    return {**nn.Module().__dict__, **fields, **{name: module.__dict__[name] for name in _LAYERS}}

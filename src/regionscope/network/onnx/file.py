@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import InputError
-from regionscope.extras import needed
+from regionscope.extras import import_extra
 
 LARGEST_FILE = 2**31 - 1  # bytes of one protobuf message
 OLDEST_OPSET = 7  # the first with the broadcasting of NumPy
@@ -40,7 +40,7 @@ class Graph:
 
 def onnx_library() -> Any:
     """The ``onnx`` package, or an error that names the extra."""
-    return needed("onnx", who="Reading ONNX files needs", library="onnx", extra="onnx")
+    return import_extra("onnx", who="Reading ONNX files needs", library="onnx", extra="onnx")
 
 
 def read_bytes(path: Path) -> bytes:

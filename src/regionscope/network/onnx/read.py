@@ -14,7 +14,7 @@ from regionscope.errors import InputError
 from regionscope.network.onnx import operators  # noqa: F401  (importing them fills the table)
 from regionscope.network.onnx.file import Graph, dimensions, onnx_library, read_graph, read_tensor
 from regionscope.network.onnx.network import OnnxNetwork
-from regionscope.network.onnx.table import LARGEST, Node, Step, must_fit, reading, table
+from regionscope.network.onnx.table import LARGEST, OPERATORS, Node, Step, must_fit, reading
 
 _FAILURES = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError)
 
@@ -78,11 +78,11 @@ class _Reading:
 
     def _read(self, proto: Any, i: int) -> None:
         name = str(proto.name or (proto.output[0] if proto.output else f"{proto.op_type}_{i}"))
-        if proto.domain not in ("", "ai.onnx") or proto.op_type not in table:
+        if proto.domain not in ("", "ai.onnx") or proto.op_type not in OPERATORS:
             kind = f"{proto.domain}.{proto.op_type}".lstrip(".")
             raise InputError(
                 f"Node {name!r} is the operator {kind} (opset {self.graph.opset}), which read_onnx does not know. "
-                f"It knows {', '.join(sorted(table))}."
+                f"It knows {', '.join(sorted(OPERATORS))}."
             )
         for read in proto.input:
             if read and read not in self.constants and read not in self.values:
@@ -179,7 +179,7 @@ def _input(graph: Graph, given: tuple[int, ...] | None) -> tuple[str, tuple[int,
 
 def _step(node: Node) -> Step:
     try:
-        step = table[node.kind](node)
+        step = OPERATORS[node.kind](node)
     except InputError:
         raise
     except (*_FAILURES, MemoryError) as error:

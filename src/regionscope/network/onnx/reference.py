@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import InputError
-from regionscope.extras import needed
+from regionscope.extras import import_extra
 from regionscope.network.onnx.file import read_graph
 from regionscope.network.onnx.network import OnnxNetwork
 
@@ -19,7 +19,7 @@ def reference_outputs(network: OnnxNetwork, inputs: Tensor) -> Tensor:
 
     The file is read again and must be the one that the network comes from.
     """
-    evaluator = needed("onnx.reference", who="Confirming a result needs", library="onnx", extra="onnx")
+    evaluator = import_extra("onnx.reference", who="Confirming a result needs", library="onnx", extra="onnx")
     graph = read_graph(network.path)
     if graph.digest != network.digest:
         raise InputError(
@@ -39,7 +39,7 @@ def _batch_normalization() -> Any:
     """BatchNormalization before opset 14: the file format says that one output means inference, but the evaluator
     normalises by the batch all the same (onnx 1.23).
     """
-    op_run = needed("onnx.reference.op_run", who="Confirming a result needs", library="onnx", extra="onnx")
+    op_run = import_extra("onnx.reference.op_run", who="Confirming a result needs", library="onnx", extra="onnx")
 
     def run(_self: Any, x: Any, scale: Any, bias: Any, mean: Any, var: Any, epsilon: float = 1e-5, **_: Any) -> Any:
         shape = (-1, *[1] * (x.ndim - 2))

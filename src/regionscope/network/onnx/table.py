@@ -112,7 +112,7 @@ class Step:
 
 Operator = Callable[[Node], Step]
 
-table: dict[str, Operator] = {}
+OPERATORS: dict[str, Operator] = {}
 """All operators by name."""
 
 
@@ -120,7 +120,7 @@ def operator(*kinds: str) -> Callable[[Operator], Operator]:
     """Register an operator under its ONNX names."""
 
     def register(function: Operator) -> Operator:
-        table.update(dict.fromkeys(kinds, function))
+        OPERATORS.update(dict.fromkeys(kinds, function))
         return function
 
     return register
@@ -128,7 +128,7 @@ def operator(*kinds: str) -> Callable[[Operator], Operator]:
 
 def plain(functions: Mapping[str, Callable[..., Any]]) -> None:
     """Register operators without attributes, each as a function of its inputs."""
-    table.update({kind: partial(applied, function=function) for kind, function in functions.items()})
+    OPERATORS.update({kind: partial(applied, function=function) for kind, function in functions.items()})
 
 
 def applied(node: Node, function: Callable[..., Any], *, takes: Iterable[int] | None = None, **options: Any) -> Step:

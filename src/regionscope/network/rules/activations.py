@@ -34,12 +34,12 @@ Function = Callable[..., Tensor]
 
 
 def _folds_at(
-    call: Call, x: Data, at: tuple[float, ...], function: Function, into: Function | None, *constants: Tensor
+    call: Call, x: Data, at: tuple[float, ...], function: Function, in_place: Function | None, *constants: Tensor
 ) -> Data:
     n = x.numel
     cuts = partial(_thresholds, n=n, at=at)
     shape = None if constants else x.shape  # constants may not fit
-    return call.fold(function, x, shape=shape, constants=constants, into=into, cuts=cuts, n_units=len(at) * n)
+    return call.fold(function, x, shape=shape, constants=constants, in_place=in_place, cuts=cuts, n_units=len(at) * n)
 
 
 def _thresholds(x: Tensor, *constants: Tensor, n: int, at: tuple[float, ...]) -> Thresholds:
@@ -169,8 +169,8 @@ def _larger(call: Call, a: Operand, b: Operand, *, largest: bool) -> Data:
         operands, constants = (x,), (bound,)
     n = math.prod(shape)
     cuts = partial(_difference, n=n)
-    into = partial(_into_first, function=function) if shape == x.shape else None
-    return call.fold(function, *operands, constants=constants, into=into, cuts=cuts, n_units=n)
+    in_place = partial(_into_first, function=function) if shape == x.shape else None
+    return call.fold(function, *operands, constants=constants, in_place=in_place, cuts=cuts, n_units=n)
 
 
 def _difference(a: Tensor, b: Tensor, *, n: int) -> Thresholds:
@@ -270,7 +270,7 @@ def _pooling_rules(spatial: int) -> None:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Data:
-        call.spatial(x, spatial)
+        call.check_spatial_dims(x, spatial)
         if return_indices:
             call.refuse(INDICES)
         kernel, pads, gaps = (per_dim(value, spatial) for value in (kernel_size, padding, dilation))
@@ -283,7 +283,7 @@ def _pooling_rules(spatial: int) -> None:
 
     @rule(f"adaptive_max_pool{spatial}d")
     def _adaptive_max_pool(call: Call, x: Data, output_size: Any, return_indices: bool = False) -> Data:
-        call.spatial(x, spatial)
+        call.check_spatial_dims(x, spatial)
         if return_indices:
             call.refuse(INDICES)
         wanted = list(output_size) if isinstance(output_size, list | tuple) else [output_size] * spatial

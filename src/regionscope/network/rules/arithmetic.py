@@ -21,16 +21,16 @@ def aligned(call: Call, x: Data, value: Tensor | float) -> Tensor:
     if constant.dim() == 0:
         return constant
     if constant.dim() > x.ndim:
-        call.mixes_rows()
+        call.refuse_row_mixing()
     full = constant.reshape((1,) * (x.ndim - constant.dim()) + tuple(constant.shape))
     if full.shape[x.axis] != 1:
-        call.mixes_rows()
+        call.refuse_row_mixing()
     return full.movedim(x.axis, 0)
 
 
 def same_layout(call: Call, a: Data, b: Data) -> None:
     if a.ndim != b.ndim or a.axis != b.axis:
-        call.mixes_rows()
+        call.refuse_row_mixing()
 
 
 def _sum_of(call: Call, a: Operand, b: Operand, factor: float) -> Any:
@@ -38,8 +38,8 @@ def _sum_of(call: Call, a: Operand, b: Operand, factor: float) -> Any:
     if isinstance(a, Data) and isinstance(b, Data):
         same_layout(call, a, b)
         same = a.shape == torch.broadcast_shapes(a.shape, b.shape)
-        into = partial(torch.Tensor.add_, alpha=factor) if same else None
-        return call.affine(partial(torch.add, alpha=factor), a, b, into=into)
+        in_place = partial(torch.Tensor.add_, alpha=factor) if same else None
+        return call.affine(partial(torch.add, alpha=factor), a, b, in_place=in_place)
     if isinstance(a, Data):
         if isinstance(b, Tensor):
             return call.affine(partial(torch.add, alpha=factor), a, constants=(aligned(call, a, b),))
@@ -77,7 +77,7 @@ def _rsub(call: Call, a: Operand, b: Operand, alpha: float = 1) -> Any:
 @rule("mul", "multiply", "__mul__", "__rmul__", "__imul__", data=("a", "b"), any_axis=True)
 def _mul(call: Call, a: Operand, b: Operand) -> Any:
     if isinstance(a, Data) and isinstance(b, Data):
-        call.product()
+        call.refuse_product()
     x, factor = (a, b) if isinstance(a, Data) else (b, a)
     assert isinstance(x, Data)
     if isinstance(factor, Tensor):
@@ -89,7 +89,7 @@ def _mul(call: Call, a: Operand, b: Operand) -> Any:
 @rule("div", "divide", "true_divide", "truediv", "__truediv__", "__itruediv__", data=("a", "b"), any_axis=True)
 def _div(call: Call, a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Any:
     if isinstance(b, Data):
-        call.product()
+        call.refuse_product()
     if rounding_mode is not None:
         call.refuse("it rounds")
     assert isinstance(a, Data)
@@ -115,16 +115,16 @@ def _pos(call: Call, x: Data) -> Data:
 @rule("matmul", "mm", "bmm", "__matmul__", "__rmatmul__", data=("a", "b"))
 def _matmul(call: Call, a: Operand, b: Operand) -> Any:
     if isinstance(a, Data) and isinstance(b, Data):
-        call.product()
+        call.refuse_product()
     if isinstance(a, Data):
         assert isinstance(b, Tensor)
         if b.dim() > 2 and (b.dim() > a.ndim or (b.dim() == a.ndim and b.shape[0] != 1)):
-            call.mixes_rows()
+            call.refuse_row_mixing()
         return call.affine(torch.matmul, a, constants=(call.constant(b),))
     assert isinstance(b, Data)
     assert isinstance(a, Tensor)
     if b.ndim < 3 or a.dim() > b.ndim or (a.dim() == b.ndim and a.shape[0] != 1):
-        call.mixes_rows()
+        call.refuse_row_mixing()
     return call.affine(_multiplied_from_the_left, b, constants=(call.constant(a),))
 
 
@@ -150,12 +150,12 @@ def _einsum(call: Call, equation: str, *operands: Any) -> Data:
     inputs = terms.split(",")
     places = [i for i, operand in enumerate(flat) if isinstance(operand, Data)]
     if len(places) != 1:
-        call.product()
+        call.refuse_product()
     place = places[0]
     batch = "..." if inputs[place].startswith("...") else inputs[place][:1]
     others = [term for i, term in enumerate(inputs) if i != place]
     if not arrow or not result.startswith(batch) or any(batch in term for term in others):
-        call.mixes_rows()
+        call.refuse_row_mixing()
     constants = tuple(call.constant(operand) for i, operand in enumerate(flat) if i != place)
     run = partial(_contracted, equation=equation, place=place)
     return call.affine(run, flat[place], constants=constants, memory="fresh" if constants else "view")
@@ -170,7 +170,7 @@ def _contracted(x: Tensor, *constants: Tensor, equation: str, place: int) -> Ten
 
 def row_dims(call: Call, x: Data, dim: Any) -> list[int]:
     if dim is None or (isinstance(dim, list | tuple) and not dim):
-        call.mixes_rows()
+        call.refuse_row_mixing()
     dims = dim if isinstance(dim, list | tuple) else [dim]
     return [call.row_dim(x, int(d)) for d in dims]
 
@@ -180,7 +180,7 @@ def reduced_axis(x: Data, dims: list[int], keepdim: bool) -> int:
 
 
 def _reduced(call: Call, x: Data, dim: Any, keepdim: bool, function: Any, dtype: Any) -> Data:
-    call.stays_real(dtype)
+    call.check_real_dtype(dtype)
     dims = row_dims(call, x, dim)
     physical = [d + 1 for d in dims]
     return call.affine(Fixed(function, (physical, keepdim)), x, axis=reduced_axis(x, dims, keepdim))
@@ -198,7 +198,7 @@ def _mean(call: Call, x: Data, dim: Any = None, keepdim: bool = False, *, axis: 
 
 @rule("cumsum")
 def _cumsum(call: Call, x: Data, dim: int, *, dtype: Any = None) -> Data:
-    call.stays_real(dtype)
+    call.check_real_dtype(dtype)
     physical = call.row_dim(x, dim) + 1
     return call.affine(Fixed(torch.cumsum, (physical,)), x)
 
@@ -207,7 +207,7 @@ def _cumsum(call: Call, x: Data, dim: int, *, dtype: Any = None) -> Data:
 def _sparse_matmul(call: Call, a: Tensor, b: Data) -> Data:
     """``torch.sparse.mm(a, x.t())`` for rows ``x`` (v, n): only the nonzero entries of ``a`` are stored."""
     if b.ndim != 2 or b.axis != 1:
-        call.mixes_rows()
+        call.refuse_row_mixing()
     constants = (a.indices().to(call.recorder.device), call.constant(a.values()))
     return call.affine(Fixed(_times_sparse, (tuple(a.shape),)), b, axis=1, constants=constants)
 

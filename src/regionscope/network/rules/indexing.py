@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regionscope.network.operations import Fixed
-from regionscope.network.record import Call, Data, Rule, rule, table
+from regionscope.network.record import RULES, Call, Data, Rule, rule
 from regionscope.network.rules.arithmetic import aligned, same_layout
 from regionscope.network.rules.shapes import sizes_of
 
@@ -31,13 +31,13 @@ def _getitem(call: Call, x: Data, index: Any) -> Data:
     for entry in entries:
         if entry is not None and dim <= x.axis < dim + _span(entry):
             if not _is_everything(entry):
-                call.mixes_rows()
+                call.refuse_row_mixing()
         else:
             physical.extend(_as_indices(entry))
             if dim <= x.axis:
                 axis += 1 if entry is None else -1 if isinstance(entry, int) else 0
                 if isinstance(entry, Tensor | list):
-                    call.mixes_rows()
+                    call.refuse_row_mixing()
         dim += _span(entry)
     constants = tuple(entry.to(call.recorder.device) for entry in physical if isinstance(entry, Tensor))
     index = [Ellipsis if isinstance(entry, Tensor) else entry for entry in physical]
@@ -110,7 +110,7 @@ def _split(call: Call, x: Data, split_size_or_sections: Any, dim: int = 0) -> tu
     if isinstance(split_size_or_sections, list | tuple):
         sizes = [int(size) for size in split_size_or_sections]
         if sum(sizes) != length:
-            call.misfit(f"sizes {sizes} do not add up to {length}", x)
+            call.refuse_shapes(f"sizes {sizes} do not add up to {length}", x)
         return _pieces(call, x, dim, sizes)
     step = int(split_size_or_sections)
     return _pieces(call, x, dim, [min(step, length - start) for start in range(0, length, step)])
@@ -143,7 +143,7 @@ def _flip(call: Call, x: Data, *dims: Any) -> Data:
 @rule("roll")
 def _roll(call: Call, x: Data, shifts: Any, dims: Any = None) -> Data:
     if dims is None:
-        call.mixes_rows()
+        call.refuse_row_mixing()
     physical = [call.row_dim(x, dim) + 1 for dim in sizes_of((dims,))]
     return call.affine(Fixed(torch.roll, (sizes_of((shifts,)), physical)), x)
 
@@ -159,7 +159,7 @@ def _joined(call: Call, tensors: Any, function: Callable[..., Tensor], axis: int
         same_layout(call, datas[0], data)
     for part in parts:
         if isinstance(part, Tensor) and part.dim() != datas[0].ndim:
-            call.misfit(f"it is joined with a constant of shape {tuple(part.shape)}", datas[0])
+            call.refuse_shapes(f"it is joined with a constant of shape {tuple(part.shape)}", datas[0])
     constants = tuple(aligned(call, datas[0], part) for part in parts if isinstance(part, Tensor))
     run = partial(_join, function=function, is_data=[isinstance(part, Data) for part in parts])
     return call.affine(run, *datas, axis=axis, constants=constants)
@@ -194,7 +194,7 @@ def _hstack(call: Call, tensors: Any) -> Data:
 def _stack(call: Call, tensors: Any, dim: int = 0) -> Data:
     first = _first(tensors)
     if not -first.ndim - 1 <= dim <= first.ndim:
-        call.misfit(f"dimension {dim} is out of range", first)
+        call.refuse_shapes(f"dimension {dim} is out of range", first)
     dim %= first.ndim + 1
     before = dim <= first.axis
     physical = (dim if before else dim - 1) + 1
@@ -245,4 +245,4 @@ def _filled(name: str) -> Rule:
 
 
 for _name in ("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "new_tensor"):
-    table[_name] = _filled(_name)
+    RULES[_name] = _filled(_name)

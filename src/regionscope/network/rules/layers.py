@@ -30,7 +30,7 @@ _PATCHES = 2**28  # bytes of patches on a GPU at a time
 @rule("linear")
 def _linear(call: Call, x: Data, weight: Tensor, bias: Tensor | None = None) -> Data:
     if weight.dim() != 2 or not x.shape or x.shape[-1] != weight.shape[1]:
-        call.misfit(f"its weight has shape {tuple(weight.shape)}", x)
+        call.refuse_shapes(f"its weight has shape {tuple(weight.shape)}", x)
     return _weighted(call, x, F.linear, weight, bias, (*x.shape[:-1], weight.shape[0]), 0 if x.ndim == 2 else None)
 
 
@@ -75,16 +75,16 @@ def _conv(
     groups: int = 1,
 ) -> Data:
     kernel, spatial = weight.shape[2:], weight.dim() - 2
-    call.spatial(x, spatial)
+    call.check_spatial_dims(x, spatial)
     if x.shape[0] != weight.shape[1] * groups:
-        call.misfit(f"its weight has shape {tuple(weight.shape)} with {groups} groups", x)
+        call.refuse_shapes(f"its weight has shape {tuple(weight.shape)} with {groups} groups", x)
     reach = [d * (k - 1) for d, k in zip(per_dim(dilation, spatial), kernel, strict=True)]
     named = {"valid": [0] * spatial, "same": reach}
     pads = named[padding] if isinstance(padding, str) else [2 * p for p in per_dim(padding, spatial)]
     geometry = zip(x.shape[1:], pads, reach, per_dim(stride, spatial), strict=True)
     out = [(size + pad - far - 1) // step + 1 for size, pad, far, step in geometry]
     if min(out) < 1:
-        call.misfit(f"its kernel of size {tuple(kernel)} is larger than the image", x)
+        call.refuse_shapes(f"its kernel of size {tuple(kernel)} is larger than the image", x)
     convolve = (F.conv1d, F.conv2d, F.conv3d)[spatial - 1]
     run = partial(convolve, stride=stride, padding=padding, dilation=dilation, groups=groups)
     columns = x.shape[0] * math.prod([*kernel, *out]) * call.recorder.dtype.itemsize
@@ -114,9 +114,9 @@ def _conv_transpose(
     dilation: Any = 1,
 ) -> Data:
     spatial = weight.dim() - 2
-    call.spatial(x, spatial)
+    call.check_spatial_dims(x, spatial)
     if x.shape[0] != weight.shape[0]:
-        call.misfit(f"its weight has shape {tuple(weight.shape)}", x)
+        call.refuse_shapes(f"its weight has shape {tuple(weight.shape)}", x)
     steps, pads, extras, gaps = (per_dim(o, spatial) for o in (stride, padding, output_padding, dilation))
     geometry = zip(x.shape[1:], steps, pads, extras, gaps, weight.shape[2:], strict=True)
     out = [(size - 1) * step - 2 * pad + gap * (k - 1) + more + 1 for size, step, pad, more, gap, k in geometry]
@@ -151,7 +151,7 @@ def _batch_norm(
         x,
         constants=(scale.reshape(ones), shift.reshape(ones)),
         channel_map=ChannelMap(scale, shift),
-        into=_scaled_in_place,
+        in_place=_scaled_in_place,
     )
 
 
@@ -179,7 +179,7 @@ def _unchanged_rules(names: str, spatial: int) -> None:
 
         @rule(name)
         def _run(call: Call, x: Data, *args: Any, _function: Any = function, **kwargs: Any) -> Data:
-            call.spatial(x, spatial)
+            call.check_spatial_dims(x, spatial)
             return call.affine(Fixed(_function, args, kwargs), x)
 
 
@@ -195,14 +195,14 @@ def _channel_shuffle(call: Call, x: Data, groups: int) -> Data:
 
 @rule(F.unfold)
 def _unfold_windows(call: Call, x: Data, *args: Any, **kwargs: Any) -> Data:
-    call.spatial(x, 2)
+    call.check_spatial_dims(x, 2)
     return call.affine(Fixed(F.unfold, args, kwargs), x)
 
 
 @rule("interpolate")
 def _interpolate(call: Call, x: Data, *args: Any, **kwargs: Any) -> Data:
     if not 3 <= x.ndim <= 5:
-        call.misfit("it needs 3, 4 or 5 dimensions with the batch", x)
+        call.refuse_shapes("it needs 3, 4 or 5 dimensions with the batch", x)
     return call.affine(Fixed(F.interpolate, args, kwargs), x)
 
 
@@ -212,9 +212,9 @@ def _pad(call: Call, x: Data, pad: Any, mode: str = "constant", value: float | N
     if mode == "constant" and len(widths) == 2 * x.ndim and not any(widths[-2:]):
         widths = widths[:-2]  # no padding of the batch dimension, written out
     if len(widths) // 2 >= x.ndim:
-        call.mixes_rows()
+        call.refuse_row_mixing()
     if mode != "constant" and len(widths) // 2 > x.ndim - 2:
-        call.misfit(f"padding mode {mode!r} needs a channel dimension", x)
+        call.refuse_shapes(f"padding mode {mode!r} needs a channel dimension", x)
     if not any(widths):
         return x
     fill = 0.0 if value is None else call.number(value)

@@ -38,12 +38,12 @@ def _reshape(call: Call, x: Data, *sizes: Any) -> Data:
     if wanted.count(-1) == 1:
         known = math.prod(size for size in wanted if size != -1)
         if known == 0 or x.numel % known:
-            call.misfit(f"it cannot become {tuple(wanted)}", x)
+            call.refuse_shapes(f"it cannot become {tuple(wanted)}", x)
         wanted[wanted.index(-1)] = x.numel // known
     if math.prod(wanted) != x.numel:
-        call.misfit(f"it cannot become {tuple(wanted)}", x)
+        call.refuse_shapes(f"it cannot become {tuple(wanted)}", x)
     if not wanted or wanted[0] != 1:
-        call.mixes_rows()
+        call.refuse_row_mixing()
     return _reshaped(call, x, tuple(wanted[1:]))
 
 
@@ -57,7 +57,7 @@ def _reshape_as(call: Call, x: Data, other: Data | Tensor) -> Data:
 def _flatten(call: Call, x: Data, start_dim: int = 0, end_dim: int = -1) -> Data:
     start, end = (call.row_dim(x, dim) for dim in (start_dim, end_dim))
     if start > end:
-        call.misfit("start_dim lies behind end_dim", x)
+        call.refuse_shapes("start_dim lies behind end_dim", x)
     return _reshaped(call, x, (*x.shape[:start], math.prod(x.shape[start : end + 1]), *x.shape[end + 1 :]))
 
 
@@ -68,7 +68,7 @@ def _unflatten(call: Call, x: Data, dim: int, sizes: Any) -> Data:
     if wanted.count(-1) == 1:
         wanted[wanted.index(-1)] = x.shape[row] // max(1, math.prod(size for size in wanted if size != -1))
     if math.prod(wanted) != x.shape[row]:
-        call.misfit(f"dimension {dim} cannot become {tuple(sizes)}", x)
+        call.refuse_shapes(f"dimension {dim} cannot become {tuple(sizes)}", x)
     return _reshaped(call, x, (*x.shape[:row], *wanted, *x.shape[row + 1 :]))
 
 
@@ -77,7 +77,7 @@ def _squeeze(call: Call, x: Data, dim: Any = None) -> Data:
     """Without ``dim`` all dimensions of size one but the batch."""
     dims = range(x.ndim) if dim is None else [d % x.ndim for d in (dim if isinstance(dim, list | tuple) else [dim])]
     if dim is not None and x.axis in dims:
-        call.mixes_rows()
+        call.refuse_row_mixing()
     gone = [d for d in dims if d != x.axis and x.seen_shape[d] == 1]
     rows = {d - (d > x.axis) for d in gone}
     shape = tuple(size for i, size in enumerate(x.shape) if i not in rows)
@@ -93,7 +93,7 @@ def _laid_out(call: Call, x: Data, shape: tuple[int, ...], axis: int) -> Data:
 @rule("unsqueeze", view=True, any_axis=True)
 def _unsqueeze(call: Call, x: Data, dim: int) -> Data:
     if not -x.ndim - 1 <= dim <= x.ndim:
-        call.misfit(f"dimension {dim} is out of range", x)
+        call.refuse_shapes(f"dimension {dim} is out of range", x)
     dim %= x.ndim + 1
     before = dim <= x.axis
     row = dim if before else dim - 1
@@ -104,7 +104,7 @@ def _unsqueeze(call: Call, x: Data, dim: int) -> Data:
 def _permute(call: Call, x: Data, *dims: Any) -> Data:
     order = [dim % x.ndim for dim in sizes_of(dims)]
     if sorted(order) != list(range(x.ndim)):
-        call.misfit(f"{tuple(dims)} is not a permutation of its dimensions", x)
+        call.refuse_shapes(f"{tuple(dims)} is not a permutation of its dimensions", x)
     physical = [0, *(1 + call.row_dim(x, dim) for dim in order if dim != x.axis)]
     axis = order.index(x.axis)
     if physical == sorted(physical) and axis == x.axis:
@@ -148,7 +148,7 @@ def _cast(call: Call, x: Data, *other: Any, **options: Any) -> Data:
     for target in (*other, *options.values()):
         named = getattr(torch, target.removeprefix("torch."), None) if isinstance(target, str) else target
         dtype = named if isinstance(named, torch.dtype) else getattr(named, "dtype", None)
-        call.stays_real(dtype)
+        call.check_real_dtype(dtype)
     return x
 
 
@@ -174,7 +174,7 @@ def _numel(call: Call, x: Data) -> int:
 def _expand(call: Call, x: Data, *sizes: Any, **options: Any) -> Data:
     wanted = sizes_of(sizes)
     if len(wanted) != x.ndim or wanted[0] not in (-1, 1):
-        call.mixes_rows()
+        call.refuse_row_mixing()
     if tuple(size if size != -1 else x.shape[i] for i, size in enumerate(wanted[1:])) == x.shape:
         return x
     return call.affine(Fixed(torch.Tensor.expand, (-1, *wanted[1:])), x, memory="shared")
@@ -189,13 +189,13 @@ def _expand_as(call: Call, x: Data, other: Data | Tensor) -> Data:
 def _repeat(call: Call, x: Data, *sizes: Any) -> Data:
     times = sizes_of(sizes)
     if len(times) != x.ndim or times[0] != 1:
-        call.mixes_rows()
+        call.refuse_row_mixing()
     return call.affine(Fixed(torch.Tensor.repeat, (times,)), x)
 
 
 @rule("repeat_interleave")
 def _repeat_interleave(call: Call, x: Data, repeats: int, dim: int | None = None) -> Data:
     if dim is None:
-        call.mixes_rows()
+        call.refuse_row_mixing()
     physical = call.row_dim(x, dim) + 1
     return call.affine(Fixed(torch.repeat_interleave, (int(repeats), physical)), x)

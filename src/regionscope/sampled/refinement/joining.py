@@ -48,23 +48,23 @@ def joined_counts(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice,
     if lattice.dim == 1:  # on a line, two pieces of one label have another label between them
         return count_linked(labels, lattice.pairs)
     cut = hidden_cuts(labeller, slices, lattice, labels).numpy()
-    found = [_pieces(row, apart, lattice) for row, apart in zip(rows, cut, strict=True)]
-    counts = torch.tensor([n for n, _ in found], device="cpu")
+    pieces = [_pieces(row, apart, lattice) for row, apart in zip(rows, cut, strict=True)]
+    counts = torch.tensor([n for n, _ in pieces], device="cpu")
     tried: list[set[tuple[int, int]]] = [set() for _ in slices]
     active = list(range(len(slices)))
     for _ in range(_ROUNDS):
-        tries = [_candidates(rows[i], *found[i], lattice, tried[i]) for i in active]
-        slice_id = np.repeat(active, [len(ends) for ends in tries])
+        candidates = [_candidates(rows[i], *pieces[i], lattice, tried[i]) for i in active]
+        slice_id = np.repeat(active, [len(ends) for ends in candidates])
         if len(slice_id) == 0:
             break
-        ends = np.concatenate(tries)
-        wanted = labels[torch.from_numpy(slice_id), torch.from_numpy(ends[:, 0])]
-        paths = _Paths(torch.from_numpy(slice_id), lattice.units[ends[:, 0]], lattice.units[ends[:, 1]], wanted)
-        holds = _connected(labeller, slices, lattice, paths).numpy()
-        active = np.unique(slice_id[holds]).tolist()
+        ends = np.concatenate(candidates)
+        path_labels = labels[torch.from_numpy(slice_id), torch.from_numpy(ends[:, 0])]
+        paths = _Paths(torch.from_numpy(slice_id), lattice.units[ends[:, 0]], lattice.units[ends[:, 1]], path_labels)
+        connected = _connected(labeller, slices, lattice, paths).numpy()
+        active = np.unique(slice_id[connected]).tolist()
         for i in active:
-            found[i] = _joined(found[i], ends[holds & (slice_id == i)])
-            counts[i] = found[i][0]
+            pieces[i] = _joined(pieces[i], ends[connected & (slice_id == i)])
+            counts[i] = pieces[i][0]
     return counts
 
 
@@ -80,9 +80,9 @@ def _components(n: int, pairs: Array) -> tuple[int, Array]:
     return int(count), piece
 
 
-def _joined(found: tuple[int, Array], ends: Array) -> tuple[int, Array]:
+def _joined(pieces: tuple[int, Array], ends: Array) -> tuple[int, Array]:
     """The pieces after joining those of the points ``ends`` (m, 2)."""
-    n_pieces, piece = found
+    n_pieces, piece = pieces
     count, merged = _components(n_pieces, piece[ends])
     return count, merged[piece]
 
@@ -133,30 +133,30 @@ def _nearest(points: Array, piece: Array, lattice: Lattice) -> set[tuple[int, in
 
 @dataclass(frozen=True)
 class _Paths:
-    """From ``start`` to ``end`` (m, k), in units of slice ``slice_id`` (m,); both ends have label ``wanted``."""
+    """From ``start`` to ``end`` (m, k), in units of slice ``slice_id`` (m,); both ends have the label ``label``."""
 
     slice_id: Tensor
     start: Tensor
     end: Tensor
-    wanted: Tensor
+    label: Tensor
 
     def __getitem__(self, chosen: Tensor) -> _Paths:
-        return _Paths(self.slice_id[chosen], self.start[chosen], self.end[chosen], self.wanted[chosen])
+        return _Paths(self.slice_id[chosen], self.start[chosen], self.end[chosen], self.label[chosen])
 
 
 def _connected(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice, paths: _Paths) -> Tensor:
     """Whether a path of one label joins the ends (m,)."""
 
-    def keep(some: _Paths, bends: tuple[float, ...], samples: int) -> Tensor:
-        together = max(1, _MOST_PLACES // (len(bends) * samples))
-        every = torch.arange(len(some.slice_id), device="cpu").split(together)
-        return torch.cat([keep_few(some[part], bends, samples) for part in every])
+    def keep(paths_tried: _Paths, bends: tuple[float, ...], samples: int) -> Tensor:
+        paths_per_call = max(1, _MOST_PLACES // (len(bends) * samples))
+        blocks = torch.arange(len(paths_tried.slice_id), device="cpu").split(paths_per_call)
+        return torch.cat([keep_few(paths_tried[block], bends, samples) for block in blocks])
 
-    def keep_few(some: _Paths, bends: tuple[float, ...], samples: int) -> Tensor:
-        places = _along(some, bends, samples, lattice)
-        slice_id = some.slice_id.repeat_interleave(len(bends) * samples)
-        found = label_points(labeller, slices, slice_id, places.reshape(-1, lattice.dim)).reshape(places.shape[:-1])
-        return (found == some.wanted[:, None, None]).all(2).any(1)
+    def keep_few(paths_tried: _Paths, bends: tuple[float, ...], samples: int) -> Tensor:
+        places = _along(paths_tried, bends, samples, lattice)
+        slice_id = paths_tried.slice_id.repeat_interleave(len(bends) * samples)
+        labels = label_points(labeller, slices, slice_id, places.reshape(-1, lattice.dim)).reshape(places.shape[:-1])
+        return (labels == paths_tried.label[:, None, None]).all(2).any(1)
 
     holds = torch.zeros(len(paths.slice_id), dtype=torch.bool, device="cpu")
     for bends, first_look in ((_WIDE, _WIDE), (_NARROW, (0.0,))):

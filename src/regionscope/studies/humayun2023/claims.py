@@ -14,14 +14,14 @@ NO_ASCENT = "no ascent"
 WithError = tuple[float, float]  # with its standard error
 
 
-def three_phases(what: str, one: Curve) -> Claim:
+def three_phases(what: str, curve: Curve) -> Claim:
     """Double descent: first descent, ascent, second descent."""
-    shape = one.shape
+    shape = curve.shape
     changes = [shape.first_descent, shape.ascent, shape.second_descent]
     return Claim(
         what,
         "descent, ascent, second descent",
-        _course(one),
+        _course(curve),
         verdict.phases(shape.clear, beyond=BEYOND),
         ", ".join(
             "none" if change is None else f"{change.amount:.2g} {plus_minus(change.error)}" for change in changes
@@ -29,18 +29,18 @@ def three_phases(what: str, one: Curve) -> Claim:
     )
 
 
-def _course(one: Curve) -> str:
-    shape = one.shape
+def _course(curve: Curve) -> str:
+    shape = curve.shape
     start = shape.first_descent.first
     if shape.ascent is None:
-        return f"{_at(one, start)} → {_at(one, shape.first_descent.last)}, {NO_ASCENT}"
-    said = " → ".join(_at(one, i) for i in (start, shape.ascent.first, shape.ascent.last))
+        return f"{_at(curve, start)} → {_at(curve, shape.first_descent.last)}, {NO_ASCENT}"
+    said = " → ".join(_at(curve, i) for i in (start, shape.ascent.first, shape.ascent.last))
     second = shape.second_descent
-    return said if second is None else f"{said} → {one.means[second.first] - second.amount:.3g} at the end"
+    return said if second is None else f"{said} → {curve.means[second.first] - second.amount:.3g} at the end"
 
 
-def _at(one: Curve, place: int) -> str:
-    return f"{one.means[place]:.3g} (step {one.steps[place]:,})"
+def _at(curve: Curve, place: int) -> str:
+    return f"{curve.means[place]:.3g} (step {curve.steps[place]:,})"
 
 
 def ordered(what: str, paper: str, ranks: Sequence[float], found: Mapping[str, WithError | None]) -> Claim:
@@ -61,22 +61,22 @@ def ordered(what: str, paper: str, ranks: Sequence[float], found: Mapping[str, W
 def larger(what: str, paper: str, big: tuple[str, WithError | None], small: tuple[str, WithError | None]) -> Claim:
     """One number is larger than another; None as in ``ordered``."""
     said = ", ".join(f"{name}: {NO_ASCENT if value is None else f'{value[0]:.3g}'}" for name, value in (big, small))
-    (_, one), (_, other) = big, small
-    if one is None or other is None:
+    (_, first), (_, second) = big, small
+    if first is None or second is None:
         return Claim(what, paper, said, verdict.absent(beyond=BEYOND))
-    error = math.hypot(one[1], other[1])
-    return Claim(what, paper, said, verdict.differs(one[0], other[0], error), f"difference {plus_minus(error)}")
+    error = math.hypot(first[1], second[1])
+    return Claim(what, paper, said, verdict.differs(first[0], second[0], error), f"difference {plus_minus(error)}")
 
 
-def rise(one: Curve) -> WithError:
+def rise(curve: Curve) -> WithError:
     """The largest rise of the curve, be it beyond the noise or not."""
-    return one.shape.rise.amount, one.shape.rise.error
+    return curve.shape.rise.amount, curve.shape.rise.error
 
 
-def steepness(one: Curve) -> WithError:
+def steepness(curve: Curve) -> WithError:
     """The largest rise for each power of ten of steps that it takes."""
-    change = one.shape.rise
-    return steep((change.amount, change.error), one.steps[change.first], one.steps[change.last])
+    change = curve.shape.rise
+    return steep((change.amount, change.error), curve.steps[change.first], curve.steps[change.last])
 
 
 def steep(change: WithError, first: float, last: float) -> WithError:
@@ -89,51 +89,51 @@ def steep(change: WithError, first: float, last: float) -> WithError:
     return change[0] / decades, change[1] / decades
 
 
-def peak(one: Curve) -> WithError | None:
+def peak(curve: Curve) -> WithError | None:
     """The value where the ascent ends."""
-    place = one.shape.peak
-    return None if place is None else (one.means[place], one.pooled[place])
+    place = curve.shape.peak
+    return None if place is None else (curve.means[place], curve.pooled[place])
 
 
-def second_descent(one: Curve) -> WithError | None:
+def second_descent(curve: Curve) -> WithError | None:
     """What share of its peak the curve loses after it; 0 where the peak is the last look, None without an ascent."""
-    top = peak(one)
+    top = peak(curve)
     if top is None or top[0] <= 0:
         return None
-    change = one.shape.second_descent
+    change = curve.shape.second_descent
     return (0.0, top[1] / top[0]) if change is None else (change.amount / top[0], change.error / top[0])
 
 
-def start_of_ascent(one: Curve) -> WithError | None:
+def start_of_ascent(curve: Curve) -> WithError | None:
     """The power of ten of the step at which the ascent starts."""
-    place = one.shape.valley
-    return None if place is None else _power(one, place)
+    place = curve.shape.valley
+    return None if place is None else _power(curve, place)
 
 
-def end_of_ascent(one: Curve) -> WithError | None:
+def end_of_ascent(curve: Curve) -> WithError | None:
     """The power of ten of the step at which the ascent ends."""
-    place = one.shape.peak
-    return None if place is None else _power(one, place)
+    place = curve.shape.peak
+    return None if place is None else _power(curve, place)
 
 
-def duration(one: Curve) -> WithError | None:
+def duration(curve: Curve) -> WithError | None:
     """The powers of ten of steps between the start and the end of the ascent."""
-    start, end = start_of_ascent(one), end_of_ascent(one)
+    start, end = start_of_ascent(curve), end_of_ascent(curve)
     return None if start is None or end is None else (end[0] - start[0], math.hypot(start[1], end[1]))
 
 
-def _power(one: Curve, i: int) -> WithError:
+def _power(curve: Curve, i: int) -> WithError:
     """The power of ten of a step, which is known up to the distance of the measurements."""
-    around = one.steps[max(0, i - 1)], one.steps[min(len(one.steps) - 1, i + 1)]
-    low, here, high = (math.log10(max(1, step)) for step in (around[0], one.steps[i], around[1]))
+    around = curve.steps[max(0, i - 1)], curve.steps[min(len(curve.steps) - 1, i + 1)]
+    low, here, high = (math.log10(max(1, step)) for step in (around[0], curve.steps[i], around[1]))
     return here, (high - low) / 4
 
 
-def difference(one: Curve, other: Curve, place: int | None) -> WithError | None:
+def difference(curve: Curve, other: Curve, place: int | None) -> WithError | None:
     """One curve minus another at a measurement."""
     if place is None:
         return None
-    return one.means[place] - other.means[place], math.hypot(one.pooled[place], other.pooled[place])
+    return curve.means[place] - other.means[place], math.hypot(curve.pooled[place], other.pooled[place])
 
 
 def size(value: WithError | None) -> WithError | None:

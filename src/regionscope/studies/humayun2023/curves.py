@@ -61,7 +61,7 @@ class Curve:
 
     def _at_least(self, error: float) -> tuple[float, ...]:
         """The larger of ``error`` and the error over the points, at each step."""
-        return tuple(larger_error(error, one) for one in self._over_points)
+        return tuple(larger_error(error, over_points) for over_points in self._over_points)
 
     @property
     def _over_points(self) -> list[float]:
@@ -81,7 +81,7 @@ class Curve:
         return Series(label=label, x=x, y=self.means, spread=self.errors, beside=beside)
 
 
-def curve(runs: Sequence[RunFolder], name: str) -> Curve:
+def read_curve(runs: Sequence[RunFolder], name: str) -> Curve:
     """The rows ``name`` at the steps that all runs have.
 
     The end is always measured; a look at 1% of the steps before it or less says the same again and is left out.
@@ -90,7 +90,7 @@ def curve(runs: Sequence[RunFolder], name: str) -> Curve:
     steps = _apart(sorted(set.intersection(*map(set, found)))) if found else ()
     if len(steps) < _FEWEST:
         raise InputError(f"No curve {name!r} found in the runs. Remove them and train them again.")
-    table = [[one[step] for step in steps] for one in found]
+    table = [[rows[step] for step in steps] for rows in found]
     values = np.array([[row["value"] for row in line] for line in table], dtype=np.float64)
     spreads = np.array([[row["spread"] for row in line] for line in table], dtype=np.float64)  # None becomes NaN
     return Curve(steps, values, spreads)
@@ -103,7 +103,7 @@ def _apart(steps: Sequence[int]) -> tuple[int, ...]:
 
 def accuracy(runs: Sequence[RunFolder], part: str) -> Curve:
     """The share of right labels on the train or test part."""
-    wrong = curve(runs, f"error.{part}")
+    wrong = read_curve(runs, f"error.{part}")
     return Curve(wrong.steps, 1 - wrong.values, wrong.spreads)
 
 
@@ -115,8 +115,8 @@ def layers_of(run: RunFolder, name: str) -> tuple[str, ...]:
 
 def chart(title: str, curves: Mapping[str, Curve], beside: Mapping[str, Curve] | None = None, *, y: str = "") -> Lines:
     """Curves over the steps on a log scale; ``beside`` has dashed ones to compare, by the same labels."""
-    main = tuple(one.series(label) for label, one in curves.items())
-    dashed = tuple(one.series("", beside=label) for label, one in (beside or {}).items())
+    main = tuple(curve.series(label) for label, curve in curves.items())
+    dashed = tuple(curve.series("", beside=label) for label, curve in (beside or {}).items())
     return Lines(
         title=title, x_label="step", y_label=y or "local complexity", series=(*main, *dashed), x_scale="symlog"
     )
@@ -124,7 +124,7 @@ def chart(title: str, curves: Mapping[str, Curve], beside: Mapping[str, Curve] |
 
 def at_points(runs: _Runs, part: str) -> dict[str, Curve]:
     """LC at train, test or random points, by the label of the runs."""
-    return {label: curve(mine, f"lc.{part}") for label, mine in runs.items()}
+    return {label: read_curve(mine, f"lc.{part}") for label, mine in runs.items()}
 
 
 def accuracy_chart(runs: _Runs) -> Lines:
@@ -150,16 +150,16 @@ def plus_minus(error: float) -> str:
 def phases_table(title: str, curves: Mapping[str, Curve]) -> Table:
     """Where each curve starts, turns and ends: values with pooled standard errors, and steps."""
     columns = ("", "start", "valley", "peak", "mean of the last three", "last")
-    return Table(title, columns, tuple((label, *_phases(one)) for label, one in curves.items()))
+    return Table(title, columns, tuple((label, *_phases(curve)) for label, curve in curves.items()))
 
 
-def _phases(one: Curve) -> tuple[str, ...]:
-    shape = one.shape
+def _phases(curve: Curve) -> tuple[str, ...]:
+    shape = curve.shape
     start, valley, peak, last = (
-        "none" if i is None else f"{one.means[i]:.3g} {plus_minus(one.pooled[i])} (step {one.steps[i]:,})"
-        for i in (shape.first_descent.first, shape.valley, shape.peak, len(one.steps) - 1)
+        "none" if i is None else f"{curve.means[i]:.3g} {plus_minus(curve.pooled[i])} (step {curve.steps[i]:,})"
+        for i in (shape.first_descent.first, shape.valley, shape.peak, len(curve.steps) - 1)
     )
-    return start, valley, peak, f"{float(np.mean(one.means[-3:])):.3g}", last
+    return start, valley, peak, f"{float(np.mean(curve.means[-3:])):.3g}", last
 
 
 def final_accuracy(runs: _Runs) -> str:

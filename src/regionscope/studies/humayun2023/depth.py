@@ -26,8 +26,8 @@ from regionscope.studies.humayun2023.curves import (
     at_points,
     chart,
     charts,
-    curve,
     phases_table,
+    read_curve,
 )
 from regionscope.studies.humayun2023.settings import COARSE, FINE, all_runs, mlp, mlp_grid
 from regionscope.studies.papers import read_study
@@ -56,7 +56,7 @@ def _figure3(workspace: Workspace, size: Size) -> Outcome:
     runs = {label: workspace.runs(mine) for label, mine in _by_depth(size).items()}
     fine, coarse = (
         {
-            part: {label: curve(mine, f"{name}.{part}") for label, mine in runs.items()}
+            part: {label: read_curve(mine, f"{name}.{part}") for label, mine in runs.items()}
             for part in ("train", "test", "random")
         }
         for name in ("lc", "coarse")
@@ -87,10 +87,10 @@ def depth_claims(fine: Mapping[str, CurvesByLabel], coarse: Mapping[str, CurvesB
     falling = list(range(len(labels), 0, -1))
     both = ((FINE, fine), (COARSE, coarse))
     claims = [three_phases(f"train LC, r = {FINE:g}, {label}", train[label]) for label in deeper]
-    claims += [three_phases(f"train LC, r = {COARSE:g}, {label}", one) for label, one in coarse["train"].items()]
+    claims += [three_phases(f"train LC, r = {COARSE:g}, {label}", curve) for label, curve in coarse["train"].items()]
     claims += [
         ordered(f"{what} of train LC, r = {radius:g}", paper, falling,
-                {label: reading(one) for label, one in found["train"].items()})
+                {label: reading(curve) for label, curve in found["train"].items()})
         for radius, found in both
         for what, paper, reading in SHARPNESS
     ]  # fmt: skip
@@ -102,8 +102,8 @@ def depth_claims(fine: Mapping[str, CurvesByLabel], coarse: Mapping[str, CurvesB
     ]  # fmt: skip
     claims += [
         ordered(f"|train - test| LC at the peak, r = {radius:g}", "less with depth", falling,
-                {label: size(difference(one, found["test"][label], one.shape.peak))
-                 for label, one in found["train"].items()})
+                {label: size(difference(curve, found["test"][label], curve.shape.peak))
+                 for label, curve in found["train"].items()})
         for radius, found in both
     ]  # fmt: skip
     claims.append(
@@ -123,9 +123,9 @@ def early(label: str, known: CurvesByLabel, train: Curve) -> list[Claim]:
     """Accuracy on both parts peaks during the first descent of train LC."""
     valley = train.shape.valley
     claims = []
-    for part, one in known.items():
-        best = max(one.means)
-        there = None if valley is None else one.means[one.at(train.steps[valley])]
+    for part, curve in known.items():
+        best = max(curve.means)
+        there = None if valley is None else curve.means[curve.at(train.steps[valley])]
         judged = verdict.agrees(1.0, 0.0 if there is None else there / best, within=_CLOSE)
         said = NO_ASCENT if there is None else f"{there:.3f} of at most {best:.3f}"
         claims.append(Claim(f"{part} accuracy where the first descent ends, {label}", "at its peak", said, judged))
@@ -136,7 +136,7 @@ def _figure13(workspace: Workspace, size: Size) -> Outcome:
     runs = {label: workspace.runs(mine) for label, mine in _gelu(size).items()}
     train = at_points(runs, "train")
     return Outcome(
-        claims=tuple(three_phases(f"train LC, {label}", one) for label, one in train.items()),
+        claims=tuple(three_phases(f"train LC, {label}", curve) for label, curve in train.items()),
         tables=(phases_table("LC at train points", train),),
         charts=charts("Figure 13: GELU", runs),
         notes=("The fold of a GELU unit is where its pre-activation is zero.",),
@@ -162,8 +162,8 @@ def gap_claims(gap: Curve, auc: Curve, train: Curve) -> tuple[Claim, ...]:
     return (*differing, *telling)
 
 
-def _from(one: Curve, place: int | None, level: float) -> WithError | None:
-    return None if place is None else (abs(one.means[place] - level), one.pooled[place])
+def _from(curve: Curve, place: int | None, level: float) -> WithError | None:
+    return None if place is None else (abs(curve.means[place] - level), curve.pooled[place])
 
 
 def _side(gap: Curve, place: int | None) -> str:
@@ -182,8 +182,8 @@ def use_note(auc: Curve, train: Curve) -> tuple[str, ...]:
 
 def _gap(workspace: Workspace, size: Size) -> Outcome:
     runs = workspace.runs(mlp(size, depth=4))
-    gap, auc, train = curve(runs, "gap"), curve(runs, "gap.auc"), curve(runs, "lc.train")
-    curves: CurvesByLabel = {part: curve(runs, f"lc.{part}") for part in ("train", "test", "random")}
+    gap, auc, train = read_curve(runs, "gap"), read_curve(runs, "gap.auc"), read_curve(runs, "lc.train")
+    curves: CurvesByLabel = {part: read_curve(runs, f"lc.{part}") for part in ("train", "test", "random")}
     return Outcome(
         claims=gap_claims(gap, auc, train),
         tables=(phases_table("LC by where it is measured", curves),),

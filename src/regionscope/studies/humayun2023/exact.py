@@ -97,9 +97,9 @@ def _curve(steps: tuple[int, ...], rows: list[list[dict[str, Any]]], name: str) 
     return Curve(steps, values, errors)
 
 
-def _relative(label: str, one: Curve, *, less: float = 0.0) -> Series:
-    most = max(max(one.means) - less, 1e-12)
-    points = zip(one.steps, one.means, one.errors, strict=True)
+def _relative(label: str, curve: Curve, *, less: float = 0.0) -> Series:
+    most = max(max(curve.means) - less, 1e-12)
+    points = zip(curve.steps, curve.means, curve.errors, strict=True)
     return Series.of(label, ((float(step), (value - less) / most, error / most) for step, value, error in points))
 
 

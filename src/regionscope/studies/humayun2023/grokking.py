@@ -92,7 +92,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
         for claim in of_depth(label, train[label], accuracy(mine, "train"), accuracy(mine, "test"))
     ]
     depths = list(mlp_grid(size).grokking_depths)
-    tops = {label: peak(one) for label, one in train.items()}
+    tops = {label: peak(curve) for label, curve in train.items()}
     claims.append(ordered("largest train LC of the ascent", "more with depth", depths, tops))
     return Outcome(
         claims=tuple(claims),

@@ -15,7 +15,7 @@ from regionscope.lab.config import DataSpec
 from regionscope.lab.data import DataSplit, load
 from regionscope.lab.data.digits import digits
 from regionscope.studies import verdict
-from regionscope.studies.humayun2023.curves import chart, curve, phases_table
+from regionscope.studies.humayun2023.curves import chart, phases_table, read_curve
 from regionscope.studies.humayun2023.settings import imagenet
 from regionscope.studies.papers import read_study
 from regionscope.studies.study import Claim, Outcome, Size
@@ -80,7 +80,7 @@ def _write_folder(root: Path, images: int) -> None:
 def _analyse(workspace: Workspace, size: Size) -> Outcome:
     found = workspace.compute_with_place(cost, [_COST[size]])[0]
     runs = workspace.runs(imagenet(size))
-    test = curve(runs, "lc.test")
+    test = read_curve(runs, "lc.test")
     per_thousand = found["seconds"] / found["points"] * _SAMPLES
     names = ("descent", "ascent", "second descent")
     said = [name for name, there in zip(names, test.shape.clear, strict=True) if there]

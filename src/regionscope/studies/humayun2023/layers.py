@@ -19,7 +19,7 @@ from regionscope.studies.humayun2023.claims import (
     steepness,
     three_phases,
 )
-from regionscope.studies.humayun2023.curves import Curve, chart, curve, layers_of, phases_table
+from regionscope.studies.humayun2023.curves import Curve, chart, layers_of, phases_table, read_curve
 from regionscope.studies.humayun2023.settings import mlp, mlp_grid, resnet
 from regionscope.studies.papers import read_study
 from regionscope.studies.study import Claim, Outcome, Size
@@ -35,7 +35,7 @@ def _read(workspace: Workspace, experiments: tuple[Experiment, ...]) -> dict[str
     """Curves by where LC is measured, and by layer."""
     runs = workspace.runs(experiments)
     names = layers_of(runs[0], "lc.train")
-    return {part: {name: curve(runs, f"lc.{part}.layer.{name}") for name in names} for part in _PARTS}
+    return {part: {name: read_curve(runs, f"lc.{part}.layer.{name}") for name in names} for part in _PARTS}
 
 
 def layer_claims(train: Layers, test: Layers) -> tuple[Claim, ...]:
@@ -100,15 +100,15 @@ def meeting(train: Layers, test: Layers, random: Layers) -> Claim:
     looks = range(ascent.first, ascent.last)
     if len(looks) < _WHILE:
         return Claim(what, paper, f"{len(looks)} measurement between valley and peak", verdict.shown())
-    near = [all(_meets(one[name], random[name], i) for one in (train, test)) for i in looks]
+    near = [all(_meets(curve[name], random[name], i) for curve in (train, test)) for i in looks]
     longest = max(len(list(group)) if same else 0 for same, group in groupby(near))
     said = ", ".join(f"{train[name].steps[i]:,}" for i, same in zip(looks, near, strict=True) if same)
     judged = verdict.together(longest, least=_WHILE)
     return Claim(what, paper, f"at steps {said}" if said else "at no step", judged)
 
 
-def _meets(one: Curve, other: Curve, place: int) -> bool:
-    gap, error = one.means[place] - other.means[place], math.hypot(one.pooled[place], other.pooled[place])
+def _meets(curve: Curve, other: Curve, place: int) -> bool:
+    gap, error = curve.means[place] - other.means[place], math.hypot(curve.pooled[place], other.pooled[place])
     return abs(gap) <= 2 * error
 
 

@@ -17,7 +17,7 @@ from regionscope.lab.training_frames import on_slice
 from regionscope.measures.statistics import joined
 from regionscope.studies.charts import Lines, Picture, Pictures, Series
 from regionscope.studies.humayun2023.claims import WithError, larger, three_phases
-from regionscope.studies.humayun2023.curves import Curve, accuracy, chart, curve, phases_table
+from regionscope.studies.humayun2023.curves import Curve, accuracy, chart, phases_table, read_curve
 from regionscope.studies.humayun2023.settings import mlp
 from regionscope.studies.papers import read_study
 from regionscope.studies.stored import model_at, nearest, read_number, stored_steps, training_points
@@ -32,7 +32,7 @@ _MOST_REGIONS = 500_000
 
 def _figure1(workspace: Workspace, size: Size) -> Outcome:
     runs = workspace.runs(mlp(size, depth=4))
-    parts = {part: curve(runs, f"lc.{part}") for part in ("train", "test", "random")}
+    parts = {part: read_curve(runs, f"lc.{part}") for part in ("train", "test", "random")}
     known = {part: accuracy(runs, part) for part in ("train", "test")}
     return Outcome(
         claims=(three_phases("LC at train points", parts["train"]),),
@@ -76,20 +76,20 @@ def folds(place: Place, run: str, step: int, slices: int, resolution: int) -> di
     return {"to_data": _profile(found.to_data), "to_boundary": _profile(found.to_boundary)}
 
 
-def _profile(one: FoldProfile) -> dict[str, Any]:
+def _profile(profile: FoldProfile) -> dict[str, Any]:
     return {
-        "near": one.near,
-        "near_error": one.near_stderr,
-        "ratio": one.ratio,
-        "ratio_error": one.stderr,
-        "edges": one.edges.tolist(),
-        "density": one.density.tolist(),
+        "near": profile.near,
+        "near_error": profile.near_stderr,
+        "ratio": profile.ratio,
+        "ratio_error": profile.stderr,
+        "edges": profile.edges.tolist(),
+        "density": profile.density.tolist(),
     }
 
 
 def _migration(workspace: Workspace, size: Size) -> Outcome:
     runs = workspace.runs(mlp(size, depth=4))
-    train = curve(runs, "lc.train")
+    train = read_curve(runs, "lc.train")
     stored = stored_steps(runs[0])
     every = max(1, len(stored) // _MOMENTS[size])
     valley, peak = (

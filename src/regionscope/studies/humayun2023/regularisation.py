@@ -24,9 +24,9 @@ from regionscope.studies.humayun2023.curves import (
     at_points,
     chart,
     charts,
-    curve,
     fit_note,
     phases_table,
+    read_curve,
 )
 from regionscope.studies.humayun2023.settings import all_runs, cnn, cnn_grid, resnet
 from regionscope.studies.papers import read_study
@@ -70,13 +70,13 @@ def normalisation_claims(what: str, plain: Mapping[str, Curve], normed: Mapping[
     return claims
 
 
-def _level(one: Curve) -> tuple[float, float]:
+def _level(curve: Curve) -> tuple[float, float]:
     """Mean over the measurements, which share their points, so that their errors do not average out."""
-    return float(np.mean(one.means)), float(np.mean(one.pooled))
+    return float(np.mean(curve.means)), float(np.mean(curve.pooled))
 
 
 def _parts(runs: list[RunFolder]) -> dict[str, Curve]:
-    return {part: curve(runs, f"lc.{part}") for part in ("train", "test", "random")}
+    return {part: read_curve(runs, f"lc.{part}") for part in ("train", "test", "random")}
 
 
 def _figure4(workspace: Workspace, size: Size) -> Outcome:
@@ -92,7 +92,7 @@ def _figure4(workspace: Workspace, size: Size) -> Outcome:
     ]
     tops = {f"depth {depth}": peak(found[f"depth {depth}, {_WITHOUT}"]["train"]) for depth in depths}
     claims.append(ordered(f"largest train LC of the ascent, {_WITHOUT}", "more with depth", list(depths), tops))
-    claims += [_alike(label, one) for label, one in found.items()]
+    claims += [_alike(label, curve) for label, curve in found.items()]
     return Outcome(
         claims=tuple(claims), tables=(_table(found),), charts=charts("Figure 4: CNN", runs), notes=(fit_note(runs),)
     )
@@ -109,10 +109,10 @@ def _alike(label: str, found: Mapping[str, Curve]) -> Claim:
     )
 
 
-def _distance(one: Curve, other: Curve) -> WithError:
+def _distance(curve: Curve, other: Curve) -> WithError:
     """Mean over the measurements, whose errors do not average out."""
-    gaps = np.abs(np.subtract(one.means, other.means))
-    return float(gaps.mean()), float(np.hypot(one.pooled, other.pooled).mean())
+    gaps = np.abs(np.subtract(curve.means, other.means))
+    return float(gaps.mean()), float(np.hypot(curve.pooled, other.pooled).mean())
 
 
 def _figure5(workspace: Workspace, size: Size) -> Outcome:
@@ -130,7 +130,7 @@ def _figure7(workspace: Workspace, size: Size) -> Outcome:
     claims = (
         three_phases(f"train LC, {weak}", train[weak]),
         ordered("second descent of train LC as a share of its peak", "less with weight decay", falling,
-                {label: second_descent(one) for label, one in train.items()}),
+                {label: second_descent(curve) for label, curve in train.items()}),
         larger("largest train LC of the ascent", "strong weight decay reduces it",
                (weak, peak(train[weak])), (strong, peak(train[strong]))),
         larger("largest rise of train LC", "strong weight decay reduces it",
@@ -154,7 +154,7 @@ def _figure7(workspace: Workspace, size: Size) -> Outcome:
 
 
 def _table(found: Mapping[str, Mapping[str, Curve]]) -> Table:
-    return phases_table("LC at train points", {label: one["train"] for label, one in found.items()})
+    return phases_table("LC at train points", {label: curve["train"] for label, curve in found.items()})
 
 
 FIGURE4 = read_study("humayun2023-figure4", experiments=all_runs(_cnns), analyse=_figure4)

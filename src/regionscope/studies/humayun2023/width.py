@@ -31,14 +31,14 @@ def _figure6(workspace: Workspace, size: Size) -> Outcome:
     widths = mlp_grid(size).widths
     claims = [
         ordered("train LC before training", "more with width", widths,
-                {label: (one.means[0], one.errors[0]) for label, one in train.items()}),
+                {label: (curve.means[0], curve.errors[0]) for label, curve in train.items()}),
         ordered("largest train LC of the ascent", _paper_peak(widths),
                 [width if width <= _MOST else _MOST / 2 for width in widths],
-                {label: peak(one) for label, one in train.items()}),
+                {label: peak(curve) for label, curve in train.items()}),
         ordered("start of the ascent, power of ten of the step", "earlier with width", [-width for width in widths],
-                {label: start_of_ascent(one) for label, one in train.items()}),
+                {label: start_of_ascent(curve) for label, curve in train.items()}),
     ]  # fmt: skip
-    claims += [three_phases(f"train LC, {label}", one) for label, one in list(train.items())[1:]]
+    claims += [three_phases(f"train LC, {label}", curve) for label, curve in list(train.items())[1:]]
     note = "At the smallest width the paper's first descent is imperceptible, so its shape is not judged."
     more = "The paper's turn at width 2,000 needs the full size." if max(widths) <= _MOST else ""
     return Outcome(
@@ -61,11 +61,14 @@ def _figure10(workspace: Workspace, size: Size) -> Outcome:
     falling = [-n for n in mlp_grid(size).samples]
     first = next(iter(train))
     known = {label: accuracy(mine, "test") for label, mine in runs.items()}
-    final = {label: (one.means[-1], one.errors[-1]) for label, one in known.items()}
+    final = {label: (curve.means[-1], curve.errors[-1]) for label, curve in known.items()}
     claims = (
         three_phases(f"train LC, {first}", train[first]),
         ordered(
-            "largest rise of train LC", "more samples remove it", falling, {k: rise(one) for k, one in train.items()}
+            "largest rise of train LC",
+            "more samples remove it",
+            falling,
+            {k: rise(curve) for k, curve in train.items()},
         ),
         ordered("test accuracy at the end", "more with samples", mlp_grid(size).samples, final),
     )
@@ -82,10 +85,10 @@ def _figure11(workspace: Workspace, size: Size) -> Outcome:
     samples = mlp_grid(size).samples
     claims = [
         ordered(f"largest {part} LC of the ascent", "more with samples", samples,
-                {label: peak(one) for label, one in found.items()})
+                {label: peak(curve) for label, curve in found.items()})
         for part, found in (("train", train), ("test", test))
     ]  # fmt: skip
-    ends = {label: end_of_ascent(one) for label, one in train.items()}
+    ends = {label: end_of_ascent(curve) for label, curve in train.items()}
     claims.append(ordered("end of the ascent of train LC, power of ten of the step", "later", samples, ends))
     return Outcome(
         claims=tuple(claims),

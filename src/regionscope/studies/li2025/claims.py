@@ -52,12 +52,12 @@ def scatter(
     title: str, chosen: Sequence[Point], measure: str, x_label: str, target: str = "gap", y_label: str = GAP
 ) -> tuple[Scatter, ...]:
     """The points of every network with the line through all of them; nothing where no line is defined."""
-    have = [one for one in chosen if {measure, target} <= one.values.keys()]
+    have = [point for point in chosen if {measure, target} <= point.values.keys()]
     if correlation(have, measure, target) is None:
         return ()
     series = tuple(
-        Series.of(name, ((one.values[measure], one.values[target]) for one in members))
-        for name, members in group_by(have, lambda one: one.network).items()
+        Series.of(name, ((point.values[measure], point.values[target]) for point in members))
+        for name, members in group_by(have, lambda point: point.network).items()
     )
     fitted = Scatter.fitted(title=title, x_label=x_label, y_label=y_label, series=series)
     return (replace(fitted, found=correlation(have, measure, target)),)  # the interval of the claims
@@ -65,7 +65,7 @@ def scatter(
 
 def points_table(title: str, chosen: Sequence[Point], names: Sequence[str]) -> Table:
     """One row a setting: means over seeds and, where there are several, the standard deviation of the first two."""
-    spreads = names[:2] if any(one.seeds > 1 for one in chosen) else ()
+    spreads = names[:2] if any(point.seeds > 1 for point in chosen) else ()
     columns = (
         "network",
         "data",
@@ -78,37 +78,37 @@ def points_table(title: str, chosen: Sequence[Point], names: Sequence[str]) -> T
     )
     rows: tuple[tuple[str | float | int, ...], ...] = tuple(
         (
-            one.network,
-            one.data,
-            one.experiment.training.lr,
-            one.experiment.training.batch_size,
-            one.experiment.training.weight_decay,
-            one.seeds,
-            *(one.values.get(name, math.nan) for name in names),
-            *(one.deviations.get(name, math.nan) for name in spreads),
+            point.network,
+            point.data,
+            point.experiment.training.lr,
+            point.experiment.training.batch_size,
+            point.experiment.training.weight_decay,
+            point.seeds,
+            *(point.values.get(name, math.nan) for name in names),
+            *(point.deviations.get(name, math.nan) for name in spreads),
         )
-        for one in chosen
+        for point in chosen
     )
     return Table(title, columns, rows)
 
 
-def joined(outcomes: Iterable[Outcome]) -> Outcome:
-    """Several outcomes on one page; what comes twice is kept once: a note, a chart, a line of the table."""
-    every = list(outcomes)
-    claims = chain.from_iterable(one.claims for one in every)
-    charts = chain.from_iterable(one.charts for one in every)
+def joined(outcomes: Sequence[Outcome]) -> Outcome:
+    """Several outcomes on one page. A note, a chart or a claim that occurs twice is kept once."""
+    claims = chain.from_iterable(outcome.claims for outcome in outcomes)
+    charts = chain.from_iterable(outcome.charts for outcome in outcomes)
+    notes = chain.from_iterable(outcome.notes for outcome in outcomes)
     return Outcome(
-        summary=" ".join(one.summary for one in every if one.summary),
-        claims=_once(claims, lambda one: one.what),
-        tables=tuple(chain.from_iterable(one.tables for one in every)),
-        charts=_once(charts, lambda one: replace(one, title="")),
-        notes=_once(chain.from_iterable(one.notes for one in every), lambda one: one),
+        summary=" ".join(outcome.summary for outcome in outcomes if outcome.summary),
+        claims=_first_by_key(claims, lambda claim: claim.what),
+        tables=tuple(chain.from_iterable(outcome.tables for outcome in outcomes)),
+        charts=_first_by_key(charts, lambda chart: replace(chart, title="")),
+        notes=tuple(dict.fromkeys(notes)),
     )
 
 
-def _once(things: Iterable[Thing], key: Callable[[Thing], object]) -> tuple[Thing, ...]:
+def _first_by_key(things: Iterable[Thing], key: Callable[[Thing], object]) -> tuple[Thing, ...]:
     """The first of all that have the same key."""
-    found: dict[object, Thing] = {}
-    for one in things:
-        found.setdefault(key(one), one)
-    return tuple(found.values())
+    first: dict[object, Thing] = {}
+    for thing in things:
+        first.setdefault(key(thing), thing)
+    return tuple(first.values())

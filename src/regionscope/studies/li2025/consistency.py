@@ -26,19 +26,19 @@ _SWAPPED = (
 
 
 def runs_of_table2(size: Size) -> tuple[Experiment, ...]:
-    return tuple(one for pair in settings.data_sets(size) for one in settings.grid(size, *pair))
+    return tuple(experiment for pair in settings.data_sets(size) for experiment in settings.grid(size, *pair))
 
 
 def table2(workspace: Workspace, size: Size) -> Outcome:
     runs, notes = stored(workspace, runs_of_table2(size))
     chosen = points(runs)
     claims: list[Claim] = []
-    for members in group_by(chosen, lambda one: f"{one.network} {one.data}").values():
+    for members in group_by(chosen, lambda point: f"{point.network} {point.data}").values():
         network, data = members[0].network, members[0].data
         column = data if data in ("cifar10", "cifar100", "imagenet") else "cifar10"
         expected = paper.expected(paper.TABLE2, network, column)
         claims.append(correlation_claim(f"{network} on {data}", expected, members, "regions"))
-    own = [one for one in chosen if one.data == settings.PRIMARY[size][1]]
+    own = [point for point in chosen if point.data == settings.PRIMARY[size][1]]
     dimensions = of_dimensions(own, notes)
     return Outcome(
         claims=(*claims, *dimensions.claims),
@@ -50,7 +50,7 @@ def table2(workspace: Workspace, size: Size) -> Outcome:
 
 def of_dimensions(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     """The right half of Table 2: hulls of 3 to 6 training points."""
-    groups = group_by(chosen, lambda one: one.network)
+    groups = group_by(chosen, lambda point: point.network)
     claims = tuple(
         correlation_claim(
             f"{network}, dimension {k}",
@@ -101,12 +101,12 @@ def table7(workspace: Workspace, size: Size) -> Outcome:
             members,
             "regions",
         )
-        for members in group_by(chosen, lambda one: f"{one.network} {one.experiment.training.optimizer}").values()
+        for members in group_by(chosen, lambda point: f"{point.network} {point.experiment.training.optimizer}").values()
     )
     names = {"SGD": "sgd", "Adam": "adam", "Adagrad": "adagrad"}
     by_optimiser = {
-        net: group_by(members, lambda one: one.experiment.training.optimizer)
-        for net, members in group_by(chosen, lambda one: one.network).items()
+        net: group_by(members, lambda point: point.experiment.training.optimizer)
+        for net, members in group_by(chosen, lambda point: point.network).items()
     }
     chart = _bars(
         "Correlation by optimiser", "optimiser", tuple(names),
@@ -127,7 +127,7 @@ def table7(workspace: Workspace, size: Size) -> Outcome:
 
 def of_table8(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     """Slices between training points, between test points, and along random directions."""
-    groups = group_by(chosen, lambda one: one.network)
+    groups = group_by(chosen, lambda point: point.network)
     claims = tuple(
         correlation_claim(f"{network}, {words}", paper.expected(paper.METHODS, network, name), members, name)
         for network, members in groups.items()
@@ -163,7 +163,7 @@ def _bars(
     series = []
     for network, members in groups.items():
         found = [_value(chosen, measure) for chosen, measure in zip(members, measures, strict=True)]
-        heights, intervals = tuple(one.value for one in found), tuple(one.interval for one in found)
+        heights, intervals = tuple(point.value for point in found), tuple(point.interval for point in found)
         series.append(Series(label=network, x=(), y=heights, interval=intervals))
     return Bars(title=title, x_label=x_label, y_label="correlation with the gap", names=names, series=tuple(series))
 

@@ -14,7 +14,7 @@ _FACTORS = {"lr": ("learning rate", "falls as it grows", -1), "batch_size": ("ba
 
 def of_figure5(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     """Larger learning rates and smaller batches give fewer regions."""
-    groups = group_by(chosen, lambda one: one.network)
+    groups = group_by(chosen, lambda point: point.network)
     claims, charts, rows = [], list[Chart](), []
     for factor, (words, course, sign) in _FACTORS.items():
         every = {network: effects(members, "regions", factor) for network, members in groups.items()}

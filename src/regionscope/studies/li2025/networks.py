@@ -26,13 +26,17 @@ def fitted_networks(workspace: Workspace, wanted: Sequence[Experiment]) -> tuple
 
 def _whole(runs: Sequence[RunFolder], wanted: Sequence[Experiment]) -> tuple[str, ...]:
     """The networks with a run of each setting, with any seed and schedule."""
-    planned, there = ({_setting(one) for one in every} for every in (wanted, [run.experiment for run in runs]))
+    planned, there = (
+        {_setting(experiment) for experiment in every} for every in (wanted, [run.experiment for run in runs])
+    )
     left_out = {name for name, *_ in planned - there}
-    found = tuple(dict.fromkeys(one.network.name for one in wanted if one.network.name not in left_out))
+    names = (experiment.network.name for experiment in wanted)
+    found = tuple(dict.fromkeys(name for name in names if name not in left_out))
     if not found:
         raise InputError(f"Expected a run of each setting of one of {', '.join(sorted(left_out))}, got fewer.")
     return found
 
 
-def _setting(one: Experiment) -> tuple[str, float, int, float]:
-    return one.network.name, one.training.lr, one.training.batch_size, one.training.weight_decay
+def _setting(experiment: Experiment) -> tuple[str, float, int, float]:
+    training = experiment.training
+    return experiment.network.name, training.lr, training.batch_size, training.weight_decay

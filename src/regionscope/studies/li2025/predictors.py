@@ -31,7 +31,7 @@ def runs_of_primary(size: Size) -> tuple[Experiment, ...]:
 def runs_of_networks(size: Size) -> tuple[Experiment, ...]:
     """Table 1 for every network of Figure 4."""
     data = settings.PRIMARY[size][1]
-    return tuple(one for net in settings.networks(size) for one in settings.grid(size, net, data))
+    return tuple(experiment for net in settings.networks(size) for experiment in settings.grid(size, net, data))
 
 
 def of_figure2(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
@@ -64,8 +64,8 @@ def _contradiction(chosen: Sequence[Point]) -> str:
     margin, regions = correlation(chosen, "margin"), correlation(chosen, "regions")
     if margin is None or verdict.uncorrelated(margin.pearson).grade is not verdict.Grade.NOT_REPRODUCED:
         return ""
-    fitted = all(one.values.get("train_error", 0.0) < settings.FITTED for one in chosen)
-    alone = ", one seed each," if all(one.seeds == 1 for one in chosen) else ""
+    fitted = all(point.values.get("train_error", 0.0) < settings.FITTED for point in chosen)
+    alone = ", one seed each," if all(point.seeds == 1 for point in chosen) else ""
     return (
         f"Over {margin.pearson.n} settings{' that fit their data' if fitted else ''}{alone} the mean output margin "
         f"correlates with the generalisation gap with {signed(margin)} ({interval(margin)}). This contradicts the "
@@ -80,18 +80,18 @@ def figure4(workspace: Workspace, size: Size) -> Outcome:
 
 def of_figure4(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     """Region count against gap, by network and over all."""
-    groups = group_by(chosen, lambda one: one.network)
+    groups = group_by(chosen, lambda point: point.network)
     claims = [
         correlation_claim(f"{name}: regions against gap", _of_network(name), members, "regions")
         for name, members in groups.items()
     ]
     for name, members in groups.items():
-        fitted = [one for one in members if one.values.get("train_error", 0.0) < settings.FITTED]
+        fitted = [point for point in members if point.values.get("train_error", 0.0) < settings.FITTED]
         if len(fitted) < len(members):
             what = f"{name}: the same over settings with a training error below {settings.FITTED:g}%"
             claims.append(correlation_claim(what, None, fitted, "regions"))
     if set(paper.NETWORKS) <= groups.keys():
-        same = [one for name in paper.NETWORKS for one in groups[name]]
+        same = [point for name in paper.NETWORKS for point in groups[name]]
         pooled = (paper.POOLED, f"{paper.POOLED:.2f}")
         claims.append(correlation_claim(f"{', '.join(paper.NETWORKS)} together", pooled, same, "regions"))
     elif len(groups) > 1:
@@ -113,13 +113,18 @@ def runs_of_figure8(size: Size) -> tuple[Experiment, ...]:
 def runs_of_all_networks(size: Size) -> tuple[Experiment, ...]:
     """Table 1 for every network that is trained on the data set of ``PRIMARY``."""
     data = settings.PRIMARY[size][1]
-    return tuple(one for net, own in settings.data_sets(size) if own == data for one in settings.grid(size, net, data))
+    return tuple(
+        experiment
+        for net, name in settings.data_sets(size)
+        if name == data
+        for experiment in settings.grid(size, net, data)
+    )
 
 
 def of_figure8(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     """Region count against test accuracy."""
     claims, charts = [], list[Chart]()
-    for name, members in group_by(chosen, lambda one: one.network).items():
+    for name, members in group_by(chosen, lambda point: point.network).items():
         value, words = _of_network(name)
         claims.append(
             correlation_claim(

@@ -19,17 +19,17 @@ def planned(workspace: Workspace, wanted: Iterable[Experiment]) -> tuple[Experim
     ``FITTED``; else the longest. Until this is known, only the pilots of the schedule in question are planned.
     """
     sweeps: dict[str, dict[int, list[Experiment]]] = defaultdict(lambda: defaultdict(list))
-    for one in wanted:
-        same = replace(one.training, epochs=1, lr=1.0, batch_size=1, weight_decay=0.0)
-        sweeps[replace(one, training=same, seed=0).key][one.training.epochs].append(one)
-    return tuple(one for lengths in sweeps.values() for one in _chosen(workspace, lengths))
+    for experiment in wanted:
+        same = replace(experiment.training, epochs=1, lr=1.0, batch_size=1, weight_decay=0.0)
+        sweeps[replace(experiment, training=same, seed=0).key][experiment.training.epochs].append(experiment)
+    return tuple(experiment for lengths in sweeps.values() for experiment in _chosen(workspace, lengths))
 
 
 def _chosen(workspace: Workspace, lengths: dict[int, list[Experiment]]) -> Sequence[Experiment]:
     *shorter, longest = sorted(lengths)
     for epochs in shorter:
         pilots = corners(lengths[epochs])
-        errors = [_train_error(workspace, one) for one in pilots]
+        errors = [_train_error(workspace, experiment) for experiment in pilots]
         if any(error is not None and error >= FITTED for error in errors):
             continue
         return pilots if None in errors else lengths[epochs]
@@ -38,15 +38,15 @@ def _chosen(workspace: Workspace, lengths: dict[int, list[Experiment]]) -> Seque
 
 def corners(grid: Sequence[Experiment]) -> tuple[Experiment, Experiment]:
     """The smallest rate with the largest batch, which moves least, and the largest rate with the smallest batch."""
-    ratios = [(one.training.lr / one.training.batch_size, i) for i, one in enumerate(grid)]
+    ratios = [(experiment.training.lr / experiment.training.batch_size, i) for i, experiment in enumerate(grid)]
     (_, slow), fast = min(ratios), max(ratio for ratio, _ in ratios)
-    return grid[slow], next(one for one, (ratio, _) in zip(grid, ratios, strict=True) if ratio == fast)
+    return grid[slow], next(experiment for experiment, (ratio, _) in zip(grid, ratios, strict=True) if ratio == fast)
 
 
-def _train_error(workspace: Workspace, one: Experiment) -> float | None:
+def _train_error(workspace: Workspace, experiment: Experiment) -> float | None:
     """In percent; infinite for a run that diverged, None for one that has not ended."""
-    if workspace.missing([one]):
+    if workspace.missing([experiment]):
         return None
-    (run,) = workspace.runs([one])
+    (run,) = workspace.runs([experiment])
     error = (run.result() or {}).get("train_error")
     return math.inf if run.status != "finished" or error is None else 100 * float(error)

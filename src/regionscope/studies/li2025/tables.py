@@ -136,7 +136,7 @@ def missing(runs: Sequence[RunFolder], wanted: Sequence[Experiment]) -> tuple[st
     """A sentence on the runs that have not been made, by network and seed; or nothing."""
     if len(runs) == len(wanted):
         return ()
-    there, planned = (Counter((one.network.name, one.seed) for one in every) for every in (
+    there, planned = (Counter((experiment.network.name, experiment.seed) for experiment in every) for every in (
         [run.experiment for run in runs], wanted,
     ))  # fmt: skip
     words = [f"{name} seed {seed}: {there[name, seed]} of {n}" for (name, seed), n in planned.items()]
@@ -161,28 +161,28 @@ def correlation(chosen: Sequence[Point], measure: str, target: str = "gap") -> C
 
     Intervals come from drawing (learning rate, batch size) cells, since settings of one cell are near-copies.
     """
-    have = [one for one in chosen if {measure, target} <= one.values.keys()]
+    have = [point for point in chosen if {measure, target} <= point.values.keys()]
     return _correlate(
-        [one.values[measure] for one in have],
-        [one.values[target] for one in have],
-        [_cell(one.experiment) for one in have],
+        [point.values[measure] for point in have],
+        [point.values[target] for point in have],
+        [_cell(point.experiment) for point in have],
     )
 
 
 def advantage(chosen: Sequence[Point], measure: str, other: str) -> Coefficient | None:
     """By how much ``measure`` goes better with the gap than ``other`` does; None where ``correlation`` has none."""
-    have = [one for one in chosen if {measure, other, "gap"} <= one.values.keys()]
+    have = [point for point in chosen if {measure, other, "gap"} <= point.values.keys()]
     if correlation(have, measure) is None or correlation(have, other) is None:
         return None
-    lists = ([one.values[name] for one in have] for name in (measure, other, "gap"))
-    return correlation_difference(*lists, clusters=[_cell(one.experiment) for one in have])
+    lists = ([point.values[name] for point in have] for name in (measure, other, "gap"))
+    return correlation_difference(*lists, clusters=[_cell(point.experiment) for point in have])
 
 
 def group_by(chosen: Iterable[Point], key: Callable[[Point], str]) -> dict[str, tuple[Point, ...]]:
     """The points of each group, groups in the order of their first point."""
     groups: dict[str, list[Point]] = defaultdict(list)
-    for one in chosen:
-        groups[key(one)].append(one)
+    for point in chosen:
+        groups[key(point)].append(point)
     return {name: tuple(members) for name, members in groups.items()}
 
 
@@ -194,11 +194,11 @@ def effects(chosen: Sequence[Point], measure: str, factor: str) -> tuple[Effect,
     Weight decays are averaged first where they are not the factor: they are near-copies, not blocks of their own.
     """
     gathered: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for one in chosen:
-        if measure in one.values:
-            others = {name: value for name, value in one.factors.items() if name not in (factor, "weight_decay")}
-            block = gathered[f"{one.network} {one.data} {sorted(others.items())}"]
-            block[float(one.factors[factor])].append(one.values[measure])
+    for point in chosen:
+        if measure in point.values:
+            others = {name: value for name, value in point.factors.items() if name not in (factor, "weight_decay")}
+            block = gathered[f"{point.network} {point.data} {sorted(others.items())}"]
+            block[float(point.factors[factor])].append(point.values[measure])
     blocks = {name: {level: fmean(values) for level, values in block.items()} for name, block in gathered.items()}
     levels = sorted({level for block in blocks.values() for level in block})
     whole = [block for block in blocks.values() if len(block) == len(levels)]
@@ -212,11 +212,11 @@ def effects(chosen: Sequence[Point], measure: str, factor: str) -> tuple[Effect,
 
 def difference(first: Sequence[Point], second: Sequence[Point], measure: str) -> tuple[float, float, int]:
     """Mean of first minus second over the settings that both have, its standard error, and their number."""
-    known = {tuple(one.factors.values()): one.values[measure] for one in second if measure in one.values}
+    known = {tuple(point.factors.values()): point.values[measure] for point in second if measure in point.values}
     steps = [
-        one.values[measure] - known[tuple(one.factors.values())]
-        for one in first
-        if measure in one.values and tuple(one.factors.values()) in known
+        point.values[measure] - known[tuple(point.factors.values())]
+        for point in first
+        if measure in point.values and tuple(point.factors.values()) in known
     ]
     if not steps:
         raise InputError(
@@ -227,7 +227,7 @@ def difference(first: Sequence[Point], second: Sequence[Point], measure: str) ->
 
 def difference_of(chosen: Sequence[Point], first: str, second: str) -> tuple[float, float, int]:
     """Mean of one measure minus another over the settings that have both, its standard error, and their number."""
-    steps = [one.values[first] - one.values[second] for one in chosen if {first, second} <= one.values.keys()]
+    steps = [point.values[first] - point.values[second] for point in chosen if {first, second} <= point.values.keys()]
     if not steps:
         raise InputError(f"Expected a setting with {first!r} and {second!r}, got none. Train the missing runs.")
     return fmean(steps), standard_error(steps), len(steps)
@@ -324,9 +324,9 @@ def _moments(run: RunFolder, measure: str) -> _Course:
 def _course(seeds: Sequence[_Course]) -> _Course:
     """The mean over seeds at the moments that all have."""
     found: _Course = {}
-    for share in set.intersection(*(set(one) for one in seeds)):
-        gaps = [gap for one in seeds if (gap := one[share][1]) is not None]
-        found[share] = (fmean(one[share][0] for one in seeds), fmean(gaps) if len(gaps) == len(seeds) else None)
+    for share in set.intersection(*(set(course) for course in seeds)):
+        gaps = [gap for course in seeds if (gap := course[share][1]) is not None]
+        found[share] = (fmean(course[share][0] for course in seeds), fmean(gaps) if len(gaps) == len(seeds) else None)
     return found
 
 

@@ -18,7 +18,7 @@ from regionscope.wording import counted
 
 def judge(layers: list[Course]) -> tuple[Claim, ...]:
     """Whether every layer adds regions at the last epoch, for all seeds, and the first makes no more than lines can."""
-    last = [one.values[:, -1] for one in layers]
+    last = [layer.values[:, -1] for layer in layers]
     steps = list(pairwise(last))
     failures = sum(int((after <= before).sum()) for before, after in steps)
     cases = sum(len(after) for _, after in steps)
@@ -28,9 +28,9 @@ def judge(layers: list[Course]) -> tuple[Claim, ...]:
         Claim(
             "every layer adds regions",
             "yes, in the figure",
-            f"in {cases - failures} of {cases} cases: " + " < ".join(f"{one.means[-1]:.0f}" for one in layers),
+            f"in {cases - failures} of {cases} cases: " + " < ".join(f"{layer.means[-1]:.0f}" for layer in layers),
             verdict.holds(failures, cases),
-            "sd " + ", ".join(f"{one.deviations[-1]:.0f}" for one in layers),
+            "sd " + ", ".join(f"{layer.deviations[-1]:.0f}" for layer in layers),
         ),
         Claim(
             f"check: an arrangement of {LAYERED_WIDTH} lines has at most 1 + {LAYERED_WIDTH} + C({LAYERED_WIDTH}, 2) = "
@@ -54,7 +54,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
         Picture(f"after {name}: {counted(count, 'region')}", part, layer=name) for name, count in part.by_layer.items()
     )
     rows: tuple[tuple[str | float, ...], ...] = tuple(
-        (name, *(round(value, 1) for value in one.means)) for name, one in zip(names, layers, strict=True)
+        (name, *(round(value, 1) for value in layer.means)) for name, layer in zip(names, layers, strict=True)
     )
     network = str([LAYERED_WIDTH] * DEPTH)
     return Outcome(
@@ -64,7 +64,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
             Pictures(title=f"Figure 2: {network}, epoch {last}, seed {SEED}", columns=DEPTH, pictures=pictures),
             Lines(
                 title=f"Regions after each layer of {network}", x_label="epoch", y_label="linear regions",
-                series=tuple(one.series(f"after {name}") for name, one in zip(names, layers, strict=True)),
+                series=tuple(layer.series(f"after {name}") for name, layer in zip(names, layers, strict=True)),
                 x_scale="symlog",
             ),
         ),

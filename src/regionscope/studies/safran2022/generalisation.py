@@ -36,7 +36,7 @@ def error_bound(r: int, n: int, *, delta: float = DELTA) -> float:
 
 def of_corollary51(found: Mapping[int, Sequence[Ends]]) -> Outcome:
     """For each teacher: the error against n, its order, its slope, and the bound with C0 = 1."""
-    known = {r: [one for one in ends if len(one)] for r, ends in found.items()}
+    known = {r: [result for result in ends if len(result)] for r, ends in found.items()}
     known = {r: ends for r, ends in known.items() if len(ends) > 1}
     return Outcome(
         claims=tuple(claim for r, ends in known.items() for claim in _claims(r, ends)),
@@ -53,16 +53,16 @@ def of_corollary51(found: Mapping[int, Sequence[Ends]]) -> Outcome:
 
 
 def _claims(r: int, ends: Sequence[Ends]) -> tuple[Claim, ...]:
-    means = [mean(one.error) for one in ends]
-    errors = [standard_error(one.error) for one in ends]
-    above = [sum(error > error_bound(r, one.n) for error in one.error) / len(one) for one in ends]
+    means = [mean(result.error) for result in ends]
+    errors = [standard_error(result.error) for result in ends]
+    above = [sum(error > error_bound(r, result.n) for error in result.error) / len(result) for result in ends]
     slope = _slope(ends)
     return (
         Claim(
             f"r = {r}: test error as n grows",
             "falls (n of order log(1/error) / error)",
-            ", ".join(f"{one.n}: {value:.3g}" for one, value in zip(ends, means, strict=True)),
-            verdict.ordering([1 / one.n for one in ends], means, errors),
+            ", ".join(f"{result.n}: {value:.3g}" for result, value in zip(ends, means, strict=True)),
+            verdict.ordering([1 / result.n for result in ends], means, errors),
             "standard errors " + ", ".join(f"{value:.1g}" for value in errors),
         ),
         Claim(
@@ -87,7 +87,7 @@ def _slope(ends: Sequence[Ends]) -> tuple[float, float] | None:
 
     Without the n whose error is zero; None below three points.
     """
-    points = [(math.log(one.n), math.log(value)) for one in ends if (value := mean(one.error)) > 0]
+    points = [(math.log(result.n), math.log(value)) for result in ends if (value := mean(result.error)) > 0]
     if len(points) < _FEWEST:
         return None
     fit = linear_fit(*zip(*points, strict=True))
@@ -97,9 +97,9 @@ def _slope(ends: Sequence[Ends]) -> tuple[float, float] | None:
 def _table(r: int, ends: Sequence[Ends]) -> Table:
     columns = ("n", "width", "classified", "mean error", "standard error", "largest", "bound, C0 = 1", "regions")
     rows = tuple(
-        (one.n, one.width, f"{len(one)}/{one.seeds}", mean(one.error), standard_error(one.error), max(one.error),
-         error_bound(r, one.n), mean(one.line))
-        for one in ends
+        (result.n, result.width, f"{len(result)}/{result.seeds}", mean(result.error), standard_error(result.error),
+         max(result.error), error_bound(r, result.n), mean(result.line))
+        for result in ends
     )  # fmt: skip
     return Table(f"Teacher of width {r}", columns, rows)
 
@@ -107,9 +107,12 @@ def _table(r: int, ends: Sequence[Ends]) -> Table:
 def _chart(known: Mapping[int, Sequence[Ends]]) -> Lines:
     series = []
     for r, ends in known.items():
-        label, bounds = f"r = {r}, mean ± standard error", ((float(one.n), error_bound(r, one.n)) for one in ends)
+        label, bounds = (
+            f"r = {r}, mean ± standard error",
+            ((float(result.n), error_bound(r, result.n)) for result in ends),
+        )
         series += [
-            Series.of(label, ((float(one.n), mean(one.error), standard_error(one.error)) for one in ends)),
+            Series.of(label, ((float(result.n), mean(result.error), standard_error(result.error)) for result in ends)),
             Series.of(f"r = {r}, bound with C0 = 1", bounds, beside=label),
         ]
     return Lines(

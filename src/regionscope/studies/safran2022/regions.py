@@ -19,9 +19,9 @@ _RESIDUAL = 0.01  # KKT residual from which a direction counts as a KKT point: 1
 
 def of_theorem42(found: Sequence[Ends]) -> Outcome:
     """The largest effective number for each teacher beside the bound; flows that missed a point do not count."""
-    known = [one for one in found if len(one)]
-    claims = tuple(_bounded(one) for one in known)
-    rows = tuple(_row(one) for one in found)
+    known = [result for result in found if len(result)]
+    claims = tuple(_bounded(result) for result in known)
+    rows = tuple(_row(result) for result in found)
     columns = (
         "r", "width", "classified", "converged", "bound", "least possible", "effective, line", "deviation", "largest",
         "effective, inside", "exact", "tolerance", "KKT",
@@ -41,22 +41,22 @@ def of_theorem42(found: Sequence[Ends]) -> Outcome:
     )
 
 
-def _bounded(one: Ends) -> Claim:
-    bound = region_bound(one.r)
+def _bounded(result: Ends) -> Claim:
+    bound = region_bound(result.r)
     return Claim(
-        f"r = {one.r}, width {one.width}: effective linear regions",
+        f"r = {result.r}, width {result.width}: effective linear regions",
         f"at most 32r + 67 = {bound}",
-        f"{max(one.line)} at most; the fewest possible: {_range(one.minimum)}",
-        verdict.holds(sum(count > bound for count in one.line), len(one)),
-        f"{mean(one.line):.1f} ± {deviation(one.line):.1f} over {len(one)} flows",
+        f"{max(result.line)} at most; the fewest possible: {_range(result.minimum)}",
+        verdict.holds(sum(count > bound for count in result.line), len(result)),
+        f"{mean(result.line):.1f} ± {deviation(result.line):.1f} over {len(result)} flows",
     )
 
 
 def _all(found: Sequence[Ends], known: Sequence[Ends]) -> tuple[Claim, ...]:
-    runs, won = sum(one.seeds for one in found), sum(map(len, found))
-    ended = sum(sum(one.converged) for one in found)
-    shares = [count / least for one in known for count, least in zip(one.line, one.minimum, strict=True)]
-    kkt = [value for one in known for value in one.kkt]
+    runs, won = sum(result.seeds for result in found), sum(map(len, found))
+    ended = sum(sum(result.converged) for result in found)
+    shares = [count / least for result in known for count, least in zip(result.line, result.minimum, strict=True)]
+    kkt = [value for result in known for value in result.kkt]
     return (
         Claim("flows that classify every point (the premise)", "assumed", f"{won} of {runs}", verdict.shown()),
         Claim(
@@ -81,18 +81,24 @@ def _all(found: Sequence[Ends], known: Sequence[Ends]) -> tuple[Claim, ...]:
     )
 
 
-def _row(one: Ends) -> tuple[str | float | int, ...]:
-    head = (one.r, one.width, f"{len(one)}/{one.seeds}", f"{sum(one.converged)}/{one.seeds}", region_bound(one.r))
-    if not len(one):
+def _row(result: Ends) -> tuple[str | float | int, ...]:
+    head = (
+        result.r,
+        result.width,
+        f"{len(result)}/{result.seeds}",
+        f"{sum(result.converged)}/{result.seeds}",
+        region_bound(result.r),
+    )
+    if not len(result):
         return (*head, *("",) * 8)
     return (
-        *head, _range(one.minimum), mean(one.line), deviation(one.line), max(one.line), mean(one.inside),
-        mean(one.exact), max(one.within), max(one.kkt),
+        *head, _range(result.minimum), mean(result.line), deviation(result.line), max(result.line), mean(result.inside),
+        mean(result.exact), max(result.within), max(result.kkt),
     )  # fmt: skip
 
 
 def _chart(known: Sequence[Ends]) -> Lines:
-    r = tuple(float(one.r) for one in known)
+    r = tuple(float(result.r) for result in known)
     return Lines(
         title="Theorem 4.2: effective linear regions of late flows",
         x_label="width r of the teacher",
@@ -100,13 +106,13 @@ def _chart(known: Sequence[Ends]) -> Lines:
         y_scale="log",
         series=(
             Series(
-                label="found, mean ± deviation", x=r, y=tuple(mean(one.line) for one in known),
-                spread=tuple(deviation(one.line) for one in known),
+                label="found, mean ± deviation", x=r, y=tuple(mean(result.line) for result in known),
+                spread=tuple(deviation(result.line) for result in known),
                 spread_is="standard deviation",
             ),
-            Series(label="bound 32r + 67", x=r, y=tuple(float(region_bound(one.r)) for one in known)),
-            Series(label="fewest possible", x=r, y=tuple(mean(one.minimum) for one in known)),
-            Series(label="units", x=r, y=tuple(float(one.width) for one in known)),
+            Series(label="bound 32r + 67", x=r, y=tuple(float(region_bound(result.r)) for result in known)),
+            Series(label="fewest possible", x=r, y=tuple(mean(result.minimum) for result in known)),
+            Series(label="units", x=r, y=tuple(float(result.width) for result in known)),
         ),
     )  # fmt: skip
 

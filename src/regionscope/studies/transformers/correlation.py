@@ -27,7 +27,7 @@ _COMPARED = {"norm.l2": "norm of the weights", "margin": "mean output margin"}
 
 def outcome(chosen: Sequence[Point], fitted: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     """chosen: all settings that trained. fitted: those that fit their data."""
-    chosen = [_with_loss_gap(one) for one in chosen]
+    chosen = [_with_loss_gap(point) for point in chosen]
     name = chosen[0].network
     claims = [correlation_claim(f"{name}: regions against gap", _EXPECTED, chosen, "regions")]
     if len(fitted) < len(chosen):
@@ -55,10 +55,10 @@ def outcome(chosen: Sequence[Point], fitted: Sequence[Point], notes: tuple[str, 
     )  # fmt: skip
 
 
-def _with_loss_gap(one: Point) -> Point:
-    known = {"loss.train", "loss.test"} <= one.values.keys()
-    more = {"loss_gap": one.values["loss.test"] - one.values["loss.train"]} if known else {}
-    return replace(one, values={**one.values, **more})
+def _with_loss_gap(point: Point) -> Point:
+    known = {"loss.train", "loss.test"} <= point.values.keys()
+    more = {"loss_gap": point.values["loss.test"] - point.values["loss.train"]} if known else {}
+    return replace(point, values={**point.values, **more})
 
 
 def _study(name: str, grids: Mapping[Size, TransformerGrid], note: str) -> Study:

@@ -13,7 +13,7 @@ from regionscope.lab.config import Experiment
 from regionscope.lab.store import RunFolder
 from regionscope.measures.statistics import mean, t_interval
 from regionscope.studies import verdict
-from regionscope.studies.humayun2023.curves import Curve, accuracy, accuracy_chart, chart, curve
+from regionscope.studies.humayun2023.curves import Curve, accuracy, accuracy_chart, chart, read_curve
 from regionscope.studies.humayun2023.settings import all_runs
 from regionscope.studies.papers import read_study
 from regionscope.studies.study import Claim, Outcome, Size, Table
@@ -71,18 +71,20 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
     known, new = (accuracy(runs[_MAIN], part) for part in ("train", "test"))
     found = [phases(*pair) for pair in zip(known.values.tolist(), new.values.tolist(), strict=True)]
     train, test = (
-        {label: curve(mine, f"lc.{part}.{_LAST}") for label, mine in runs.items()} for part in ("train", "test")
+        {label: read_curve(mine, f"lc.{part}.{_LAST}") for label, mine in runs.items()} for part in ("train", "test")
     )
     return Outcome(
         summary=_summary(train, found),
-        claims=claims_of(found, new, train, test[_MAIN], curve(runs[_MAIN], f"fine.train.{_LAST}")),
+        claims=claims_of(found, new, train, test[_MAIN], read_curve(runs[_MAIN], f"fine.train.{_LAST}")),
         tables=(_table(train, found), _ends(runs)),
         charts=(
             accuracy_chart(runs),
             chart('LC of the MLP at "=", at train (solid) and test points', train, test),
             chart("Test accuracy by seed, weight decay 1", _by_seed(new), y="test accuracy"),
             chart("LC at train points by seed, weight decay 1", _by_seed(train[_MAIN])),
-            chart("Norm of the weights", {label: curve(mine, "norm.l2") for label, mine in runs.items()}, y="l2 norm"),
+            chart(
+                "Norm of the weights", {label: read_curve(mine, "norm.l2") for label, mine in runs.items()}, y="l2 norm"
+            ),
         ),
         notes=(
             f"LC counts the units of the MLP at the token = whose pre-activation changes its sign within {RADIUS:g} "
@@ -96,9 +98,9 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
     )
 
 
-def _by_seed(one: Curve) -> dict[str, Curve]:
-    rows = range(len(one.values))
-    return {f"seed {i}": Curve(one.steps, one.values[i : i + 1], one.spreads[i : i + 1]) for i in rows}
+def _by_seed(curve: Curve) -> dict[str, Curve]:
+    rows = range(len(curve.values))
+    return {f"seed {i}": Curve(curve.steps, curve.values[i : i + 1], curve.spreads[i : i + 1]) for i in rows}
 
 
 def _summary(train: Mapping[str, Curve], found: Sequence[Phases | None]) -> str:
@@ -144,13 +146,13 @@ def _over_seeds(what: str, expected: str, values: Sequence[float], said: str) ->
     return Claim(what, expected, ours, verdict.positive((low, high)), spread)
 
 
-def _falls(what: str, one: Curve, found: Sequence[Phases | None]) -> Claim:
-    return _over_seeds(f"{what}: fall from before to after", "falls", _fall(one, found), ".1%")
+def _falls(what: str, curve: Curve, found: Sequence[Phases | None]) -> Claim:
+    return _over_seeds(f"{what}: fall from before to after", "falls", _fall(curve, found), ".1%")
 
 
-def _fall(one: Curve, found: Sequence[Phases | None]) -> list[float]:
+def _fall(curve: Curve, found: Sequence[Phases | None]) -> list[float]:
     """By seed; NaN where it does not grok."""
-    return [math.nan if seed is None else seed.fall(row) for seed, row in zip(found, one.values, strict=True)]
+    return [math.nan if seed is None else seed.fall(row) for seed, row in zip(found, curve.values, strict=True)]
 
 
 def _opposed(lc: Curve, test: Curve, found: Sequence[Phases | None]) -> Claim:
