@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 import regionscope as rs
+from regionscope.complexity.activations import attention_winners
 from regionscope.errors import InputError
 from sequence_models import TinyGPT, prompts
 
 RADIUS = 1.5
 IDS = prompts(3, 5)
+SCORES = torch.randn(2, 4, 5, 6, generator=torch.Generator().manual_seed(1))
 FRAME = rs.orthonormal_frames((5, 8), dims=4)
 
 
@@ -51,6 +56,36 @@ def test_counts_at_every_token_equal_brute_force(mlp: str, act: str) -> None:
     assert torch.equal(found.total, torch.stack([*found.by_layer.values()]).sum(0))
     assert found.units["layers.0.norm1"] == 40
     assert found.units["layers.0.scaled_dot_product_attention"] == 10
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "options"),
+    [
+        ((2, 4, 5, 3), (2, 4, 6, 3), {}),
+        ((2, 4, 5, 3), (2, 4, 6, 3), {"is_causal": True}),
+        ((2, 4, 5, 3), (2, 4, 6, 3), {"attn_mask": SCORES[0, 0] > -0.3, "scale": -0.7}),
+        ((2, 4, 5, 3), (2, 4, 6, 3), {"attn_mask": SCORES[:, :1]}),
+        ((2, 4, 5, 3), (2, 4, 6, 3), {"attn_mask": SCORES[0], "scale": 3.0}),
+        ((2, 4, 5, 3), (2, 2, 6, 3), {"enable_gqa": True}),
+        ((2, 3, 4, 5, 3), (2, 3, 4, 6, 3), {"is_causal": True}),
+        ((2, 5, 3), (2, 6, 3), {"is_causal": True}),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_winners_have_the_largest_weight(
+    queries: tuple[int, ...], keys: tuple[int, ...], options: dict[str, Any], dtype: torch.dtype
+) -> None:
+    source = torch.Generator().manual_seed(0)
+    query, key = (torch.randn(shape, generator=source).to(dtype) for shape in (queries, keys))
+    options = {name: value.to(dtype) if name == "attn_mask" and value.is_floating_point() else value
+               for name, value in options.items()}  # fmt: skip
+    attention, identity = functional.scaled_dot_product_attention, torch.eye(keys[-2], dtype=dtype)
+    weights = attention(query, key, identity.expand(*keys[:-1], -1), **options)
+    found = attention_winners(attention, (query, key, key), options)
+    rows = found if weights.ndim < 4 else found.movedim(1, -1)  # (..., heads, queries)
+    chosen = weights.gather(-1, rows[..., None])[..., 0]
+    assert torch.allclose(chosen, weights.amax(-1), rtol=2 * torch.finfo(dtype).eps, atol=0.0)
+    assert rows.unique().numel() > 2
 
 
 def test_without_options_only_the_activations_count() -> None:

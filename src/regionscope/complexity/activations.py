@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -105,12 +106,12 @@ def attention_winners(func: Callable[..., Any], args: Sequence[Any], kwargs: Map
     op = operation(func)
     if op == "softmax":
         dim = argument(args, kwargs, 1, "dim", default=-1)
-        found: Tensor = argument(args, kwargs, 0, "input", "self").argmax(dim)
+        found = _largest(argument(args, kwargs, 0, "input", "self"), dim)
     elif op == "multi_head_attention_forward":
         named = {**dict(zip(_MHA, args[15:], strict=False)), **kwargs, "need_weights": True}
         found = func(*args[:15], **{**named, "average_attn_weights": False})[1].argmax(-1)
     else:
-        found = _scores(args, kwargs).argmax(-1)
+        return _dot_product_winners(args, kwargs)
     return found.movedim(-1, 1) if found.ndim > 2 else found
 
 
@@ -136,19 +137,47 @@ _MHA: tuple[str, ...] = (
 _MHA += ("static_k", "static_v", "average_attn_weights", "is_causal")
 
 
-def _scores(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    """The scores (b, heads, queries, keys) of scaled dot-product attention, before the softmax."""
+def _dot_product_winners(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    """``attention_winners`` of scaled dot-product attention, head by head.
+
+    The product of queries and keys then needs no copy of either, and the scores of a head fit the caches of a CPU.
+    """
     query, key = argument(args, kwargs, 0, "query"), argument(args, kwargs, 1, "key")
-    if key.ndim > 2 and key.shape[-3] != query.shape[-3]:  # several heads share a key
-        key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
     scale = argument(args, kwargs, 6, "scale")
-    scores: Tensor = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
     mask = argument(args, kwargs, 3, "attn_mask")
+    mask = query.new_zeros(()) if mask is None else mask
     if argument(args, kwargs, 5, "is_causal", default=False):
-        mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-    if mask is None:
-        return scores
-    return scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+        mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()
+    if mask.dtype == torch.bool:
+        mask = query.new_zeros(mask.shape).masked_fill_(~mask, -torch.inf)
+    if query.ndim < 4 and query.shape[:-2] == key.shape[:-2]:
+        return _row_winners(query, key, mask, scale)
+    heads = max(query.shape[-3], key.shape[-3])
+    parts = ([_head(values, i, heads) for values in (query, key, mask)] for i in range(heads))
+    return torch.stack([_row_winners(query, key, mask, scale) for query, key, mask in parts], -1).movedim(-2, 1)
+
+
+def _head(values: Tensor, i: int, heads: int) -> Tensor:
+    """(..., rows, columns) of head i, which it may share with others."""
+    return values if values.ndim < 3 else values.select(-3, i * values.shape[-3] // heads)
+
+
+def _row_winners(query: Tensor, key: Tensor, mask: Tensor, scale: float) -> Tensor:
+    """(..., queries): the key with the largest score; ``mask`` is added to the scores."""
+    return _largest((query @ key.mT).mul_(scale).add_(mask))
+
+
+def _largest(values: Tensor, dim: int = -1) -> Tensor:
+    """The place of the first of the largest entries along an axis."""
+    array = fast_array(values)
+    return values.argmax(dim) if array is None else torch.from_numpy(np.asarray(array.argmax(dim)))
+
+
+def fast_array(values: Tensor) -> np.ndarray[Any, Any] | None:
+    """The same memory as a NumPy array on a CPU, where NumPy's reductions are faster than torch's; else None."""
+    known = values.dtype in (torch.float32, torch.float64, torch.int64)
+    return values.detach().numpy() if known and values.device.type == "cpu" else None
 
 
 def _folds(values: Any, at: Sequence[Any]) -> Folds | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from regionscope.errors import InputError
-from regionscope.studies import humayun2023, li2025, papers, qi2023, safran2022, transformers
+from regionscope.studies import beyond, humayun2023, li2025, papers, qi2023, safran2022, transformers
 from regionscope.studies.items import Item
 from regionscope.studies.study import PAPERS, Study
 
@@ -13,7 +13,8 @@ CAUSES = {study: said for paper in PAPERS for study, said in papers.causes(paper
 
 def studies() -> tuple[Study, ...]:
     """Every study, paper by paper, in the order of the papers; then those beyond them."""
-    return (*li2025.STUDIES, *humayun2023.STUDIES, *qi2023.STUDIES, *safran2022.STUDIES, *transformers.STUDIES)
+    of_papers = (*li2025.STUDIES, *humayun2023.STUDIES, *qi2023.STUDIES, *safran2022.STUDIES)
+    return (*of_papers, *transformers.STUDIES, *beyond.STUDIES)
 
 
 def cause(study: str, what: str) -> str:

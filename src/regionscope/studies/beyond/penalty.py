@@ -1,0 +1,223 @@
+"""A penalty on soft local complexity: does it lower Li's region count and the generalisation gap?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regionscope.complexity import local_complexity, soft_local_complexity
+from regionscope.lab import zoo
+from regionscope.lab.config import DataSpec
+from regionscope.lab.data import Dataset, load
+from regionscope.measures import generalisation_gap, region_count
+from regionscope.measures.statistics import deviation, mean, t_interval
+from regionscope.studies import verdict
+from regionscope.studies.charts import Bars, Chart, Scatter, Series
+from regionscope.studies.li2025.settings import FITTED
+from regionscope.studies.papers import read_study
+from regionscope.studies.study import Claim, Outcome, Size, Table
+from regionscope.studies.workspace import Place, Workspace
+
+_DIMS, _TEMPERATURE = 4, 0.5  # of the penalty: new directions at each step
+_OTHER = 1_000_003  # seed of the directions and lines of the measurements, which no step of the training takes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """Data, network and training of a run but for its penalty and seed. radius: of all neighbourhoods."""
+
+    data: str
+    n_train: int | None
+    n_test: int | None
+    network: str
+    options: dict[str, Any]
+    radius: float
+    epochs: int
+    lr: float
+    batch: int
+    points: int
+    lines: int
+
+
+_MLP = {"depth": 3, "width": 100}
+SETTINGS: dict[Size, Setting] = {
+    "smoke": Setting(
+        data="digits", n_train=64, n_test=100, network="mlp", options={"depth": 2, "width": 8}, radius=1.0, epochs=3,
+        lr=0.1, batch=16, points=8, lines=5,
+    ),
+    "desk": Setting(
+        data="mnist", n_train=1000, n_test=10_000, network="mlp", options=_MLP, radius=1.0, epochs=60, lr=0.05,
+        batch=64, points=500, lines=500,
+    ),
+    "full": Setting(
+        data="cifar10", n_train=None, n_test=None, network="cnn", options={"depth": 5, "bn": False, "flatten": True},
+        radius=1.0, epochs=60, lr=0.05, batch=256, points=1000, lines=500,
+    ),
+}  # fmt: skip
+STRENGTHS = (0.0, 0.01, 0.1, 1.0)
+_SEEDS: dict[Size, tuple[int, ...]] = {"smoke": (0,), "desk": (0, 1, 2), "full": (0, 1, 2)}
+
+
+def trained(place: Place, *, setting: dict[str, Any], strength: float, seed: int) -> dict[str, Any]:
+    """Numbers at the end of one training with a penalty: ``strength`` times the share of units that fold softly."""
+    chosen = Setting(**setting)
+    spec = DataSpec(name=chosen.data, n_train=chosen.n_train, n_test=chosen.n_test)
+    split = load(spec, root=place.data_root).to(place.device)
+    model = zoo.build(
+        chosen.network, classes=split.train.n_classes, input_shape=split.train.input_shape, seed=seed, **chosen.options
+    ).to(place.device)
+    _descend(model, split.train, chosen, strength, seed)
+    inputs = split.train.inputs
+    order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(seed), device="cpu")
+    points = inputs[order[: chosen.points].to(inputs.device)]
+    errors = generalisation_gap(model, *((part.inputs, part.labels) for part in (split.train, split.test)))
+    complexity = local_complexity(model, points, radius=chosen.radius, seed=_OTHER)
+    regions = region_count(model, inputs, slices=chosen.lines, seed=_OTHER)
+    return {
+        "lc": complexity.mean, "units": float(sum(complexity.units.values())), "regions": regions.value,
+        "train_error": 100 * errors.train_error.value, "test_error": 100 * errors.test_error.value,
+        "gap": 100 * errors.value,
+    }  # fmt: skip
+
+
+def _descend(model: nn.Module, data: Dataset, chosen: Setting, strength: float, seed: int) -> None:
+    """SGD with momentum 0.9 and a cosine schedule; ``seed`` sets the order of the batches and the directions."""
+    source = torch.Generator().manual_seed(seed)
+    steps = chosen.epochs * -(-len(data) // chosen.batch)
+    optimiser = torch.optim.SGD(model.parameters(), lr=chosen.lr, momentum=0.9)
+    course = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    units = _units(model, data.inputs[:1], chosen.radius)
+    for _ in range(chosen.epochs):
+        order = torch.randperm(len(data), generator=source, device="cpu").to(data.inputs.device)
+        for part in order.split(chosen.batch):
+            loss = functional.cross_entropy(model(data.inputs[part]), data.labels[part])
+            if strength:
+                folds = soft_local_complexity(
+                    model, data.inputs[part], dims=_DIMS, radius=chosen.radius, temperature=_TEMPERATURE,
+                    generator=source,
+                )  # fmt: skip
+                loss = loss + strength * folds.mean() / units
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            course.step()
+
+
+def _units(model: nn.Module, example: Tensor, radius: float) -> int:
+    return sum(local_complexity(model, example, dims=1, radius=radius).units.values())
+
+
+_Found = Mapping[float, Sequence[Mapping[str, float]]]  # strength of the penalty -> numbers of each seed
+
+
+def outcome(found: _Found) -> Outcome:
+    """found: the strength 0 and others, with the same seeds in the same order."""
+    plain = found[0.0]
+    runs = [one for mine in found.values() for one in mine]
+    unfitted = sum(one["train_error"] >= FITTED for one in runs)
+    claims = [
+        Claim("runs with a training error below 1% (the premise)", "all", f"{len(runs) - unfitted} of {len(runs)}",
+              verdict.holds(unfitted, len(runs)))
+    ]  # fmt: skip
+    for strength, mine in found.items():
+        if strength:
+            claims += [
+                _fall(f"penalty {strength:g}: {words}", [_share(*pair) for pair in _pairs(plain, mine, name)], ".1%")
+                for name, words in (("lc", "local complexity"), ("regions", "regions on a line"))
+            ]
+            gaps = [before - after for before, after in _pairs(plain, mine, "gap")]
+            claims.append(_fall(f"penalty {strength:g}: gap, in points of percent", gaps, "+.2f"))
+    return Outcome(
+        claims=tuple(claims),
+        summary=_summary(found),
+        tables=(_table(found),),
+        charts=_charts(found),
+        notes=(
+            f"The loss is cross-entropy plus the strength times the share of units that fold, by soft local complexity "
+            f"with temperature {_TEMPERATURE:g} on {_DIMS} new random directions at each step. Local complexity is "
+            "measured at training points on 25 other directions with the same radius.",
+            "A fall compares runs of the same seed, which start from the same weights; intervals are over seeds "
+            "(Student's t).",
+        ),
+    )
+
+
+def _pairs(plain: Sequence[Mapping[str, float]], mine: Sequence[Mapping[str, float]], name: str) -> Any:
+    return [(one[name], other[name]) for one, other in zip(plain, mine, strict=True)]
+
+
+def _share(before: float, after: float) -> float:
+    return 1 - after / before
+
+
+def _fall(what: str, values: Sequence[float], said: str) -> Claim:
+    centre, low, high = t_interval(values)
+    spread = f"95% [{low:{said}}, {high:{said}}], {len(values)} seeds" if len(values) > 1 else ""
+    return Claim(f"{what}: fall", "falls", f"{centre:{said}}", verdict.positive((low, high)), spread)
+
+
+def _summary(found: _Found) -> str:
+    plain, strongest = found[0.0], found[max(found)]
+    said = [
+        f"{words} from {mean([one[name] for one in plain]):.3g} to {mean([one[name] for one in strongest]):.3g}"
+        for name, words in (("lc", "local complexity"), ("regions", "the region count"), ("gap", "the gap in percent"))
+    ]
+    return f"The strongest penalty moves {said[0]}, {said[1]} and {said[2]}, means over {len(plain)} seeds."
+
+
+_COLUMNS = ("lc", "regions", "gap", "train_error", "test_error")
+
+
+def _table(found: _Found) -> Table:
+    rows = []
+    for strength, mine in found.items():
+        columns = [[one[name] for one in mine] for name in _COLUMNS]
+        rows.append((strength, *map(mean, columns), *map(deviation, columns[:3])))
+    heads = ("penalty", *_COLUMNS, *(f"{name} sd" for name in _COLUMNS[:3]))
+    return Table("Means over seeds", heads, tuple(rows))
+
+
+def _charts(found: _Found) -> tuple[Chart, ...]:
+    labels = {"lc": "local complexity", "regions": "regions on a line", "gap": "generalisation gap, %"}
+    bars = tuple(
+        Bars(
+            title=f"{words[0].upper()}{words[1:]} by strength of the penalty", y_label=words,
+            names=tuple(f"{strength:g}" for strength in found), x_label="strength of the penalty",
+            series=(
+                Series(
+                    label="mean over seeds", x=tuple(found), spread_is="standard deviation",
+                    y=tuple(mean([one[name] for one in mine]) for mine in found.values()),
+                    spread=tuple(deviation([one[name] for one in mine]) for mine in found.values()),
+                ),
+            ),
+        )
+        for name, words in labels.items()
+    )  # fmt: skip
+    groups = tuple(
+        Series(
+            label=f"penalty {strength:g}", x=tuple(one["regions"] for one in mine), y=tuple(one["gap"] for one in mine)
+        )
+        for strength, mine in found.items()
+    )
+    title = "Region count and generalisation gap, all runs"
+    scatter = Scatter.fitted(title=title, x_label=labels["regions"], y_label=labels["gap"], series=groups)
+    return (*bars, scatter)
+
+
+def _analyse(workspace: Workspace, size: Size) -> Outcome:
+    seeds = _SEEDS[size]
+    asked = [
+        {"setting": asdict(SETTINGS[size]), "strength": strength, "seed": seed}
+        for strength in STRENGTHS
+        for seed in seeds
+    ]
+    answers = iter(workspace.compute_with_place(trained, asked))
+    return outcome({strength: [next(answers) for _ in seeds] for strength in STRENGTHS})
+
+
+PENALTY = read_study("beyond-penalty", analyse=_analyse)

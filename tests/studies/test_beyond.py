@@ -1,0 +1,43 @@
+"""Questions beyond the papers: claims that can come out each way, and every study at smoke size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from regionscope.plot.charts import chart_figure
+from regionscope.studies.beyond import STUDIES
+from regionscope.studies.beyond.penalty import outcome
+from regionscope.studies.study import Study
+from regionscope.studies.verdict import Grade
+from regionscope.studies.workspace import Workspace
+
+YES, OPEN, NO = Grade.REPRODUCED, Grade.INCONCLUSIVE, Grade.NOT_REPRODUCED
+
+
+def a_run(lc: float, regions: float, gap: float, train_error: float = 0.0) -> dict[str, float]:
+    return {"lc": lc, "regions": regions, "gap": gap, "train_error": train_error, "test_error": gap + train_error}
+
+
+def test_claims_about_the_penalty_come_out_each_way() -> None:
+    plain = [a_run(10 + i, 2 + 0.01 * i, 9 + 0.1 * i) for i in range(3)]
+    lower = [a_run(5 + i, 1 + 0.01 * i, 8 + 0.11 * i) for i in range(3)]
+    mixed = [a_run(5 + i, 2.5 + 0.01 * i, 9 + 0.3 * (-1) ** i, 2.0) for i in range(3)]
+    assert [claim.verdict.grade for claim in outcome({0.0: plain, 1.0: lower}).claims] == [YES, YES, YES, YES]
+    found = outcome({0.0: plain, 1.0: mixed})
+    assert [claim.verdict.grade for claim in found.claims] == [NO, YES, NO, OPEN]
+    assert found.claims[1].ours == "45.7%"  # mean of 1/2, 5/11 and 5/12
+    assert "from 2.01 to 2.51" in found.summary
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda one: one.name)
+def test_every_study_runs_at_smoke_size(study: Study, tmp_path: Path) -> None:
+    before = torch.get_rng_state()
+    found = study.analyse(Workspace(tmp_path), "smoke")
+    assert torch.equal(torch.get_rng_state(), before)
+    assert len(found.claims) == 10
+    assert study.analyse(Workspace(tmp_path / "again"), "smoke") == found  # the seed decides
+    for chart in found.charts:
+        assert chart_figure(chart).axes
