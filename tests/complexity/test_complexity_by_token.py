@@ -177,6 +177,18 @@ def test_multihead_attention_is_counted_in_both_layouts(batch_first: bool) -> No
     assert int(found.by_layer[attention].sum()) > 0
 
 
+@pytest.mark.parametrize(("option", "function"), [("attention", "softmax"), ("norms", "rms_norm")])
+def test_options_that_find_nothing_are_refused(option: str, function: str) -> None:
+    """A normalisation that is written out is not seen: no count looks as if there were none."""
+
+    class WrittenOut(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.relu(x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6))
+
+    with pytest.raises(InputError, match=f"{function} in the forward pass with {option}=True, got none"):
+        rs.local_complexity(WrittenOut(), torch.randn(2, 8), radius=0.1, dims=4, **{option: True})
+
+
 def test_a_mask_without_tokens_is_refused() -> None:
     with pytest.raises(InputError, match="attention_mask with token ids"):
         rs.local_complexity(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), torch.zeros(2, 2), attention_mask=torch.ones(2))

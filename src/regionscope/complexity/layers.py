@@ -11,7 +11,7 @@ import torch
 from torch import Size, Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from regionscope.complexity.activations import LINEAR, Folds, argument, attention_winners, centred
+from regionscope.complexity.activations import ATTENTION, LINEAR, NORMS, Folds, argument, attention_winners, centred
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.errors import InputError
 from regionscope.network.call.determinism import refuse_other_answers
@@ -123,6 +123,12 @@ def select_layers(found: LayerList, layers: LayerChoice | None, roles: Set[Role]
             f"Expected at least one activation in the forward pass, got none{_also(found, roles)}. Fused recurrent "
             "cells and scripted modules are not observed. Write them with torch functions."
         )
+    for role, option, functions in (("attention", "attention", ATTENTION), ("norm", "norms", NORMS)):
+        if role in roles and not any(layer.role == role for layer in offered):
+            raise InputError(
+                f"Expected a call of torch's {' or '.join(functions)} in the forward pass with {option}=True, got "
+                f"none. Leave out {option}=True: what is written with other functions cannot be counted."
+            )
     if layers is not None:
         if not isinstance(layers, str | type | Iterable):
             raise InputError(

@@ -153,7 +153,8 @@ def local_complexity(
         and likewise rows of every other softmax. Softmax has no kink; this is where it switches. Costs a product of
         queries and keys.
     norms: whether to also count entries of LayerNorm and RMSNorm that change sign before scale and shift. They have no
-        kink either. Normalisations written with other torch functions are not detected.
+        kink either. Normalisations written with other torch functions are not detected; an error says
+        so where there is no other.
     seed, generator: source of the random frames; a generator gives new ones at each call.
     memory: limit on the bytes of live values, down to one vertex at a time; 16 MiB on a CPU (small batches fit its
         caches), and 1 GiB on a GPU. The result does not depend on it.
