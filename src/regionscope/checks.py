@@ -1,4 +1,7 @@
-"""One sentence for a wrong argument that many functions have."""
+"""Checks of arguments that many functions have, each with one message.
+
+Messages about data are in ``inputs``, those about layers in ``network/refuse``, and the classes in ``errors``.
+"""
 
 from __future__ import annotations
 

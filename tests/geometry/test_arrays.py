@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from regionscope.geometry import arrays, interpolation
+from regionscope.geometry.planar import cut as splitting
 from regionscope.geometry.planar import mesh as meshes
-from regionscope.geometry.planar import split as splitting
+from regionscope.geometry.planar.cut import PlanarSplit, Units, split
 from regionscope.geometry.planar.mesh import Mesh
-from regionscope.geometry.planar.split import PlanarSplit, Units, split
 
 
 def _square() -> tuple[Mesh, torch.Tensor]:

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from regionscope.geometry.planar.arrangement import Chords
+from regionscope.geometry.planar.cut import Units, split
 from regionscope.geometry.planar.mesh import Mesh, areas
-from regionscope.geometry.planar.split import Units, split
 
 
 def _square() -> tuple[Mesh, torch.Tensor]:

@@ -1,6 +1,6 @@
 """Exact regions on two-dimensional slices: the mesh is carried through the network, part by part, depth first.
 
-The cutting itself is in ``geometry/planar``: ``split`` for thresholds, ``envelope`` for maxima.
+The cutting itself is in ``geometry/planar``: ``cut`` for thresholds, ``envelope`` for maxima.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from regionscope.geometry.arrays import (
 )
 from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates
+from regionscope.geometry.planar.cut import PlanarSplit, Units, split
 from regionscope.geometry.planar.envelope import split_maxima
 from regionscope.geometry.planar.mesh import Mesh, areas
-from regionscope.geometry.planar.split import PlanarSplit, Units, split
 from regionscope.geometry.planar.stitch import Part, groups_of_cells, stitch, tag_borders
 from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, owners
 from regionscope.network import Maxima, Program, Thresholds

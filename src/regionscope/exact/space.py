@@ -17,7 +17,7 @@ from regionscope.geometry.arrays import as_tensors, numpy_on_cpu
 from regionscope.geometry.bitsets import lowest
 from regionscope.geometry.block_size import rows_at_a_time
 from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
-from regionscope.geometry.planar.split import Units
+from regionscope.geometry.planar.cut import Units
 from regionscope.geometry.polytope.split import NewVertices
 from regionscope.geometry.slices import Slice
 from regionscope.geometry.spatial.cut import cut_solids

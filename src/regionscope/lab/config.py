@@ -16,7 +16,7 @@ from regionscope.lab.user_files import source_of
 Options = dict[str, Any]
 
 OPTIMIZERS = ("sgd", "adam", "adamw", "adagrad")
-LEARNING_RATES = ("constant", "cosine")
+SCHEDULES = ("constant", "cosine")
 LOSSES = ("cross_entropy", "mse", "next_token")
 AUGMENTATIONS = ("none", "crop_flip")
 PRECISIONS = ("float32", "float64", "bf16")
@@ -94,7 +94,7 @@ class Training:
         _at_least(1, "training", epochs=self.epochs, batch_size=self.batch_size, evaluate_every=self.evaluate_every)
         _at_least(0, "training", momentum=self.momentum, weight_decay=self.weight_decay, mixup=self.mixup)
         _one_of("training.optimizer", self.optimizer, OPTIMIZERS)
-        _one_of("training.schedule", self.schedule, LEARNING_RATES)
+        _one_of("training.schedule", self.schedule, SCHEDULES)
         _one_of("training.loss", self.loss, LOSSES)
         _one_of("training.augment", self.augment, AUGMENTATIONS)
         _one_of("training.precision", self.precision, PRECISIONS)

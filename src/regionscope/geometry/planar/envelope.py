@@ -27,8 +27,8 @@ from regionscope.geometry.crossing import Points, place_points
 from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates, breaks_along, cell_leaders, leaders
 from regionscope.geometry.planar.arrangement import Chords, cut, meetings
+from regionscope.geometry.planar.cut import OnPoints, PlanarSplit, interpolation_of
 from regionscope.geometry.planar.mesh import Mesh, NewCells, Subdivided, replace_cells, subdivide
-from regionscope.geometry.planar.split import OnPoints, PlanarSplit, interpolation_of
 from regionscope.geometry.planar.triple_points import envelope_on_cell, tie_weights
 from regionscope.geometry.ragged import gather_rows, next_in_row, owners
 

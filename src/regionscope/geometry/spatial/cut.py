@@ -43,7 +43,7 @@ from regionscope.geometry.arrays import (
     unique,
 )
 from regionscope.geometry.crossing import SignTable, codes_of
-from regionscope.geometry.planar.split import Units
+from regionscope.geometry.planar.cut import Units
 from regionscope.geometry.polytope.split import NewVertices
 from regionscope.geometry.spatial.assemble import assemble
 from regionscope.geometry.spatial.faces import FaceCut, Unresolved, cut_faces, loosen

@@ -31,7 +31,7 @@ from regionscope.geometry.arrays import (
 )
 from regionscope.geometry.crossing import Crossings, Points, SignTable, codes_of
 from regionscope.geometry.planar.arrangement import Chords, Meetings, divide, meetings
-from regionscope.geometry.planar.split import OnPoints, Units, edge_points, ends_at_vertices
+from regionscope.geometry.planar.cut import OnPoints, Units, edge_points, ends_at_vertices
 from regionscope.geometry.polytope.split import NewVertices
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners, ranges, runs
 from regionscope.geometry.spatial.solids import Solids

@@ -1,6 +1,8 @@
 """Rules for continuous piecewise-linear operations. To add an activation, add one rule here.
 
 Each rule says how to apply the operation and where it folds: ``Thresholds`` on single entries, ``Maxima`` over groups.
+For a torch function that is new here, also name it in ``network/refuse`` (the list that users see), in
+``complexity/activations`` (local complexity) and in ``certificate/steps`` (proofs).
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 Studies name the same experiments, so one training serves many of them. Size full is CIFAR-10 as far as one GPU comes:
 ``examples/table1_cifar10.toml``, ``table1_cifar10_training.toml`` and ``table4_cifar10.toml`` are these runs as files.
+The values that the paper prints are in ``paper.py``; to run other ones, replace them here.
 """
 
 from __future__ import annotations
