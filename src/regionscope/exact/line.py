@@ -204,9 +204,8 @@ class _LineCutter:
         self.held -= waiting
         if self.consume is not None:
             return parts[0]
-        kept = [len(outputs) - 1 for _, outputs in parts[:-1]] + [
-            len(parts[-1][1])
-        ]  # the last vertex is the next one's
+        # the last vertex of a part is the first of the next one
+        kept = [len(outputs) - 1 for _, outputs in parts[:-1]] + [len(parts[-1][1])]
         joined = LineState(
             cat([part.coords[:n] for (part, _), n in zip(parts, kept, strict=True)]),
             cat([part.slice_id[:n] for (part, _), n in zip(parts, kept, strict=True)]),

@@ -45,9 +45,8 @@ class SignTable:
         codes, flags = table.codes, words.view(bool if isinstance(words, np.ndarray) else torch.bool)
         codes[:, n_units:] = 1
         step = rows_at_a_time(8 * n, values.device)
-        one_row = (
-            v > 0 and bool(tolerance.ndim == 2) and _stride(tolerance) == 0
-        )  # one slice: the same for all vertices
+        # of one slice: the same for all vertices
+        one_row = v > 0 and bool(tolerance.ndim == 2) and _stride(tolerance) == 0
         for start in range(0, v, step):
             block = values[start : start + step]
             zero = tolerance[:1] if one_row else tolerance[start : start + step].reshape(len(block), -1)
