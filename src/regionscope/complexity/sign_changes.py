@@ -216,12 +216,13 @@ class SignChanges(ForwardObserver):
             keys.append(by_vertex[0].argmax(-1) if kept is None else kept[len(keys)])
             largest = by_vertex.amax(-1)
             starts = torch.arange(0, scores.numel(), scores.shape[-1], device=scores.device).view(largest.shape)
-            return (largest > scores.take(starts + keys[-1])).any(0)
+            moved: Tensor = (largest > scores.take(starts + keys[-1])).any(0)
+            return moved
 
         if layer.axis == 0 and self._points.dtype in (torch.float32, torch.float64):
-            moved = layer.rows(for_each_head(overtaken, call.func, call.args, call.kwargs), len(self._points))
+            high = layer.rows(for_each_head(overtaken, call.func, call.args, call.kwargs), len(self._points))
             self._keys[call.name] = keys
-            self._merge(call.name, torch.zeros_like(moved), moved)
+            self._merge(call.name, torch.zeros_like(high), high)
         else:
             self._gather(call.name, attention_winners(call.func, call.args, call.kwargs))
 
