@@ -126,7 +126,7 @@ class DecisionRegions:
         """
         part = self.partition
         if part.dim != 2:
-            raise InputError(f"Expected a slice of dimension 2, got {part.dim}. Topology is defined on planes only.")
+            raise InputError(f"Expected a slice of dimension 2, got {part.dim}. Use a plane (a Box of two axes).")
         of = owners(part.offsets, len(part.corners))
         return topology(part.slice, part.vertices, part.walls, part.corners, of, self.piece_regions, self.labels)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regionscope.certificate import Certificate, certify
-from regionscope.checks import of_kind, read_device
+from regionscope.checks import of_kind, one_of, read_device
 from regionscope.errors import CheckFailed, InputError, LimitReached
 from regionscope.exact.affine_maps import AffineMaps, affine_maps, different_maps, maps_at
 from regionscope.exact.check import check_coverage, check_maps, check_network
@@ -192,8 +192,7 @@ class Partition:
         Regions are joined across the walls that later layers add. Their number is ``by_layer[layer]``.
         """
         names = list(self.by_layer)
-        if layer not in names:
-            raise InputError(f"Expected a layer of this partition ({', '.join(names)}), got {layer!r}.")
+        one_of("layer of this partition", layer, names)
         inner = self.walls.inner
         later = inner[self.walls.layer[inner] > names.index(layer)]
         return components(len(self), self.walls.regions[later])

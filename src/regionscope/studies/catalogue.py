@@ -32,8 +32,6 @@ def find(name: str) -> tuple[Study, ...]:
     found = tuple(study for study in every if name in ("all", study.name, study.paper))
     if not found:
         near = [study.name for study in every if name in study.name]
-        raise InputError(
-            f"Expected the name of a study, got {name!r}. "
-            f"{'Did you mean ' + ', '.join(near[:5]) + '?' if near else 'Run: regionscope study list'}"
-        )
+        guess = f"Did you mean {', '.join(near[:5])}? " if near else ""
+        raise InputError(f"Expected the name of a study, got {name!r}. {guess}Run: regionscope study list")
     return found
