@@ -52,7 +52,9 @@ def real(name: str, value: object) -> float:
 def read_seed(value: object, name: str = "seed") -> int:
     """``value`` as a seed that every random generator accepts: 0 to 2^64 - 1."""
     if not is_whole(value, least=0) or value >= 2**64:
-        raise InputError(f"Expected {name} to be a whole number from 0 to 2^64 - 1, got {value!r}. Choose 0, say.")
+        raise InputError(
+            f"Expected {name} to be a whole number from 0 to 2^64 - 1, got {value!r}. Choose 0, for example."
+        )
     return value
 
 

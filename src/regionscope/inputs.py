@@ -269,7 +269,7 @@ def _label(label: Any) -> Tensor:
 
 def _stacked(items: Sequence[Tensor], what: str) -> Tensor:
     if not items:
-        raise InputError("Expected at least one input, got 0. Check that the data set or selection is not empty.")
+        raise InputError("Expected at least one input, got 0. Pass one input or more.")
     for i, item in enumerate(items):
         if item.shape != items[0].shape:
             raise InputError(

@@ -44,7 +44,9 @@ def uniform_points(
     whole("n", n)
     shape = check_shape(input_shape)
     if not isinstance(domain, Sequence) or len(domain) != 2 or not real("low", domain[0]) < real("high", domain[1]):
-        raise InputError(f"Expected a domain (low, high) with low < high, got {domain!r}. Write (-1.0, 1.0), say.")
+        raise InputError(
+            f"Expected a domain (low, high) with low < high, got {domain!r}. Write (-1.0, 1.0), for example."
+        )
     low, high = domain
     source = read_generator(None, seed)
     unit = torch.rand(n, *shape, generator=source, device=source.device, dtype=torch.float32)

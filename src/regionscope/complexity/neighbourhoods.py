@@ -219,7 +219,7 @@ class Neighbourhoods:
         if points.numel() == 0:
             raise InputError(
                 f"Expected inputs (b, *input_shape) with at least one point, got shape {tuple(points.shape)}. "
-                "Check that the data set is not empty."
+                "Pass one input or more."
             )
         finite = torch.isfinite(points).flatten(1).all(1)
         if not bool(finite.all()):

@@ -108,7 +108,7 @@ class Training:
                 f"Expected training.mixup = 0 with the loss next_token, got {self.mixup}. Leave mixup out."
             )
         if self.momentum >= 1:
-            raise InputError(f"Expected training.momentum below 1, got {self.momentum}. Choose 0.9, say.")
+            raise InputError(f"Expected training.momentum below 1, got {self.momentum}. Choose 0.9, for example.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -111,7 +111,7 @@ def some_examples(inputs: Inputs, labels: Labels | None) -> Examples:
     """The examples, of which there is at least one."""
     examples = read_examples(inputs, labels)
     if len(examples) == 0:
-        raise InputError("Expected at least one input, got 0. Check that the data set is not empty.")
+        raise InputError("Expected at least one input, got 0. Pass one input or more.")
     return examples
 
 

@@ -84,7 +84,9 @@ class Hulls(_Drawn):
                 f"{counted(len(self._examples), 'input')}. Pass more inputs or lower dim."
             )
         if not isinstance(self.alpha, Sequence) or len(self.alpha) != 2:
-            raise InputError(f"Expected alpha to be a pair of numbers, got {self.alpha!r}. Write (0.0, 1.0), say.")
+            raise InputError(
+                f"Expected alpha to be a pair of numbers, got {self.alpha!r}. Write (0.0, 1.0), for example."
+            )
         lo, hi = (real("alpha", end) for end in self.alpha)
         object.__setattr__(self, "alpha", (lo, hi))
         if not (hi > self.dim * lo and hi > lo):
@@ -173,7 +175,7 @@ class LinesFromOrigin(_Drawn):
     def __post_init__(self) -> None:
         read_seed(self.seed)
         if len(self._examples) < 1:
-            raise InputError("Expected at least one input, got 0. Check that the data set is not empty.")
+            raise InputError("Expected at least one input, got 0. Pass one input or more.")
 
     def draw(self, i: int) -> Slice:
         """Slice number i."""

@@ -100,7 +100,7 @@ def open_labeller(
         _refuse_infinite_weights(model)
         if autocast is not None and not isinstance(autocast, torch.dtype):
             raise InputError(
-                f"Expected autocast to be a torch dtype, or None, got {autocast!r}. Pass torch.bfloat16, say."
+                f"Expected autocast to be a torch dtype, or None, got {autocast!r}. Pass torch.bfloat16, for example."
             )
         device, dtype = home(model)
     elif autocast is not None:

@@ -22,7 +22,7 @@ def crop_flip(batch: Tensor, generator: torch.Generator, *, padding: int = 4, fi
             f"Expected a batch of images (b, c, h, w), got shape {tuple(batch.shape)}. Use crop_flip with images only."
         )
     if padding < 0:
-        raise InputError(f"Expected padding of crop_flip of at least 0, got {padding}. Pass 4, say.")
+        raise InputError(f"Expected padding of crop_flip of at least 0, got {padding}. Pass 4, for example.")
     _check_device(batch, generator)
     b, c, h, w = batch.shape
     device = batch.device

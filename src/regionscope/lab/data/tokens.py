@@ -59,7 +59,7 @@ def text_split(
     if not 0 < test_share < 1 or min(context, stride) < 1:
         raise InputError(
             f"Expected test_share of text between 0 and 1, and context and stride of at least 1, got {test_share:g}, "
-            f"{context} and {stride}. Choose 0.1, 32 and 32, say."
+            f"{context} and {stride}. Choose 0.1, 32 and 32, for example."
         )
     everything = torch.frombuffer(bytearray(text), dtype=torch.uint8)
     end = round(len(everything) * (1 - test_share))
@@ -86,7 +86,7 @@ def modular_addition_split(
     if modulus < 2 or not 0 < train_share < 1:
         raise InputError(
             f"Expected a modulus of at least 2 and train_share between 0 and 1, got {modulus} and {train_share:g}. "
-            "Choose 97 and 0.5, say."
+            "Choose 97 and 0.5, for example."
         )
     order = torch.randperm(modulus**2, generator=torch.Generator().manual_seed(seed), device="cpu")
     a, b = order // modulus, order % modulus

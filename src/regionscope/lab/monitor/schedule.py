@@ -93,7 +93,7 @@ def log_spaced(a: int, b: int, points: int) -> Schedule:
     if not (is_whole(a) and is_whole(b, least=a) and is_whole(points, least=2)):
         raise InputError(
             f"Expected whole numbers 1 <= a <= b and at least 2 points, got a = {a}, b = {b} and points = {points}. "
-            "Write log_spaced(1, 1000, 20), say."
+            "Write log_spaced(1, 1000, 20), for example."
         )
     return Schedule(points=tuple(sorted({round(float(step)) for step in np.geomspace(a, b, points)})))
 

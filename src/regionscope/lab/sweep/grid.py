@@ -248,7 +248,8 @@ def _leaves(where: str, prefix: str, grid: Mapping[str, Any]) -> Iterator[tuple[
             )
         elif key.split(".")[0] not in _PARTS:
             raise InputError(
-                f"{where}: Expected a key that begins with {', '.join(_PARTS)}, got {key!r}. Write training.lr, say."
+                f"{where}: Expected a key that begins with {', '.join(_PARTS)}, got {key!r}. "
+                "Write training.lr, for example."
             )
         else:
             yield key, list(values)
