@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 
 def counted(n: int, noun: str) -> str:
     """A number with its noun, in the plural unless it is 1.
@@ -10,3 +12,12 @@ def counted(n: int, noun: str) -> str:
     ('1 run', '1,200 runs')
     """
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def estimated(value: float, stderr: float | None) -> str:
+    """A number with its standard error, where there is one.
+
+    >>> estimated(12.3456, 0.0789), estimated(3, None), estimated(3.5, math.nan)
+    ('12.35 ± 0.079', '3', '3.5')
+    """
+    return f"{value:.4g}" if stderr is None or math.isnan(stderr) else f"{value:.4g} ± {stderr:.2g}"

@@ -361,7 +361,7 @@ class Box(_AffineSlice):
 
 def _check_margin(margin: float) -> None:
     if read_numbers([margin], "margin").tolist()[0] < 0:
-        raise SliceError(f"Expected margin, a share of the extent of the box, of at least 0, got {margin}. Try 0.1.")
+        raise SliceError(f"Expected margin of at least 0, a share of the extent of the box, got {margin}. Pass 0.1.")
 
 
 def _read_radius(radius: float | Sequence[float] | Tensor | np.ndarray[Any, Any], k: int) -> Tensor:

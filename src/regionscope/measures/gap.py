@@ -16,6 +16,7 @@ from regionscope.network.call.forward import call_model
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.sampled.labels import INVALID, numbered, open_labeller
 from regionscope.types import Estimate, Reading
+from regionscope.wording import estimated
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class Gap:
     test_error: Estimate
 
     def __str__(self) -> str:
-        return f"{self.value:.4g} ± {self.stderr:.2g} (train error {self.train_error}, test error {self.test_error})"
+        gap = estimated(self.value, self.stderr)
+        return f"{gap} (train error {self.train_error}, test error {self.test_error})"
 
     def readings(self) -> tuple[Reading, ...]:
         """The gap, the train error and the test error."""

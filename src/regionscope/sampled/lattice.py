@@ -106,7 +106,8 @@ def make_lattice(kind: Kind, dim: int, grid: int) -> Lattice:
     """Build the lattice; cost: its number of points."""
     if not is_whole(grid, least=2):
         raise InputError(
-            f"Expected grid, the points along each axis, to be an int from 2 on, got {grid!r}. Pass 50, for example."
+            f"Expected grid to be a whole number of at least 2 points along each axis, got {grid!r}. "
+            "Pass 50, for example."
         )
     points = n_points(kind, dim, grid)
     if points > _MOST_POINTS or grid**dim >= 2**63:
