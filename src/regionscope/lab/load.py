@@ -241,7 +241,7 @@ def box(lo: float, hi: float, input_shape: tuple[int, ...]) -> Slice:
     """All inputs of shape ``input_shape`` whose every entry lies in [lo, hi]."""
     d = math.prod(input_shape)
     if not lo < hi:
-        raise InputError(f"Expected --box LOW HIGH with LOW < HIGH, got {lo} and {hi}. Exchange them.")
+        raise InputError(f"Expected --box LOW HIGH with LOW < HIGH, got {lo} and {hi}. Pass the smaller number first.")
     if not 1 <= d <= LARGEST_BOX:
         raise InputError(
             f"Expected an input space of at most {LARGEST_BOX} dimensions for --box, got {d}. Pass --points "

@@ -33,5 +33,7 @@ def find(name: str) -> tuple[Study, ...]:
     if not found:
         near = [study.name for study in every if name in study.name]
         guess = f"Did you mean {', '.join(near[:5])}? " if near else ""
-        raise InputError(f"Expected the name of a study, got {name!r}. {guess}Run: regionscope study list")
+        raise InputError(
+            f"Expected the name of a study, got {name!r}. {guess}For all names, run: regionscope study list"
+        )
     return found
