@@ -100,7 +100,7 @@ class _AffineSlice(ABC):
         expected = sorted(cls._parts)
         if sorted(parts) != expected:
             raise SliceError(
-                f"Expected {', '.join(expected)} for a {cls.__name__}, got {', '.join(sorted(parts)) or 'none'}."
+                f"Expected {', '.join(expected)} for a {cls.__name__}, got {sorted(parts)}. Pass these parts."
             )
         slice = cls.__new__(cls)
         slice._set(**parts)

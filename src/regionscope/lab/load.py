@@ -308,10 +308,10 @@ def _call(factory: Any, spec: str, options: Mapping[str, Any]) -> Any:
     except Exception as error:  # the user's code may raise anything
         how = f"with {', '.join(options)}" if options else "without arguments"
         lacking = not options and isinstance(error, TypeError) and "required positional" in str(error)
-        advice = "Give every parameter a default value, or name a function without parameters"
-        raise InputError(
-            f"Calling {spec} {how} failed: {_one_line(error)} {advice if lacking else 'Correct this function'}."
-        ) from error
+        advice = "Correct this function."
+        if lacking:
+            advice = "Give every parameter a default value, or name a function without parameters."
+        raise InputError(f"Calling {spec} {how} failed: {_one_line(error)} {advice}") from error
 
 
 def _offer(module: object) -> str:
