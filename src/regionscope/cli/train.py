@@ -19,6 +19,7 @@ from regionscope.lab.experiment import prepare, run
 from regionscope.lab.store import RunFolder
 from regionscope.lab.sweep import parse_toml, read_experiment, read_toml
 from regionscope.lab.train import TrainingProgress
+from regionscope.wording import estimated
 
 _TRAINING = "Training"
 
@@ -149,8 +150,7 @@ def _report(folder: RunFolder, json_file: str | None, *, had_ended: bool) -> Non
             if result[name] is not None:
                 table.add_row(name.replace("_", " "), f"{result[name]:.4g}")
         for name, found in result["measures"].items():
-            value = "" if found["value"] is None else f"{found['value']:.6g}"
-            table.add_row(name, value + ("" if found["spread"] is None else f" ± {found['spread']:.2g}"))
+            table.add_row(name, "" if found["value"] is None else estimated(found["value"], found["spread"]))
         table.add_row("training time", duration(result["seconds"]))
         Console().print(table)
         ended = "; the run had ended before, and nothing was trained" if had_ended else ""
