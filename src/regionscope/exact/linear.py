@@ -13,7 +13,7 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_memory, check_progress, of_kind, whole
+from regionscope.checks import check_instance, check_memory, check_progress, read_integer
 from regionscope.cluster import open_shards
 from regionscope.errors import CheckFailed, InputError, LimitReached, SliceError
 from regionscope.exact.budget import Budget, Keep, Record, TooManyRegions
@@ -184,7 +184,7 @@ def exact_regions(
     check_shapes(program, slices)
     if tolerance is None:
         tolerance = Tolerance.of(program.dtype)
-    of_kind("tolerance", tolerance, Tolerance, advice="Write Tolerance(zero=1e-9, slope=1e-9, rank=1e-10)")
+    check_instance("tolerance", tolerance, Tolerance, advice="Write Tolerance(zero=1e-9, slope=1e-9, rank=1e-10)")
     check_progress(progress)
     with torch.no_grad(), nullcontext() if program.dtype == torch.float64 else full_precision():
         budget = Budget.of(program.device, memory, max_regions)
@@ -298,7 +298,7 @@ def one_shape(slices: Sequence[Slice]) -> tuple[int, ...]:
 
 def _check_options(max_regions: int | None, on_limit: str, memory: int | None) -> None:
     if max_regions is not None:
-        whole("max_regions", max_regions)
+        read_integer("max_regions", max_regions)
     if on_limit not in ("raise", "return"):
         raise InputError(f'Expected on_limit to be "raise" or "return", got {on_limit!r}.')
     check_memory(memory)

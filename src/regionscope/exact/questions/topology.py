@@ -24,8 +24,8 @@ from torch import Tensor
 
 from regionscope.exact.walls import Walls
 from regionscope.geometry import Slice
+from regionscope.plurals import counted
 from regionscope.types import Reading
-from regionscope.wording import counted
 
 
 @dataclass(frozen=True)

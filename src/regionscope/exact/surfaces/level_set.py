@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_memory, check_progress, real, whole
+from regionscope.checks import check_memory, check_progress, read_integer, read_number
 from regionscope.errors import InputError, LimitReached
 from regionscope.exact.budget import Budget, Record, TooManyRegions
 from regionscope.exact.decision import extremes_at_corners, labels_of
@@ -67,13 +67,13 @@ def level_set(
     if slice.dim not in (2, 3):
         raise InputError(f"Expected a slice of dimension 2 or 3, got {slice.dim}. Use flips() on a Segment.")
     if max_regions is not None:
-        whole("max_regions", max_regions)
+        read_integer("max_regions", max_regions)
     check_memory(memory)
     check_progress(progress)
     program = program_of(select_output(model, output, args), [slice])
     check_shapes(program, [slice])
     tolerance = tolerance or Tolerance.of(program.dtype)
-    levels, cut = _levels(program, real("value", value), target, classes)
+    levels, cut = _levels(program, read_number("value", value), target, classes)
     with torch.no_grad(), full_precision():
         budget = Budget.of(program.device, memory, max_regions)
         zero_tolerances = zero_tolerances_of(cut, [slice], tolerance, budget)
@@ -116,7 +116,7 @@ def _levels(
 def _read_classes(classes: int | Sequence[int], c: int) -> list[int]:
     chosen: list[Any] = list(classes) if isinstance(classes, Sequence) else [classes]
     for one in chosen:
-        whole("classes", one, least=0)
+        read_integer("classes", one, least=0)
     if not 1 <= len(chosen) <= 2 or len(set(chosen)) < len(chosen) or max(chosen) >= c or c < 2:
         raise InputError(
             f"Expected one class or two different ones among the {c} outputs, got {classes}. Use value for one output."

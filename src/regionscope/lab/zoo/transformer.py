@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regionscope.checks import whole
+from regionscope.checks import read_integer
 from regionscope.errors import InputError
 
 from .checks import channels_of, choice, flag, sizes_of
@@ -153,7 +153,7 @@ def vit(
     The image must be a whole number of patches. Not piecewise affine: softmax, LayerNorm.
     """
     channels_of(input_shape)
-    patch = whole("patch", patch)
+    patch = read_integer("patch", patch)
     if any(side % patch for side in input_shape[1:]):
         raise InputError(
             f"Expected images whose sides are multiples of patch = {patch}, got {tuple(input_shape)}. Change patch."
@@ -162,7 +162,7 @@ def vit(
 
 
 def _sizes(depth: int, width: int, heads: int) -> tuple[int, int, int]:
-    depth, width, heads = whole("depth", depth), whole("width", width), whole("heads", heads)
+    depth, width, heads = read_integer("depth", depth), read_integer("width", width), read_integer("heads", heads)
     if width % heads:
         raise InputError(f"Expected a width that is a multiple of heads = {heads}, got {width}. Change width or heads.")
     return depth, width, heads
