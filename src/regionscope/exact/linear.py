@@ -189,7 +189,9 @@ def exact_regions(
     with torch.no_grad(), nullcontext() if program.dtype == torch.float64 else full_precision():
         budget = Budget.of(program.device, memory, max_regions)
         record = partial(Record.start, n_slices=len(slices), finished=progress, deadline=deadline)
-        return _cut_within_limits(program, slices, tolerance, budget, on_limit, record, consume, start)
+        return _cut_within_limits(
+            program, slices, tolerance, budget, on_limit=on_limit, start=record, consume=consume, started=start
+        )
 
 
 def _cut_within_limits(
@@ -197,6 +199,7 @@ def _cut_within_limits(
     slices: Sequence[Slice],
     tolerance: Tolerance,
     budget: Budget,
+    *,
     on_limit: str,
     start: Callable[[int], Record],
     consume: Consume | None,
@@ -241,7 +244,7 @@ def _cut_within_limits(
 
 
 def cut_slices(
-    program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record,
+    program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record, *,
     keep: Keep | None = None, consume: Consume | None = None, begun: Values | None = None,
 ) -> RegionBatch:  # fmt: skip
     """Cut by the method for the dimension of the slices. keep: for dimensions 2 and 3, see ``Keep``.
@@ -251,10 +254,12 @@ def cut_slices(
     """
     if slices[0].dim == 1:
         take = None if consume is None else lambda *part: consume(RegionBatch.of_lines(*part))
-        return RegionBatch.of_lines(*partition_lines(program, slices, zero_tolerances, budget, record, take, begun))
+        line = partition_lines(program, slices, zero_tolerances, budget, record, consume=take, begun=begun)
+        return RegionBatch.of_lines(*line)
     if slices[0].dim == 2:
         give = None if consume is None else lambda *part: consume(RegionBatch.of_mesh(*part))
-        return RegionBatch.of_mesh(*partition_planes(program, slices, zero_tolerances, budget, record, keep, give))
+        plane = partition_planes(program, slices, zero_tolerances, budget, record, keep=keep, consume=give)
+        return RegionBatch.of_mesh(*plane)
     if slices[0].dim == 3:
         return RegionBatch.of_space(partition_space(program, slices, zero_tolerances, budget, record, keep), program)
     return RegionBatch.of_space([partition_cells(program, slices, zero_tolerances, budget, record)], program)

@@ -73,7 +73,10 @@ def run(
         if not folder.is_done:
             with folder.claim():
                 if not folder.verify():  # else it ended between the look and the claim, or only weights were damaged
-                    work = partial(_work, folder, device, data_root, compiled, on_progress, stop, save_every)
+                    work = partial(
+                        _work, folder, device, data_root, compiled=compiled, on_progress=on_progress, stop=stop,
+                        save_every=save_every,
+                    )  # fmt: skip
                     _try(folder, work, stop)
     finally:
         if on_repair is not None:
@@ -177,6 +180,7 @@ def _work(
     folder: RunFolder,
     where: torch.device | str | None,
     data_root: Path | None,
+    *,
     compiled: bool,
     on_progress: Callable[[TrainingProgress], object] | None,
     stop: Callable[[], bool] | None,

@@ -34,7 +34,7 @@ class Requirements:
 
 
 def theorem_2_3(
-    r: int, rho: float, R: float, C: float, k: int, n: int, eps: float, delta: float, *, C0: float = 1.0,
+    r: int, rho: float, R: float, C: float, *, k: int, n: int, eps: float, delta: float, C0: float = 1.0,
     sigma_h: float | None = None, sigma_o: float | None = None,
 ) -> Requirements:  # fmt: skip
     """Learnability: with probability 1 - delta, zero loss, at most 32 r + 67 regions, and test error <= eps.
@@ -53,7 +53,7 @@ def theorem_2_3(
 
 
 def theorem_3_1(
-    r: int, rho: float, R: float, C: float, k: int, n: int, delta: float, *,
+    r: int, rho: float, R: float, C: float, *, k: int, n: int, delta: float,
     sigma_h: float | None = None, sigma_o: float | None = None,
 ) -> Requirements:  # fmt: skip
     """Optimisation: with probability 1 - delta the flow reaches a loss of at most 1 / (2n)."""

@@ -80,7 +80,7 @@ def level_set(
         record = Record.start(len(cut.kinks), 1, progress)
         keep = Pruning(program, slice, levels, float(zero_tolerances[-1]))
         try:
-            found = cut_slices(cut, [slice], zero_tolerances, budget, record, keep)
+            found = cut_slices(cut, [slice], zero_tolerances, budget, record, keep=keep)
         except TooManyRegions as limit:
             raise LimitReached(
                 f"Expected at most max_regions = {max_regions} regions, got more after '{cut.kinks[limit.kink].name}'. "
@@ -90,7 +90,7 @@ def level_set(
             progress(1.0)
         stats = Stats(int(record.snapped.sum()), float(zero_tolerances[-1]), time.perf_counter() - started)
         below, above, flat = _sides(found, levels, classes, float(zero_tolerances[-1]))
-        return _surface(found, slice, below, above, flat, stats, value, classes)
+        return _surface(found, slice, below, above, flat, stats=stats, value=value, classes=classes)
 
 
 def _levels(
@@ -140,7 +140,7 @@ def _sides(
 
 
 def _surface(
-    found: RegionBatch, slice: Slice, below: Tensor, above: Tensor, flat: Tensor, stats: Stats, value: float,
+    found: RegionBatch, slice: Slice, below: Tensor, above: Tensor, flat: Tensor, *, stats: Stats, value: float,
     classes: int | Sequence[int] | None,
 ) -> LevelSet:  # fmt: skip
     """The walls between regions below and above, oriented, with the vertices that they use."""

@@ -121,7 +121,7 @@ class VisionTransformer(nn.Module):
     """Patches as tokens, layers in which all see all, and a linear layer on the mean over the patches."""
 
     def __init__(
-        self, shape: Sequence[int], classes: int, patch: int, depth: int, width: int, heads: int, activation: str
+        self, shape: Sequence[int], classes: int, patch: int, depth: int, width: int, heads: int, *, activation: str
     ) -> None:
         super().__init__()
         channels, height, breadth = shape
@@ -158,7 +158,9 @@ def vit(
         raise InputError(
             f"Expected images whose sides are multiples of patch = {patch}, got {tuple(input_shape)}. Change patch."
         )
-    return VisionTransformer(input_shape, classes, patch, *_sizes(depth, width, heads), _activation(activation))
+    return VisionTransformer(
+        input_shape, classes, patch, *_sizes(depth, width, heads), activation=_activation(activation)
+    )
 
 
 def _sizes(depth: int, width: int, heads: int) -> tuple[int, int, int]:
