@@ -21,23 +21,23 @@ from regionscope.errors import InputError
 Kind = TypeVar("Kind")
 
 
-def is_whole(value: object, *, least: int = 1) -> TypeGuard[int]:
+def is_integer(value: object, *, least: int = 1) -> TypeGuard[int]:
     """Whether ``value`` is a whole number of at least ``least``; True and False are none.
 
-    >>> is_whole(3), is_whole(3.0), is_whole(True), is_whole(0)
+    >>> is_integer(3), is_integer(3.0), is_integer(True), is_integer(0)
     (True, False, False, False)
     """
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
-def whole(name: str, value: object, *, least: int = 1) -> int:
+def read_integer(name: str, value: object, *, least: int = 1) -> int:
     """``value`` as a whole number of at least ``least``, or an ``InputError`` that names it."""
-    if not is_whole(value, least=least):
+    if not is_integer(value, least=least):
         raise InputError(f"Expected {name} to be a whole number of at least {least}, got {value!r}.")
     return value
 
 
-def real(name: str, value: object) -> float:
+def read_number(name: str, value: object) -> float:
     """``value`` as a finite number, or an ``InputError`` that names it; texts and truth values are none."""
     number = math.nan
     if isinstance(value, SupportsFloat) and not isinstance(value, bool):
@@ -50,7 +50,7 @@ def real(name: str, value: object) -> float:
 
 def read_seed(value: object, name: str = "seed") -> int:
     """``value`` as a seed that every random generator accepts: 0 to 2^64 - 1."""
-    if not is_whole(value, least=0) or value >= 2**64:
+    if not is_integer(value, least=0) or value >= 2**64:
         raise InputError(f"Expected {name} to be a whole number from 0 to 2^64 - 1, got {value!r}.")
     return value
 
@@ -59,7 +59,7 @@ def read_generator(generator: object, seed: object) -> torch.Generator:
     """The generator itself, or where it is None a new one on the CPU with this seed."""
     if generator is None:
         return torch.Generator().manual_seed(read_seed(seed))
-    return of_kind("generator", generator, torch.Generator, advice="Make one with torch.Generator()")
+    return check_instance("generator", generator, torch.Generator, advice="Make one with torch.Generator()")
 
 
 def check_progress(progress: object) -> None:
@@ -84,14 +84,14 @@ def unreadable(tensor: Tensor) -> str:
 
 def check_memory(memory: object) -> None:
     """Refuse what is neither None nor enough bytes to work with."""
-    if memory is not None and not is_whole(memory, least=1 << 20):
+    if memory is not None and not is_integer(memory, least=1 << 20):
         raise InputError(f"Expected memory to be a whole number of bytes, at least 1 MiB (1048576), got {memory!r}.")
 
 
 def check_positive(**values: object) -> None:
     """Refuse the first of these values that is not a positive number."""
     for name, value in values.items():
-        if not real(name, value) > 0:
+        if not read_number(name, value) > 0:
             raise InputError(f"Expected {name} to be positive, got {value}.")
 
 
@@ -114,7 +114,7 @@ def check_labels(labels: Tensor, classes: int, *, where: str = "") -> None:
         )
 
 
-def of_kind(what: str, value: object, kind: type[Kind], *, advice: str = "") -> Kind:
+def check_instance(what: str, value: object, kind: type[Kind], *, advice: str = "") -> Kind:
     """``value`` if it is of this kind, or an ``InputError`` that adds the advice."""
     if not isinstance(value, kind):
         more = f" {advice}." if advice else ""
@@ -149,7 +149,7 @@ def model_advice(model: object, otherwise: str) -> str:
 
 def check_shape(input_shape: object) -> tuple[int, ...]:
     """The sizes of one input without the batch, or an ``InputError``."""
-    if not isinstance(input_shape, Sequence) or not all(map(is_whole, input_shape)):
+    if not isinstance(input_shape, Sequence) or not all(map(is_integer, input_shape)):
         raise InputError(
             f"Expected input_shape to be the sizes of one input without the batch, got {input_shape!r}. "
             "Write a tuple such as (2,) or (3, 32, 32)."

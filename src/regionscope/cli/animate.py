@@ -10,7 +10,7 @@ import typer
 from regionscope.cli import options, output
 from regionscope.cli.explore import BoxOption, FramesOption, RowsOption, find_run, frames_of_folder
 from regionscope.plot import animation
-from regionscope.wording import counted
+from regionscope.plurals import counted
 
 
 def animate(

@@ -20,6 +20,7 @@ from regionscope.lab import sweep as lab
 from regionscope.lab.provenance import provenance
 from regionscope.lab.store.files import write_bytes, write_document
 from regionscope.plot.charts import chart_figure
+from regionscope.plurals import counted
 from regionscope.studies import report as pages
 from regionscope.studies.archive import pack, unpack
 from regionscope.studies.catalogue import find, studies
@@ -27,7 +28,6 @@ from regionscope.studies.charts import Chart
 from regionscope.studies.index import BESIDE, index_markdown
 from regionscope.studies.study import Size, Study
 from regionscope.studies.workspace import Workspace
-from regionscope.wording import counted
 
 study = typer.Typer(
     no_args_is_help=True, help="Reproduce the tables and figures of the four papers, and answer questions beyond them."

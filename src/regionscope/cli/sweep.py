@@ -17,7 +17,7 @@ from regionscope.cli.running import ProgressOption, duration, interruptible, sho
 from regionscope.errors import InputError
 from regionscope.lab import sweep as lab
 from regionscope.lab.store import ENDED
-from regionscope.wording import counted
+from regionscope.plurals import counted
 
 sweep = typer.Typer(no_args_is_help=True, help="Run a grid of experiments, resume it and query its results.")
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_module, real
+from regionscope.checks import check_module, read_number
 from regionscope.complexity.activations import Folds
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.complexity.neighbourhoods import Neighbourhoods, offsets
@@ -42,7 +42,7 @@ def soft_local_complexity(
     >>> penalty.backward()
     """
     check_module(model, otherwise="For an exported program, pass program.module().")
-    if not real("temperature", temperature) > 0:
+    if not read_number("temperature", temperature) > 0:
         raise InputError(f"Expected a temperature larger than 0, got {temperature}.")
     where = Neighbourhoods.read(
         model, inputs, dims=dims, radius=radius, frames="shared", hull="cross-polytope", seed=seed, generator=generator

@@ -16,7 +16,7 @@ from regionscope.geometry.polytope.maximum import clip_max
 from regionscope.geometry.polytope.split import NewVertices, split
 from regionscope.geometry.slices import Slice
 from regionscope.network import Maxima, Program, Thresholds
-from regionscope.wording import counted
+from regionscope.plurals import counted
 
 
 @dataclass(frozen=True)

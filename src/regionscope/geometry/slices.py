@@ -25,7 +25,7 @@ from regionscope.geometry.points import (
     read_points,
 )
 from regionscope.inputs import Inputs, read_examples
-from regionscope.wording import counted
+from regionscope.plurals import counted
 
 
 class Projection(NamedTuple):

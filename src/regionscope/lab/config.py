@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from typing import Any, Self, TypeVar, get_type_hints
 
-from regionscope.checks import read_seed, real
+from regionscope.checks import read_number, read_seed
 from regionscope.errors import InputError
 from regionscope.lab.user_files import source_of
 
@@ -98,7 +98,7 @@ class Training:
         _one_of("training.loss", self.loss, LOSSES)
         _one_of("training.augment", self.augment, AUGMENTATIONS)
         _one_of("training.precision", self.precision, PRECISIONS)
-        if not real("training.lr", self.lr) > 0:
+        if not read_number("training.lr", self.lr) > 0:
             raise InputError(f"Expected a positive training.lr, got {self.lr}.")
         if self.loss == "next_token" and self.mixup:
             raise InputError(f"Expected training.mixup = 0 with the loss next_token, got {self.mixup}.")

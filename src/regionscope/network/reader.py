@@ -15,7 +15,7 @@ from regionscope.network.overwritten import Overwritten
 from regionscope.network.private_copy import ReadableCopy
 from regionscope.network.proxy import ForwardTracer, Storage, Traced
 from regionscope.network.record import RULES, Call, Data, Recorder, Refused, Rule
-from regionscope.wording import counted
+from regionscope.plurals import counted
 
 
 class Reader(ForwardTracer):

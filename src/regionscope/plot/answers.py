@@ -17,7 +17,7 @@ from regionscope.plot.figures import panel
 from regionscope.plot.graphs import function_graph
 from regionscope.plot.kinds import decision_for, partition_for
 from regionscope.plot.regions import decision_regions, region_values
-from regionscope.wording import counted
+from regionscope.plurals import counted
 
 _POINT = 70.0
 

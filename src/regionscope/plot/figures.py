@@ -16,7 +16,7 @@ from regionscope.plot.legends import class_legend, make_room
 from regionscope.plot.marks import data
 from regionscope.plot.regions import decision_boundary, decision_mosaic, decision_regions, linear_regions
 from regionscope.plot.walls import layer_panels, zero_lines
-from regionscope.wording import counted
+from regionscope.plurals import counted
 
 if TYPE_CHECKING:
     from regionscope.lab.quickstart import Quickstart

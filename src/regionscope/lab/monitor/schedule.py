@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from regionscope.checks import is_whole
+from regionscope.checks import is_integer
 from regionscope.errors import InputError
 
 Unit = Literal["steps", "epochs"]
@@ -79,7 +79,7 @@ def every(n: int, unit: Unit = "steps") -> Schedule:
     >>> every(30).steps(100, per_epoch=10)
     (0, 30, 60, 90, 100)
     """
-    if not is_whole(n):
+    if not is_integer(n):
         raise InputError(f"Expected every() of a whole number of at least 1, got {n!r}.")
     if unit not in ("steps", "epochs"):
         raise InputError(f'Expected unit "steps" or "epochs" in every(), got {unit!r}.')
@@ -92,7 +92,7 @@ def log_spaced(a: int, b: int, points: int) -> Schedule:
     >>> log_spaced(1, 1000, 4).points
     (1, 10, 100, 1000)
     """
-    if not (is_whole(a) and is_whole(b, least=a) and is_whole(points, least=2)):
+    if not (is_integer(a) and is_integer(b, least=a) and is_integer(points, least=2)):
         raise InputError(
             f"Expected whole numbers 1 <= a <= b and at least 2 points, got a = {a}, b = {b} and points = {points}."
         )

@@ -19,7 +19,7 @@ from regionscope.lab.store.folder import ENDED
 from regionscope.lab.store.repair import lost_checkpoints
 from regionscope.lab.store.rows import last_row, parse
 from regionscope.lab.sweep.settings import labels, used_settings
-from regionscope.wording import counted
+from regionscope.plurals import counted
 
 FIRST = ("key", "status")
 NUMBERS = ("epochs", "steps", "seconds", "train_loss", "train_error", "test_error", "gap")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from regionscope.checks import is_whole
+from regionscope.checks import is_integer
 from regionscope.errors import InputError
 
 
@@ -35,7 +35,7 @@ def choice(name: str, value: object, accepted: Iterable[str]) -> str:
 def sizes_of(input_shape: Sequence[int]) -> tuple[int, ...]:
     """The shape of one input: at least one size, all positive."""
     sizes = tuple(input_shape) if isinstance(input_shape, list | tuple) else ()
-    if not sizes or not all(is_whole(size) for size in sizes):
+    if not sizes or not all(is_integer(size) for size in sizes):
         raise InputError(
             "Expected input_shape to be the sizes of one input without the batch, such as (3, 32, 32) or (2,), "
             f"got {input_shape!r}."

@@ -1,4 +1,4 @@
-"""How numbers are worded in sentences."""
+"""Numbers with their nouns in sentences: "1 run", "2 runs"."""
 
 from __future__ import annotations
 
