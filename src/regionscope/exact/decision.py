@@ -126,7 +126,7 @@ class DecisionRegions:
         """
         part = self.partition
         if part.dim != 2:
-            raise InputError(f"Expected a slice of dimension 2, got {part.dim}. Topology is defined on planes only.")
+            raise InputError(f"Expected a slice of dimension 2, got {part.dim}. Use a plane (a Box of two axes).")
         return topology(part, self.piece_regions, self.labels)
 
     def columns(self) -> dict[str, NDArray[Any]]:

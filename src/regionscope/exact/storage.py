@@ -48,8 +48,8 @@ def load_arrays(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         found = about.get("format")
         if found != _FORMAT:
             older = isinstance(found, int) and found < _FORMAT
-            way_out = "was written by an older version; compute it again" if older else "needs another version"
-            raise WrongFile(f"Expected a partition in format {_FORMAT}, got format {found}: {path} {way_out}")
+            way_out = "Compute the partition again" if older else "Install a newer regionscope to read it"
+            raise WrongFile(f"Expected a partition in format {_FORMAT}, got format {found} in {path}. {way_out}")
         stored = {name: file[name] for name in file.files if name != "about"}
         arrays = {name: torch.from_numpy(array) for name, array in stored.items()}
         _check(about, arrays)

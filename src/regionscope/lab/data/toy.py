@@ -88,7 +88,7 @@ def random_labels_split(n_train: int, n_test: int, *, classes: int = 2, dim: int
 def _moons(n: int, noise: float, seed: int) -> tuple[_Array, _Array]:
     read_integer("n of two_moons", n, least=2)
     if not read_number("noise", noise) >= 0:
-        raise InputError(f"Expected noise of two_moons, a standard deviation, of at least 0, got {noise}.")
+        raise InputError(f"Expected noise of two_moons of at least 0, got {noise}. Choose 0.2, for example.")
     points, labels = _sklearn("two_moons").make_moons(n_samples=n, noise=noise, random_state=_narrow(seed))
     return points, labels
 

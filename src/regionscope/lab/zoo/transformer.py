@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regionscope.checks import read_integer
+from regionscope.checks import one_of, read_integer
 from regionscope.errors import InputError
 
-from .checks import channels_of, choice, flag, sizes_of
+from .checks import channels_of, flag, sizes_of
 from .layers import ACTIVATIONS, chain
 
 EXPANSION = 4  # units of an MLP over the width
@@ -175,4 +175,4 @@ def _norm(width: int, norm: bool) -> nn.Module:
 
 
 def _activation(name: str) -> str:
-    return choice("activation", name, ("relu", "gelu"))
+    return one_of("activation", name, ("relu", "gelu"))
