@@ -91,5 +91,5 @@ def test_names_and_readings() -> None:
     assert mean == pytest.approx(float(found.table[:, 0].mean()))
     assert stderr is not None
     assert list(found.to_pandas().columns) == list(found.columns)
-    with pytest.raises(InputError, match=r"There are layers\.0\.mlp\.0, layers\.1\.mlp\.0"):
+    with pytest.raises(InputError, match=r"Choose from layers\.0\.mlp\.0, layers\.1\.mlp\.0"):
         rs.spline_features(TinyGPT(), prompts(3, 4), layers="blocks.*")

@@ -165,7 +165,7 @@ def test_a_file_that_claims_more_than_memory_holds_is_refused(tmp_path: Path) ->
         rs.Partition.load(path)
 
 
-@pytest.mark.parametrize(("version", "way_out"), [(1, "older version; compute it again"), (99, "another version")])
+@pytest.mark.parametrize(("version", "way_out"), [(1, "Compute the partition again"), (99, "Install a newer")])
 def test_a_file_in_another_format_is_refused(version: int, way_out: str, tmp_path: Path) -> None:
     path = rs.linear_regions(mlp(2, 4, 2), SQUARE).save(tmp_path / "part.npz")
     with np.load(path) as file:

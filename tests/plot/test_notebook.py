@@ -108,6 +108,19 @@ def test_the_table_has_the_counts() -> None:
     assert notebook.as_html(TABLE).count("<tr>") == 1 + notebook.MOST_ROWS
 
 
+def test_every_estimate_has_its_standard_error() -> None:
+    history = RESULTS["history"].rows[-1].levels["train"]
+    (layer, counts), *_ = LOCAL.by_layer.items()
+    cells = {
+        "local complexity": f"<td>{layer}</td><td>{rs.Estimate.of(counts)}".removesuffix(" (n = 12)"),
+        "history": f"<td>train</td><td>{history.mean:.4g} ± {history.stderr:.2g}",
+        "monitor": "<td>norm</td><td>2</td><td>1.5",
+        "runs": "<td>0</td><td>0.1</td><td>0 ± 0.1",
+    }
+    for name, cell in cells.items():
+        assert f"{cell}</td>" in notebook.as_html(RESULTS[name])
+
+
 def test_large_partitions_have_no_inline_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notebook, "MOST_REGIONS", 3)
     found = notebook.as_html(PART)

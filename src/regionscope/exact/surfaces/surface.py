@@ -178,7 +178,7 @@ class LevelSet:
     def triangles(self) -> Tensor:
         """(t, 3) vertices of triangles that fill the polygons, each as a fan around its first corner; same order."""
         if self.dim != 3:
-            raise InputError(f"Expected a slice of dimension 3, got {self.dim}. Curves have no triangles.")
+            raise InputError(f"Expected a slice of dimension 3, got {self.dim}. Use vertices[corners], its segments.")
         counts = self.offsets.diff() - 2
         start = self.offsets[:-1].repeat_interleave(counts)
         second = ranges(self.offsets[:-1] + 1, counts)

@@ -178,7 +178,7 @@ class OnPoints:
     def of_group(self, vertices: Tensor, group: Tensor) -> Tensor:
         """Values (x, m) of all candidates of a group."""
         if not isinstance(self.units, Candidates):
-            raise TypeError("only candidates for a maximum come in groups")
+            raise TypeError("Only candidates for a maximum come in groups. Please report this fault of regionscope.")
         at_first = self.units.of_group(self.first[vertices], group)
         return torch.lerp(at_first, self.units.of_group(self.second[vertices], group), self.t[vertices, None])
 

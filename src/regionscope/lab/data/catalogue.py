@@ -93,12 +93,14 @@ def check_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     accepted = user_data.OPTIONS[user_data.kind_of(name)] if is_user_file(name) else entry(name).options
     for key, value in given.items():
         if key not in accepted:
-            listed = ", ".join(f"{option} ({_plain(default)})" for option, default in accepted.items())
-            raise InputError(f"Expected an option of {name}, got {key!r}. It accepts {listed or 'none'}.")
+            raise unknown_name(f"an option of {name}", key, accepted)
         default = accepted[key]
         kinds = (int, float) if isinstance(default, float) else (type(default),)
         if default is not None and (type(value) not in kinds):
-            raise InputError(f"Expected the option {key} of {name} to be like {_plain(default)}, got {value!r}.")
+            raise InputError(
+                f"Expected the option {key} of {name} to be of type {type(default).__name__}, got {value!r}. "
+                f"Write it like {_plain(default)}."
+            )
     return {**accepted, **given}
 
 
@@ -130,7 +132,8 @@ def _univariate(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSpli
     numbers = switches if isinstance(switches, list) else [switches]
     if switches is not None and not all(type(x) in (int, float) for x in numbers):
         raise InputError(
-            f"Expected the option switches of univariate to be a number or a list of places, got {switches!r}."
+            f"Expected the option switches of univariate to be a number or a list of places, got {switches!r}. "
+            "Write 3, or [-0.5, 0.5]."
         )
     return univariate_split(spec.n_train or 100, spec.n_test or 1000, seed=spec.seed, **options)
 
@@ -161,7 +164,7 @@ def _cifar(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
     layout = cifar.CIFAR10 if spec.name == "cifar10" else cifar.CIFAR100
     labels = options.get("labels", "fine")
     if labels not in layout.classes:
-        raise InputError(f"Expected the option labels of cifar100 to be 'fine' or 'coarse', got {labels!r}.")
+        raise unknown_name("a valid option labels of cifar100", labels, layout.classes)
     parts = cifar.read_cifar(the_folder(spec.name, root, layout.folders), layout, labels=labels)
     return _finished(_chosen(parts, spec, layout.classes[labels]), spec, options)
 

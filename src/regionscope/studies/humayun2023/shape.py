@@ -85,10 +85,10 @@ def double_descent(steps: Sequence[float], values: Sequence[float], errors: Sequ
     if not len(steps) == len(values) == len(errors) or len(steps) < 2:
         raise InputError(
             f"Expected two or more steps, values and errors, as many of each, got {len(steps)}, {len(values)} and "
-            f"{len(errors)}."
+            f"{len(errors)}. Pass lists of one length."
         )
     if not all(map(math.isfinite, values)) or any(map(math.isinf, errors)):
-        raise InputError("Expected a finite curve, got NaN or infinite values.")
+        raise InputError("Expected a finite curve, got NaN or infinite values. Remove them.")
     rise = _largest_rise(values, errors)
     ascent = rise if rise.clear else None
     if ascent is None:
