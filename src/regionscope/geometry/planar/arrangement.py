@@ -82,12 +82,11 @@ class Chords:
 
 @dataclass(frozen=True)
 class Meetings:
-    """Crossings of two chords i < j of one cell (p_i < p_j < q_i < q_j), and where they lie on each."""
+    """Crossings of two chords i < j of one cell (p_i < p_j < q_i < q_j): place on the first one, and order on each."""
 
     i: Tensor
     j: Tensor
     t_i: Tensor
-    t_j: Tensor
     rank_i: Tensor
     rank_j: Tensor
 
@@ -188,7 +187,7 @@ def _rank(found: _Entries, n: int) -> Meetings:
     place = found.crossing + x * (found.chord != xp.take(found.pair_i, found.crossing))
     xp.put(t, place, found.t)
     xp.put(ranks, place, rank)
-    return Meetings(found.pair_i, found.pair_j, t[:x], t[x:], ranks[:x], ranks[x:])
+    return Meetings(found.pair_i, found.pair_j, t[:x], ranks[:x], ranks[x:])
 
 
 @dataclass(frozen=True)

@@ -282,7 +282,7 @@ def _meetings(loops: Loops, chords: Chords, lines: _Lines, triples: _Triples, n_
     wrong = xp.nonzero(~((p_i < p_j) & (p_j < q_i) & (q_i < q_j))) % max(1, len(uv))
     cut_key = xp.take(lines.key, vw) // (n_units * n_units) * n_units + triples.units[:, 2]
     none = triples.t[0, :0]
-    return Meetings(i, j, none, none, rank_i, rank_j), xp.take(cut_key, wrong)
+    return Meetings(i, j, none, rank_i, rank_j), xp.take(cut_key, wrong)
 
 
 def _pieces(
