@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
-from regionscope.wording import estimated
+from regionscope.formatting import estimated
 
 Reading = tuple[str, float, float | None]
 """Name, value and standard error of a number. The main number of a result has the name ""; None: no standard error."""

@@ -15,7 +15,7 @@ from regionscope.cli.job import SliceJob, with_job
 from regionscope.errors import InputError
 from regionscope.exact import Partition, decision_regions, linear_regions
 from regionscope.exact.questions.flips import flips_of
-from regionscope.wording import counted
+from regionscope.formatting import counted
 
 ask = typer.Typer(
     no_args_is_help=True, help="Compute extremes, flips, Lipschitz constants or topology from an exact partition."

@@ -20,10 +20,10 @@ from regionscope.complexity.history import Level
 from regionscope.complexity.local_complexity import LocalComplexity, local_complexity
 from regionscope.complexity.measure_points import uniform_points
 from regionscope.complexity.neighbourhoods import Shape
+from regionscope.formatting import estimated
 from regionscope.lab import load
 from regionscope.plot.complexity import layers_figure
 from regionscope.types import Estimate
-from regionscope.wording import estimated
 
 _POINTS, _HULL = "Points", "Neighbourhood"
 

@@ -9,10 +9,10 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from regionscope.formatting import estimated
 from regionscope.lab import sweep as lab
 from regionscope.lab.config import DataSpec, Experiment, NetworkSpec
 from regionscope.lab.sweep.settings import is_setting
-from regionscope.wording import estimated
 
 _ERRORS = ("train_error", "test_error", "gap")
 _HIDDEN = ("epochs", "steps", "seconds", "train_loss", "error", "note")

@@ -81,10 +81,11 @@ def flow(
         result = theory.gradient_flow(start, data, options)
     with console.status("Measuring ..."):
         rows = theory.flow_table(result, radius=radius, teacher=teacher, every=max(1, len(result) // 40))
-    setting = (teacher.width, teacher.rho, radius, 1 / (2 * radius), k, len(data))
+    setting = (teacher.width, teacher.rho, radius, 1 / (2 * radius))
+    n = len(data)
     needs = [
-        theory.theorem_2_3(*setting, 0.1, 0.1, sigma_h=sigma_h, sigma_o=deviation),
-        theory.theorem_3_1(*setting, 0.1, sigma_h=sigma_h, sigma_o=deviation),
+        theory.theorem_2_3(*setting, k=k, n=n, eps=0.1, delta=0.1, sigma_h=sigma_h, sigma_o=deviation),
+        theory.theorem_3_1(*setting, k=k, n=n, delta=0.1, sigma_h=sigma_h, sigma_o=deviation),
     ]
     _print_flow(console, result, rows, teacher, needs)
     minimum = theory.minimum_regions(data.y)

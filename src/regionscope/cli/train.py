@@ -13,13 +13,13 @@ from rich.table import Column, Table
 from regionscope.cli import options, output
 from regionscope.cli.running import ProgressOption, duration, epochs_bar, interruptible
 from regionscope.errors import InputError, RegionscopeError, Stopped
+from regionscope.formatting import estimated
 from regionscope.lab import instruments, zoo
 from regionscope.lab.data import names as data_names
 from regionscope.lab.experiment import prepare, run
 from regionscope.lab.store import RunFolder
 from regionscope.lab.sweep import parse_toml, read_experiment, read_toml
 from regionscope.lab.train import TrainingProgress
-from regionscope.wording import estimated
 
 _TRAINING = "Training"
 

@@ -14,7 +14,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from regionscope.complexity.activations import ATTENTION, LINEAR, NORMS, Folds, argument, attention_winners, centred
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.errors import InputError
-from regionscope.network.call.determinism import refuse_other_answers
+from regionscope.network.call.determinism import check_fixed_outputs
 
 Role = Literal["activation", "max_pool", "linear", "attention", "norm"]
 LayerChoice = str | type[nn.Module] | Sequence[str | type[nn.Module]]
@@ -65,7 +65,7 @@ class LayerList:
 def list_layers(model: nn.Module, example: Tensor) -> LayerList:
     """List the layers of ``model`` by forward passes over copies of ``example`` (*shape), inside ``untouched``."""
     found, other = (_listed(model, example, rows) for rows in (_ROWS, _FEWER))
-    refuse_other_answers(model, torch.stack([example, _OTHER - example]))
+    check_fixed_outputs(model, torch.stack([example, _OTHER - example]))
     if [layer.name for layer in found.layers] != [layer.name for layer in other.layers]:
         raise InputError(
             f"Expected the same operations for every batch size, got different ones for {_ROWS} and {_FEWER} inputs. "

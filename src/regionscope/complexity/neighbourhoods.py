@@ -15,10 +15,18 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_positive, check_shape, is_whole, one_of, read_generator, unknown_name, whole
+from regionscope.checks import (
+    check_positive,
+    check_shape,
+    is_integer,
+    one_of,
+    read_generator,
+    read_integer,
+    unknown_name,
+)
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs, read_examples
-from regionscope.network import home
+from regionscope.network import device_and_dtype
 
 FrameChoice = Literal["shared", "per-point"] | Tensor
 Shape = Literal["cross-polytope", "hypercube"]
@@ -214,7 +222,7 @@ class Neighbourhoods:
         seed: int, generator: torch.Generator | None,
     ) -> Neighbourhoods:  # fmt: skip
         """Check the arguments and bring the points to the model's device and dtype."""
-        device, dtype = home(model)
+        device, dtype = device_and_dtype(model)
         points = read_examples(inputs).all().to(device=device, dtype=dtype)
         if points.numel() == 0:
             raise InputError(
@@ -243,7 +251,7 @@ class Neighbourhoods:
         """Cut the points so that a pass over their vertices stays within ``memory`` bytes."""
         if memory is None:
             memory = 16 << 20 if self.points.device.type == "cpu" else 1 << 30
-        rows = max(1, whole("memory", memory) // row_bytes)
+        rows = max(1, read_integer("memory", memory) // row_bytes)
         m = count_vertices(self.hull, self.dims)
         n = max(1, rows // m)
         for start in range(0, len(self.points), n):
@@ -292,7 +300,7 @@ def _dims_of(dims: int | None, d: int) -> int:
 
 def _check_dims(dims: int, d: int) -> None:
     """Refuse numbers of directions that an input of d numbers does not have."""
-    if not is_whole(dims) or dims > d:
+    if not is_integer(dims) or dims > d:
         raise InputError(f"Expected 1 <= dims <= {d} for inputs of {d} entries, got {dims}. Pass such a whole number.")
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from regionscope.checks import unknown_name, whole
+from regionscope.checks import read_integer, unknown_name
 from regionscope.complexity.activations import Folds
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.complexity.layers import list_layers, matching
@@ -95,7 +95,7 @@ def spline_features(
     Cost: one forward pass over the prompts.
     """
     tokens, mask = read_tokens(ids, attention_mask)
-    whole("batch_size", batch_size)
+    read_integer("batch_size", batch_size)
     longest_first = reversed([*without_padding(tokens, mask)])
     names: tuple[str, ...] = ()
     rows, parts = [], []

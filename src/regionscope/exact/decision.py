@@ -127,8 +127,7 @@ class DecisionRegions:
         part = self.partition
         if part.dim != 2:
             raise InputError(f"Expected a slice of dimension 2, got {part.dim}. Use a plane (a Box of two axes).")
-        of = owners(part.offsets, len(part.corners))
-        return topology(part.slice, part.vertices, part.walls, part.corners, of, self.piece_regions, self.labels)
+        return topology(part, self.piece_regions, self.labels)
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Columns of the exports: those of ``Partition.columns``, and the decision region and label of each piece."""

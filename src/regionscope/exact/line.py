@@ -55,7 +55,7 @@ class LineState:
 
 
 def partition_lines(
-    program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record,
+    program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record, *,
     consume: Callable[[LineState, Tensor], None] | None = None, begun: Values | None = None,
 ) -> tuple[LineState, Tensor]:  # fmt: skip
     """The exact partition of all segments, and the outputs of the network at the vertices (v, c).

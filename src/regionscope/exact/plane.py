@@ -73,7 +73,7 @@ def plane_mesh(corners: Sequence[Tensor]) -> tuple[Mesh, Tensor, Tensor]:
 
 
 def partition_planes(
-    program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record,
+    program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record, *,
     keep: Keep | None = None, consume: Consume | None = None,
 ) -> tuple[Mesh, Tensor, Tensor]:  # fmt: skip
     """The exact partition of all slices: mesh, coordinates (v, 2), outputs of the network at the vertices (v, c).

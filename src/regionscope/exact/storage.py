@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.checks import is_whole
+from regionscope.checks import is_integer
 from regionscope.errors import InputError, WrongFile
 from regionscope.file_io import ARRAY_FILE_ERRORS, parse_json, replace_file
 from regionscope.geometry import Box, Segment, Simplex, Slice
@@ -76,7 +76,7 @@ def _check(about: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> None:
     layers, complete = about["by_layer"], bool(Status(**about["status"]))
     kinds = (Tolerance(**about["tolerance"]), Stats(**about["stats"]))
     counts = layers.values() if isinstance(layers, dict) else [layers]
-    if not all(map(is_whole, counts)) or not all(map(_is_numbers, kinds)):
+    if not all(map(is_integer, counts)) or not all(map(_is_numbers, kinds)):
         raise ValueError("its header lacks numbers")
     v, k, r = len(arrays["vertices"]), slice.dim, len(arrays["sizes"])
     _numbers(arrays, "vertices", (v, k), torch.float64)

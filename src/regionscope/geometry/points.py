@@ -11,8 +11,8 @@ from torch import Tensor
 
 from regionscope.checks import unreadable
 from regionscope.errors import SliceError
+from regionscope.formatting import counted
 from regionscope.tolerance import Tolerance
-from regionscope.wording import counted
 
 PointLike = Tensor | np.ndarray[Any, Any] | Sequence[Any]
 

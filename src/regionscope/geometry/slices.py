@@ -15,6 +15,7 @@ from torch import Tensor
 
 from regionscope.checks import check_shape, read_device
 from regionscope.errors import SliceError
+from regionscope.formatting import counted
 from regionscope.geometry.points import (
     RANK,
     PointLike,
@@ -25,7 +26,6 @@ from regionscope.geometry.points import (
     read_points,
 )
 from regionscope.inputs import Inputs, read_examples
-from regionscope.wording import counted
 
 
 class Projection(NamedTuple):

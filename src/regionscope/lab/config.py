@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from typing import Any, Self, TypeVar, get_type_hints
 
-from regionscope.checks import one_of, read_seed, real, unknown_name
+from regionscope.checks import one_of, read_number, read_seed, unknown_name
 from regionscope.errors import InputError
 from regionscope.lab.user_files import source_of
 
@@ -101,7 +101,7 @@ class Training:
         one_of("training.loss", self.loss, LOSSES)
         one_of("training.augment", self.augment, AUGMENTATIONS)
         one_of("training.precision", self.precision, PRECISIONS)
-        if not real("training.lr", self.lr) > 0:
+        if not read_number("training.lr", self.lr) > 0:
             raise InputError(f"Expected a positive training.lr, got {self.lr}. Choose a rate such as 0.1.")
         if self.loss == "next_token" and self.mixup:
             raise InputError(

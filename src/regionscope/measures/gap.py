@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from regionscope.checks import check_labels
 from regionscope.errors import InputError
+from regionscope.formatting import estimated
 from regionscope.inputs import Examples, Inputs, Labels, read_examples
 from regionscope.network.call.forward import call_model
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.sampled.labels import INVALID, numbered, open_labeller
 from regionscope.types import Estimate, Reading
-from regionscope.wording import estimated
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from regionscope.complexity.history import ComplexityHistory
 from regionscope.complexity.local_complexity import LocalComplexity
 from regionscope.exact import DecisionRegions, LevelSet, Partition
+from regionscope.formatting import estimated
 from regionscope.geometry import Box, Segment, Simplex, Slice
 from regionscope.lab.monitor import Monitor
 from regionscope.lab.sweep.table import NUMBERS, RunTable
@@ -35,7 +36,6 @@ from regionscope.plot.marks import thumbnails
 from regionscope.plot.regions import frame_slice
 from regionscope.plot.ticks import whole_ticks
 from regionscope.types import Estimate
-from regionscope.wording import estimated
 
 MOST_REGIONS = 20_000  # drawn inline: about two seconds
 MOST_ROWS, MOST_COLUMNS, MOST_CURVES = 12, 8, 4

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.checks import check_positive, read_generator, read_seed, real, whole
+from regionscope.checks import check_positive, read_generator, read_integer, read_number, read_seed
 from regionscope.errors import InputError, SliceError
+from regionscope.formatting import counted
 from regionscope.geometry import Segment, Simplex, Slice
 from regionscope.inputs import Examples, Inputs, read_examples
-from regionscope.wording import counted
 
 _ATTEMPTS = 100
 _PAIRS_FOR_LENGTH = 256
@@ -76,7 +76,7 @@ class Hulls(_Drawn):
     alpha: tuple[float, float] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
-        whole("dim", self.dim)
+        read_integer("dim", self.dim)
         read_seed(self.seed)
         if len(self._examples) < self.dim + 1:
             raise InputError(
@@ -87,7 +87,7 @@ class Hulls(_Drawn):
             raise InputError(
                 f"Expected alpha to be a pair of numbers, got {self.alpha!r}. Write (0.0, 1.0), for example."
             )
-        lo, hi = (real("alpha", end) for end in self.alpha)
+        lo, hi = (read_number("alpha", end) for end in self.alpha)
         object.__setattr__(self, "alpha", (lo, hi))
         if not (hi > self.dim * lo and hi > lo):
             raise InputError(
@@ -127,7 +127,7 @@ class RandomDirections(_Drawn):
     length: float | None = None
 
     def __post_init__(self) -> None:
-        whole("dim", self.dim)
+        read_integer("dim", self.dim)
         read_seed(self.seed)
         least = 2 if self.length is None else 1
         if len(self._examples) < least:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from regionscope.checks import of_kind, read_device, real, whole
+from regionscope.checks import check_instance, read_device, read_integer, read_number
 from regionscope.inputs import read_array
 from regionscope.measures.statistics import wilson
 from regionscope.shallow.flow import gradient_flows
@@ -79,10 +79,10 @@ def success_vs_width(
     All widths are one batch: narrow networks get units w = b = v = 0, which never move. device: where they run.
     """
     options = options or FlowOptions(max_steps=10_000, stall=1e-5, rest=1e-4)
-    of_kind("options", options, FlowOptions, advice=OPTIONS_ADVICE)
-    whole("n", n)
-    whole("runs", runs)
-    alphas = [real("an alpha", alpha) for alpha in read_array(alphas, "alphas, a list of numbers").flatten()]
+    check_instance("options", options, FlowOptions, advice=OPTIONS_ADVICE)
+    read_integer("n", n)
+    read_integer("runs", runs)
+    alphas = [read_number("an alpha", alpha) for alpha in read_array(alphas, "alphas, a list of numbers").flatten()]
     options = replace(options, max_log_loss=log_threshold(n, options.loss) + 1e-9)
     teacher = alternating_teacher(r, radius=radius)
     data = sample(teacher, n, seed=seed)

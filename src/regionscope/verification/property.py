@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from regionscope.checks import is_whole
+from regionscope.checks import is_integer
 from regionscope.errors import InputError
 from regionscope.verification.formula import Atom
 
@@ -75,7 +75,7 @@ class Property:
             raise InputError(
                 f'Expected a finite number for each fixed input, got {values}. Write a dict such as {{2: "0.1"}}.'
             ) from error
-        if not all(is_whole(i, least=0) and i < self.n_inputs for i in wanted):
+        if not all(is_integer(i, least=0) and i < self.n_inputs for i in wanted):
             raise InputError(
                 f"Expected inputs from 0 to {self.n_inputs - 1}, got {[*wanted]}. Count the inputs from 0."
             )

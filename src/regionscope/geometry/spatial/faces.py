@@ -150,7 +150,7 @@ def cut_faces(solids: Solids, units: Units, table: SignTable, faces: Tensor | No
     left_out = wanted[:0] if len(chords) == len(wanted) else wanted[~isin(wanted, chords.cell * n + chords.unit)]
     waiting = solids.cells[left_out // n]
     deferred = unique((waiting * n + left_out[:, None] % n)[waiting >= 0])
-    return _cut_along(solids, table, divided, chords, met, evaluate, deferred, snapped)
+    return _cut_along(solids, table, divided, chords, met, evaluate=evaluate, deferred=deferred, snapped=snapped)
 
 
 def _between(t: Tensor) -> Tensor:
@@ -161,7 +161,7 @@ def _between(t: Tensor) -> Tensor:
 
 
 def _cut_along(
-    solids: Solids, table: SignTable, divided: _Divided, chords: Chords, met: Meetings,
+    solids: Solids, table: SignTable, divided: _Divided, chords: Chords, met: Meetings, *,
     evaluate: OnPoints, deferred: Tensor, snapped: Tensor,
 ) -> FaceCut:  # fmt: skip
     whole, loops = divided.solids, divided.solids.loops

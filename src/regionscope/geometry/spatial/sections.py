@@ -130,7 +130,7 @@ def find_sections(cut: FaceCut, n_units: int, deferred: Tensor) -> Sections:
         if triples is not None and len(bad) == 0:
             met, bad = _meetings(loops, chords, lines, triples, n_units)
             if len(bad) == 0:
-                return _pieces(loops, chords, lines, triples, met, cut, deferred)
+                return _pieces(loops, chords, lines, triples, met, cut=cut, deferred=deferred)
         deferred = unique(cat([deferred, bad]))
 
 
@@ -305,7 +305,7 @@ def _meetings(loops: Loops, chords: Chords, lines: _Lines, triples: _Triples, n_
 
 
 def _pieces(
-    loops: Loops, chords: Chords, lines: _Lines, triples: _Triples, met: Meetings, cut: FaceCut, deferred: Tensor
+    loops: Loops, chords: Chords, lines: _Lines, triples: _Triples, met: Meetings, *, cut: FaceCut, deferred: Tensor
 ) -> Sections:
     mesh = loops.mesh
     vertex = cut.solids.n_vertices + arange(len(triples.units), chords.p)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regionscope.checks import read_seed, real, whole
+from regionscope.checks import read_integer, read_number, read_seed
 from regionscope.errors import InputError
 from regionscope.extras import import_extra
 from regionscope.lab.data.dataset import Dataset, DataSplit, derived_seed
@@ -73,7 +73,7 @@ def gaussian_quantiles_split(n_train: int, n_test: int, *, classes: int = 5, see
 def random_labels(n: int = 1000, *, classes: int = 2, dim: int = 2, seed: int = 0) -> Dataset:
     """Uniform points of [-1, 1]^dim, each with a uniformly random label, which a network can only memorise."""
     for name, value, least in (("n", n, 1), ("classes", classes, 2), ("dim", dim, 1)):
-        whole(f"{name} of random_labels", value, least=least)
+        read_integer(f"{name} of random_labels", value, least=least)
     generator = torch.Generator().manual_seed(derived_seed(seed, "inputs"))  # not the numbers of initial weights
     inputs = torch.rand((n, dim), generator=generator, device="cpu") * 2 - 1
     return Dataset("random_labels", inputs, torch.randint(classes, (n,), generator=generator, device="cpu"), classes)
@@ -86,15 +86,15 @@ def random_labels_split(n_train: int, n_test: int, *, classes: int = 2, dim: int
 
 
 def _moons(n: int, noise: float, seed: int) -> tuple[_Array, _Array]:
-    whole("n of two_moons", n, least=2)
-    if not real("noise", noise) >= 0:
+    read_integer("n of two_moons", n, least=2)
+    if not read_number("noise", noise) >= 0:
         raise InputError(f"Expected noise of two_moons of at least 0, got {noise}. Choose 0.2, for example.")
     points, labels = _sklearn("two_moons").make_moons(n_samples=n, noise=noise, random_state=_narrow(seed))
     return points, labels
 
 
 def _quantiles(n: int, classes: int, seed: int) -> tuple[_Array, _Array]:
-    if whole("n of gaussian_quantiles", n) < whole("classes", classes, least=2):
+    if read_integer("n of gaussian_quantiles", n) < read_integer("classes", classes, least=2):
         raise InputError(f"Expected a point for each class, got {classes} classes and {n} points. Raise n.")
     make = _sklearn("gaussian_quantiles").make_gaussian_quantiles
     points, labels = make(n_samples=n, n_features=2, n_classes=classes, random_state=_narrow(seed))

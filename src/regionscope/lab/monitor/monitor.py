@@ -19,7 +19,7 @@ from regionscope.lab.monitor.no_trace import no_trace, same_randomness
 from regionscope.lab.monitor.rows import Row, append_rows, read_rows, readings
 from regionscope.lab.monitor.schedule import Schedule, as_schedule, every
 from regionscope.lab.store.rows import cut_torn_line
-from regionscope.network import home
+from regionscope.network import device_and_dtype
 from regionscope.types import Reading
 
 Measure = Callable[[Any], Any]
@@ -148,7 +148,7 @@ class Monitor:
                 continue
             start = time.perf_counter()
             with (
-                same_randomness(home(model)[0], watch=name not in self._calm) as draws,
+                same_randomness(device_and_dtype(model)[0], watch=name not in self._calm) as draws,
                 no_trace(model, gradients=self._gradients) as private,
             ):
                 found = self._read(name, private, step)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from regionscope.checks import of_kind, read_path
+from regionscope.checks import check_instance, read_path
 from regionscope.errors import Damaged, InputError, RegionscopeError
 from regionscope.file_io import parse_json
 from regionscope.lab.config import Experiment
@@ -47,7 +47,9 @@ class RunFolder:
 
     def __init__(self, path: Path, experiment: Experiment) -> None:
         self.path = read_path(path)
-        self.experiment = of_kind("experiment", experiment, Experiment, advice="Open a stored run with RunFolder.open")
+        self.experiment = check_instance(
+            "experiment", experiment, Experiment, advice="Open a stored run with RunFolder.open"
+        )
         self.repaired: list[str] = []
         self._lock: Lock | None = None
         self._written: set[tuple[int, str]] | None = None
@@ -56,7 +58,7 @@ class RunFolder:
     @classmethod
     def create(cls, runs_dir: Path | str, experiment: Experiment) -> RunFolder:
         """The folder of this experiment; created if it is missing. A damaged config is written again."""
-        of_kind("experiment", experiment, Experiment, advice="Write Experiment(data=..., network=...)")
+        check_instance("experiment", experiment, Experiment, advice="Write Experiment(data=..., network=...)")
         path = read_path(runs_dir) / experiment.key
         folder = cls(path, experiment)
         if path.is_file():

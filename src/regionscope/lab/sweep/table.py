@@ -14,12 +14,12 @@ from regionscope.checks import read_path, unknown_name
 from regionscope.errors import Damaged, InputError
 from regionscope.extras import data_frame
 from regionscope.file_io import plain, replace_file
+from regionscope.formatting import counted
 from regionscope.lab.store import files, is_held
 from regionscope.lab.store.folder import ENDED
 from regionscope.lab.store.repair import lost_checkpoints
 from regionscope.lab.store.rows import last_row, parse
 from regionscope.lab.sweep.settings import labels, used_settings
-from regionscope.wording import counted
 
 FIRST = ("key", "status")
 NUMBERS = ("epochs", "steps", "seconds", "train_loss", "train_error", "test_error", "gap")

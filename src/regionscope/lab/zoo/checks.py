@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from regionscope.checks import is_whole
+from regionscope.checks import is_integer
 from regionscope.errors import InputError
 
 
@@ -30,7 +30,7 @@ def number(name: str, value: object, *, least: float = 0.0, below: float = math.
 def sizes_of(input_shape: Sequence[int]) -> tuple[int, ...]:
     """The shape of one input: at least one size, all positive."""
     sizes = tuple(input_shape) if isinstance(input_shape, list | tuple) else ()
-    if not sizes or not all(is_whole(size) for size in sizes):
+    if not sizes or not all(is_integer(size) for size in sizes):
         raise InputError(
             f"Expected input_shape to be the sizes of one input without the batch, got {input_shape!r}. "
             "Write a tuple such as (3, 32, 32) or (2,)."

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from regionscope.checks import one_of, whole
+from regionscope.checks import one_of, read_integer
 
 from .checks import channels_of, flag
 from .dense import scaled
@@ -37,7 +37,7 @@ def cnn(
     flatten: whether the linear layer sees every position of the last convolution, in place of the mean over them.
     scale: all initial parameters are multiplied by it.
     """
-    inputs, depth, width = channels_of(input_shape), whole("depth", depth), whole("width", width)
+    inputs, depth, width = channels_of(input_shape), read_integer("depth", depth), read_integer("width", width)
     bn, pooling = flag("bn", bn), one_of("pooling", pooling, POOLINGS)
     layers: list[nn.Module] = []
     for i in range(depth):

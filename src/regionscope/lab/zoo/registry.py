@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from regionscope.checks import unknown_name, whole
+from regionscope.checks import read_integer, unknown_name
 from regionscope.lab.load import as_module, call_function, check_call
 from regionscope.network.output import select_output
 
@@ -86,8 +86,8 @@ def build(
     check_options(name, options)
     with seeded(seed):
         if ".py:" in name:
-            sizes = {"classes": whole("classes", classes), "input_shape": sizes_of(input_shape)}
+            sizes = {"classes": read_integer("classes", classes), "input_shape": sizes_of(input_shape)}
             found = as_module(call_function(name, options, offered=sizes), name)
             index = int(output) if output.removeprefix("-").isdigit() else output
             return select_output(found, index) if output else found
-        return _BUILDERS[name](classes=whole("classes", classes), input_shape=sizes_of(input_shape), **options)
+        return _BUILDERS[name](classes=read_integer("classes", classes), input_shape=sizes_of(input_shape), **options)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regionscope.checks import one_of, whole
+from regionscope.checks import one_of, read_integer
 from regionscope.errors import InputError
 
 from .checks import channels_of, flag, sizes_of
@@ -121,7 +121,7 @@ class VisionTransformer(nn.Module):
     """Patches as tokens, layers in which all see all, and a linear layer on the mean over the patches."""
 
     def __init__(
-        self, shape: Sequence[int], classes: int, patch: int, depth: int, width: int, heads: int, activation: str
+        self, shape: Sequence[int], classes: int, patch: int, depth: int, width: int, heads: int, *, activation: str
     ) -> None:
         super().__init__()
         channels, height, breadth = shape
@@ -153,16 +153,18 @@ def vit(
     The image must be a whole number of patches. Not piecewise affine: softmax, LayerNorm.
     """
     channels_of(input_shape)
-    patch = whole("patch", patch)
+    patch = read_integer("patch", patch)
     if any(side % patch for side in input_shape[1:]):
         raise InputError(
             f"Expected images whose sides are multiples of patch = {patch}, got {tuple(input_shape)}. Change patch."
         )
-    return VisionTransformer(input_shape, classes, patch, *_sizes(depth, width, heads), _activation(activation))
+    return VisionTransformer(
+        input_shape, classes, patch, *_sizes(depth, width, heads), activation=_activation(activation)
+    )
 
 
 def _sizes(depth: int, width: int, heads: int) -> tuple[int, int, int]:
-    depth, width, heads = whole("depth", depth), whole("width", width), whole("heads", heads)
+    depth, width, heads = read_integer("depth", depth), read_integer("width", width), read_integer("heads", heads)
     if width % heads:
         raise InputError(f"Expected a width that is a multiple of heads = {heads}, got {width}. Change width or heads.")
     return depth, width, heads

@@ -41,7 +41,7 @@ def untouched(model: Model, *, device: torch.device | None = None, precise: bool
     the parameters and buffers.
     """
     module = unwrapped(model) if isinstance(model, nn.Module) else nn.Module()
-    place = home(module)[0] if device is None else device
+    place = device_and_dtype(module)[0] if device is None else device
     precision = full_precision() if precise else nullcontext()
     first_calls = _FirstCalls(place, frozenset(map(id, chain(module.parameters(), module.buffers()))))
     # Leaving inference mode brings gradients back, so they are switched off after it.
@@ -98,7 +98,7 @@ def same_modes(model: nn.Module) -> Iterator[None]:
             part.training = training
 
 
-def home(model: nn.Module, *, like: Tensor | None = None) -> tuple[torch.device, torch.dtype]:
+def device_and_dtype(model: nn.Module, *, like: Tensor | None = None) -> tuple[torch.device, torch.dtype]:
     """Device and dtype of the first floating-point parameter, or else buffer.
 
     If there is none, those of ``like``; without ``like``, the CPU and torch's default dtype.

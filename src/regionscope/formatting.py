@@ -1,4 +1,4 @@
-"""How numbers are worded in sentences."""
+"""Numbers as text: with their nouns ("1 run", "2 runs") and with their standard errors ("12.35 ± 0.079")."""
 
 from __future__ import annotations
 
