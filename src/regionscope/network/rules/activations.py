@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -153,12 +154,12 @@ def _larger(call: Call, a: Operand, b: Operand, *, largest: bool) -> Data:
     function = torch.maximum if largest else torch.minimum
     if isinstance(other, Data):
         same_layout(call, x, other)
-        shape = torch.broadcast_shapes(x.shape, other.shape)
+        shape = np.broadcast_shapes(x.shape, other.shape)
         operands: tuple[Data, ...] = (x, other)
         constants: tuple[Tensor, ...] = ()
     else:
         bound = aligned(call, x, other)
-        shape = torch.broadcast_shapes(x.shape, bound.shape[1:])
+        shape = np.broadcast_shapes(x.shape, bound.shape[1:])
         level = bound.flatten()[0].item() if bound.numel() else 0.0
         if shape == x.shape and bool((bound == level).all()):
             return _clamped(call, x, level if largest else None, None if largest else level)

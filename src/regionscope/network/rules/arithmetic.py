@@ -6,6 +6,7 @@ import math
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -37,7 +38,7 @@ def _sum_of(call: Call, a: Operand, b: Operand, factor: float) -> Any:
     """a + factor * b"""
     if isinstance(a, Data) and isinstance(b, Data):
         same_layout(call, a, b)
-        same = a.shape == torch.broadcast_shapes(a.shape, b.shape)
+        same = a.shape == np.broadcast_shapes(a.shape, b.shape)
         in_place = partial(torch.Tensor.add_, alpha=factor) if same else None
         return call.affine(partial(torch.add, alpha=factor), a, b, in_place=in_place)
     if isinstance(a, Data):
