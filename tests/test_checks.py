@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from regionscope.checks import is_whole, of_kind, read_device, read_seed, real, whole
+from regionscope.checks import check_instance, is_integer, read_device, read_integer, read_number, read_seed
 from regionscope.errors import InputError
 from regionscope.explorer.figures import bokeh
 from regionscope.extras import import_extra
@@ -22,21 +22,21 @@ from regionscope.lab.monitor.listeners import TensorBoard
 
 @pytest.mark.parametrize("value", [1, 7, 2**70])
 def test_whole_numbers_are_accepted(value: int) -> None:
-    assert is_whole(value)
-    assert whole("n", value) == value
+    assert is_integer(value)
+    assert read_integer("n", value) == value
 
 
 @pytest.mark.parametrize("value", [0, -1, True, False, 1.0, math.nan, "3", None, [1]])
 def test_everything_else_is_refused_by_name(value: object) -> None:
-    assert not is_whole(value)
+    assert not is_integer(value)
     with pytest.raises(InputError, match=r"^Expected n to be a whole number of at least 1, got .*\.$"):
-        whole("n", value)
+        read_integer("n", value)
 
 
 def test_the_least_number_can_be_another() -> None:
-    assert whole("seed", 0, least=0) == 0
+    assert read_integer("seed", 0, least=0) == 0
     with pytest.raises(InputError, match="at least 2"):
-        whole("grid", 1, least=2)
+        read_integer("grid", 1, least=2)
 
 
 def test_a_library_that_is_there_is_given() -> None:
@@ -67,9 +67,9 @@ def test_a_library_that_is_missing_is_a_sentence(name: str, tmp_path: Path, monk
 
 
 def test_an_object_of_another_kind_is_named() -> None:
-    assert of_kind("f()", 3, int) == 3
+    assert check_instance("f()", 3, int, advice="Write 3") == 3
     with pytest.raises(InputError, match=r"^Expected an int for f\(\), got str\. Write 3\.$"):
-        of_kind("f()", "3", int, advice="Write 3")
+        check_instance("f()", "3", int, advice="Write 3")
 
 
 @pytest.mark.parametrize("name", ["tpu", "cuda:99", "meta", 3.5, None])
@@ -80,7 +80,7 @@ def test_a_device_that_cannot_be_used_is_named(name: object) -> None:
 
 @pytest.mark.parametrize("value", [1, 0.5, np.float32(0.5), np.int64(2), torch.tensor(0.5), np.array(1.0)])
 def test_real_numbers_of_any_kind(value: object) -> None:
-    assert real("radius", value) in (0.5, 1.0, 2.0)
+    assert read_number("radius", value) in (0.5, 1.0, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_real_numbers_of_any_kind(value: object) -> None:
 )
 def test_what_is_no_real_number_is_named(value: object) -> None:
     with pytest.raises(InputError, match=r"^Expected a finite number for radius, got "):
-        real("radius", value)
+        read_number("radius", value)
 
 
 def test_seeds_fit_every_generator() -> None:

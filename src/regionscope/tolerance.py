@@ -7,7 +7,7 @@ from functools import cache
 
 import torch
 
-from regionscope.checks import real
+from regionscope.checks import read_number
 from regionscope.errors import InputError
 
 FLAT = 1e-12  # of the size of a cell or slice: what is nearer lies on it, what is thinner is flat
@@ -41,8 +41,10 @@ class Tolerance:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if real(f"{name} of a Tolerance", value) < 0:
-                raise InputError(f"Expected {name} of a Tolerance to be at least 0, got {value!r}.")
+            if read_number(f"{name} of a Tolerance", value) < 0:
+                raise InputError(
+                    f"Expected {name} of a Tolerance to be at least 0, got {value!r}. Set 1e-9, for example."
+                )
 
     @staticmethod
     @cache

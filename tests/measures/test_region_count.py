@@ -197,6 +197,7 @@ def test_any_classifier_and_any_shape_of_input() -> None:
         rs.region_count(silu, images, slices=15, method="exact")
 
 
+@pytest.mark.slow
 def test_a_scikit_learn_estimator() -> None:
     tree = pytest.importorskip("sklearn.tree")
     points = DATA.numpy()
@@ -208,6 +209,7 @@ def test_a_scikit_learn_estimator() -> None:
     assert est.counts.tolist() == [2 if c else 1 for c in crosses]
 
 
+@pytest.mark.slow
 def test_the_bootstrap_interval_covers_the_mean_about_as_often_as_it_says() -> None:
     generator = torch.Generator().manual_seed(0)
     hits = 0
@@ -245,8 +247,8 @@ def test_any_measure_can_be_averaged_over_slices() -> None:
         ({"memory": 5}, r"memory to be a whole number of bytes, at least 1 MiB \(1048576\), got 5"),
         ({"memory": 2e9}, "whole number of bytes"),
         ({"grid": 1}, "at least 2"),
-        ({"method": "best"}, "method to be .grid., .refined. or .exact., got .best."),
-        ({"through": "walls"}, "through to be .inputs., .direction. or .origin., got .walls."),
+        ({"method": "best"}, "a valid method, got .best.. Choose from grid, refined, exact"),
+        ({"through": "walls"}, "a valid through, got .walls.. Choose from inputs, direction, origin"),
         ({"length": 1.0}, 'length only with through="direction"'),
         ({"through": "direction", "alpha": (-1, 2)}, 'alpha only with through="inputs"'),
         *(({"until": value}, "between 0 and 1, got") for value in (0.0, 1, 2, -0.1)),

@@ -106,7 +106,7 @@ def test_the_pair_has_order_three_and_two() -> None:
         h = torch.tensor([0.4 / steps], dtype=torch.float64)
         for _ in range(steps):
             state, error = rosenbrock_step(
-                state, evaluate(state, modes, x, y, "exponential"), h, modes, x, y, "exponential"
+                state, evaluate(state, modes, x, y, "exponential"), h, modes, x, y, loss="exponential"
             )
             worst = max(worst, float(error.abs().max()))
         return state, worst
@@ -127,7 +127,7 @@ def test_a_stiff_transient_is_damped_in_one_step() -> None:
     modes = modes_of(theta, x)
     here = evaluate(theta, modes, x, y, "exponential")
     h = torch.tensor([1e-4], dtype=torch.float64)
-    new, _ = rosenbrock_step(theta, here, h, modes, x, y, "exponential")
+    new, _ = rosenbrock_step(theta, here, h, modes, x, y, loss="exponential")
     explicit = theta + h * here.speed
     after = evaluate(new, modes, x, y, "exponential").pull.F
     assert float(after) > float(here.pull.F)

@@ -31,7 +31,7 @@ from regionscope.certificate.steps import read_steps
 from regionscope.certificate.true_counts import Counts, RegionGraph, components, count
 from regionscope.certificate.unit_bounds import Screened, screen
 from regionscope.certificate.vertices import FAR, look
-from regionscope.checks import whole
+from regionscope.checks import read_integer
 from regionscope.errors import InputError, LimitReached
 from regionscope.extras import import_extra
 
@@ -44,7 +44,7 @@ def certify(part: Any, decision: tuple[Index, Index] | None = None, *, max_recom
     decision: label and decision region of each piece, for partitions that are cut at the decision boundary.
     """
     start = time.perf_counter()
-    whole("max_recomputed", max_recomputed)
+    read_integer("max_recomputed", max_recomputed)
     if not part.status:
         raise LimitReached(
             f"Expected a finished partition to certify, got an unfinished one: {part.status.reason}. Raise max_regions "

@@ -62,7 +62,9 @@ def prove(
         kept = (np.abs(point).max(0) + radius <= reach) & (change.max(0) <= step)
         shift = product(np.abs(frames.axes).swapaxes(1, 2), owner, change).max(0)
         turns = _turns(claim, point, radius) if claim.dim < 3 else _closed(claim, meeting, n_rows)
-        undecided, nearest = _signs(claim, frames, near, columns, n_rows, places, point, radius)
+        undecided, nearest = _signs(
+            claim, frames, near, columns, n_rows=n_rows, places=places, point=point, radius=radius
+        )
     good[owner[~(kept & turns)]] = False
     moved = np.maximum.reduceat(np.where(np.isfinite(shift), shift, np.inf), claim.offsets[:-1])
     return Proof(good & (undecided == 0), undecided, nearest, moved)
@@ -166,6 +168,7 @@ def _signs(
     frames: Local,
     near: Near,
     columns: Numbers,
+    *,
     n_rows: int,
     places: list[Index],
     point: Numbers,

@@ -61,7 +61,7 @@ def bounds(
         place = "segment" if k == 1 else "plane"
         rows += [_row(place, b.name, b.kind, b.value, b.reference) for b in region_bounds(k, widths)]
         if k == 1:
-            rows += _estimates(n_0, widths, end, init, segment.size, target, found.value)
+            rows += _estimates(widths, segment, init=init, target=target, mean=found.value)
         kind = f"mean of {networks} networks ± {found.stderr:.2g}"
         rows.append(_row(place, "measured, exact", kind, found.value, "linear_regions"))
     if n_0 > 2:
@@ -73,15 +73,14 @@ def bounds(
         output.write_json({"architecture": architecture, "rows": plain, "provenance": provenance()}, json_file)
 
 
-def _estimates(
-    n_0: int, widths: list[int], end: torch.Tensor, init: Init, length: float, target: int, mean: float
-) -> list[dict[str, Any]]:
+def _estimates(widths: list[int], segment: Segment, *, init: Init, target: int, mean: float) -> list[dict[str, Any]]:
+    ends, length = segment.embed(segment.corners), segment.size
     units, paper = sum(widths), "Qi & Wei 2023, Theorem 1"
     need, less = qi_wei_neurons(target, length), qi_wei_neurons(target, length, extra=mean - 1)
     return [
         _row("segment", "Hanin & Rolnick", "estimate: 1 + length × units", hanin_rolnick(units, length), "ICML 2019"),
         _row(
-            "segment", "Kac–Rice at initialisation", "estimate", kac_rice(n_0, widths, -end, end, init=init),
+            "segment", "Kac–Rice at initialisation", "estimate", kac_rice(ends.shape[1], widths, *ends, init=init),
             "Hanin & Rolnick 2019, Theorem 3",
         ),
         _row("segment", f"units for Q = {target} regions", "estimate: Q / length", need, f"{paper}, equation 18"),

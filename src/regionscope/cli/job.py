@@ -20,7 +20,7 @@ from regionscope.errors import InputError, LimitReached
 from regionscope.geometry import Slice
 from regionscope.lab import load
 from regionscope.lab.provenance import provenance
-from regionscope.network import home
+from regionscope.network import device_and_dtype
 from regionscope.network.output import select_output
 
 _PANELS = (
@@ -83,7 +83,7 @@ class NetworkJob:
         network = load.load_model(self.model)
         if self.weights is not None:
             load.load_weights(network, self.weights)
-        home(network)  # says that weights have no values, where torch would raise
+        device_and_dtype(network)  # says that weights have no values, where torch would raise
         there = network.to(options.read_device(self.device))
         found: nn.Module = select_output(there, options.read_output(self.output_name))
         return found

@@ -13,9 +13,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from regionscope.checks import unknown_name
 from regionscope.cli import options, output
 from regionscope.cli.running import ProgressOption, duration, interruptible, shown_progress
-from regionscope.errors import InputError
+from regionscope.formatting import counted
 from regionscope.lab import sweep as lab
 from regionscope.lab.provenance import provenance
 from regionscope.lab.store.files import write_bytes, write_document
@@ -27,7 +28,6 @@ from regionscope.studies.charts import Chart
 from regionscope.studies.index import BESIDE, index_markdown
 from regionscope.studies.study import Size, Study
 from regionscope.studies.workspace import Workspace
-from regionscope.wording import counted
 
 study = typer.Typer(
     no_args_is_help=True, help="Reproduce the tables and figures of the four papers, and answer questions beyond them."
@@ -222,4 +222,4 @@ def _size(text: str) -> Size:
     for size in known:
         if text == size:
             return size
-    raise InputError(f"Expected --size to be one of {', '.join(known)}, got {text!r}.")
+    raise unknown_name("a valid --size", text, known)

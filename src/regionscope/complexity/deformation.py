@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_module, check_positive, real
+from regionscope.checks import check_module, check_positive, read_number
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.complexity.layers import list_layers
 from regionscope.complexity.neighbourhoods import Chunk, FrameChoice, Neighbourhoods
@@ -125,7 +125,7 @@ def trusted_radius(
     Cost: one ``deformation`` per radius.
     """
     model = select_output(model, output, args)
-    if not isinstance(radii, Iterable) or len(ordered := sorted(real("a radius", each) for each in radii)) < 2:
+    if not isinstance(radii, Iterable) or len(ordered := sorted(read_number("a radius", each) for each in radii)) < 2:
         raise InputError(
             f"Expected at least two radii to compare, got {radii}. Write radii=(0.005, 0.05), for example."
         )

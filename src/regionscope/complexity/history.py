@@ -8,16 +8,16 @@ from typing import Any
 
 from torch import nn
 
-from regionscope.checks import of_kind
+from regionscope.checks import check_instance
 from regionscope.complexity.complexity_gap import ComplexityGap, complexity_gap
 from regionscope.complexity.layers import LayerChoice
 from regionscope.complexity.local_complexity import LocalComplexity, local_complexity
 from regionscope.complexity.measure_points import MeasurePoints
 from regionscope.complexity.neighbourhoods import FrameChoice, Shape
 from regionscope.extras import data_frame
+from regionscope.formatting import counted
 from regionscope.network.output import Arguments, Output
 from regionscope.types import Reading, one_line
-from regionscope.wording import counted
 
 _COLUMNS = ("step", "train_accuracy", "test_accuracy")
 
@@ -131,7 +131,7 @@ class ComplexityWatch:
         args: Arguments = (),
     ) -> None:
         """Options are those of ``local_complexity``; there is no ``generator``, as the frame stays the same."""
-        self._points = of_kind("points", points, MeasurePoints, advice="Draw them with draw_points(train, test)")
+        self._points = check_instance("points", points, MeasurePoints, advice="Draw them with draw_points(train, test)")
         self._measure = partial(
             local_complexity, dims=dims, radius=radius, frames=frames, hull=hull, layers=layers,
             linear_outputs=linear_outputs, max_pool=max_pool, seed=seed, memory=memory, output=output,

@@ -14,7 +14,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from regionscope.complexity.activations import ATTENTION, LINEAR, NORMS, Folds, argument, attention_winners
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.errors import InputError
-from regionscope.network.call.determinism import refuse_other_answers, rows_of
+from regionscope.network.call.determinism import check_fixed_outputs, rows_of
 
 Role = Literal["activation", "max_pool", "linear", "attention", "norm"]
 LayerChoice = str | type[nn.Module] | Sequence[str | type[nn.Module]]
@@ -72,7 +72,7 @@ def list_layers(model: nn.Module, example: Tensor) -> LayerList:
             f"Expected the same operations for every batch size, got different ones for {_ROWS} and {_FEWER} inputs. "
             "Rewrite the forward pass without a branch on the batch size."
         )
-    refuse_other_answers(model, torch.stack([example, _OTHER - example]), [output[[0, -1]] for output in outputs])
+    check_fixed_outputs(model, torch.stack([example, _OTHER - example]), [output[[0, -1]] for output in outputs])
     fewer = {layer.name: shape for layer, shape in zip(other.layers, other.shapes, strict=True)}
     axes = map(_batch_axis, found.shapes, (fewer[layer.name] for layer in found.layers), found.in_order)
     layers = [replace(layer, axis=axis) for layer, axis in zip(found.layers, axes, strict=True)]
@@ -141,8 +141,7 @@ def select_layers(found: LayerList, layers: LayerChoice | None, roles: Set[Role]
             if not any(_matches(layer, choice) for layer in offered):
                 names = ", ".join(layer.name for layer in offered)
                 raise InputError(
-                    f"Expected a name or pattern of a layer, got {choice!r}. The layers are "
-                    f"{names}{_also(found, roles)}."
+                    f"Expected a name or pattern of a layer, got {choice!r}. Choose from {names}{_also(found, roles)}."
                 )
         offered = [layer for layer in offered if any(_matches(layer, choice) for choice in choices)]
     for layer in offered:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.checks import check_shape, read_generator, real, whole
+from regionscope.checks import check_shape, read_generator, read_integer, read_number
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs, read_examples
 
@@ -41,10 +41,16 @@ def uniform_points(
     >>> points.shape, bool((points.abs() <= 1).all())
     (torch.Size([5, 1, 2, 2]), True)
     """
-    whole("n", n)
+    read_integer("n", n)
     shape = check_shape(input_shape)
-    if not isinstance(domain, Sequence) or len(domain) != 2 or not real("low", domain[0]) < real("high", domain[1]):
-        raise InputError(f"Expected a domain (low, high) with low < high, got {domain!r}.")
+    if (
+        not isinstance(domain, Sequence)
+        or len(domain) != 2
+        or not read_number("low", domain[0]) < read_number("high", domain[1])
+    ):
+        raise InputError(
+            f"Expected a domain (low, high) with low < high, got {domain!r}. Write (-1.0, 1.0), for example."
+        )
     low, high = domain
     source = read_generator(None, seed)
     unit = torch.rand(n, *shape, generator=source, device=source.device, dtype=torch.float32)
@@ -58,7 +64,7 @@ def draw_points(
 
     Only the points that are drawn are loaded from a Dataset or DataLoader.
     """
-    whole("n", n)
+    read_integer("n", n)
     parts = [read_examples(part) for part in (train, test)]
     if min(map(len, parts)) == 0 or parts[0].first.shape != parts[1].first.shape:
         shapes = [(len(part), *(part.first.shape if len(part) else ())) for part in parts]

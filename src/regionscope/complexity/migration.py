@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import whole
+from regionscope.checks import read_integer
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, decision_regions
 from regionscope.geometry import Slice
@@ -170,8 +170,8 @@ def fold_profiles(
     """Same as ``fold_migration``, for decision regions that you have already computed."""
     if not found:
         raise InputError("Expected at least one slice, got none. Add a slice to the list.")
-    whole("bins", bins)
-    whole("resolution", resolution, least=2)
+    read_integer("bins", bins)
+    read_integer("resolution", resolution, least=2)
     known = read_examples(inputs).all()
     flats = [_Flat.of(each, known, resolution) for each in found]
     reach = max(float(flat.to_data(flat.room).max()) for flat in flats)

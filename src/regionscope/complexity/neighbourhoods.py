@@ -15,10 +15,18 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_shape, is_whole, read_generator, real, whole
+from regionscope.checks import (
+    check_positive,
+    check_shape,
+    is_integer,
+    one_of,
+    read_generator,
+    read_integer,
+    unknown_name,
+)
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs, read_examples
-from regionscope.network import home
+from regionscope.network import device_and_dtype
 
 FrameChoice = Literal["shared", "per-point"] | Tensor
 Shape = Literal["cross-polytope", "hypercube"]
@@ -214,12 +222,12 @@ class Neighbourhoods:
         seed: int, generator: torch.Generator | None,
     ) -> Neighbourhoods:  # fmt: skip
         """Check the arguments and bring the points to the model's device and dtype."""
-        device, dtype = home(model)
+        device, dtype = device_and_dtype(model)
         points = read_examples(inputs).all().to(device=device, dtype=dtype)
         if points.numel() == 0:
             raise InputError(
                 f"Expected inputs (b, *input_shape) with at least one point, got shape {tuple(points.shape)}. "
-                "Check that the data set is not empty."
+                "Pass one input or more."
             )
         finite = torch.isfinite(points).flatten(1).all(1)
         if not bool(finite.all()):
@@ -227,8 +235,7 @@ class Neighbourhoods:
             raise InputError(
                 f"Expected finite inputs, got NaN or infinite values in input {first}. Remove or repair this input."
             )
-        if not real("radius", radius) > 0:
-            raise InputError(f"Expected radius to be a finite number larger than 0, got {radius}.")
+        check_positive(radius=radius)
         shape, flat = tuple(points.shape[1:]), points.flatten(1)
         source = read_generator(generator, seed)
         given = _given_frames(frames, len(flat), shape, flat)
@@ -244,7 +251,7 @@ class Neighbourhoods:
         """Cut the points so that a pass over their vertices stays within ``memory`` bytes."""
         if memory is None:
             memory = 24 << 20 if self.points.device.type == "cpu" else 1 << 30
-        rows = max(1, whole("memory", memory) // row_bytes)
+        rows = max(1, read_integer("memory", memory) // row_bytes)
         m = count_vertices(self.hull, self.dims)
         n = max(1, rows // m)
         for start in range(0, len(self.points), n):
@@ -263,7 +270,7 @@ def _given_frames(frames: FrameChoice, b: int, shape: tuple[int, ...], like: Ten
     """The user's own directions as (1 or b, P, d); None when they are to be drawn."""
     if not isinstance(frames, Tensor):
         if frames not in ("shared", "per-point"):
-            raise InputError(f'Expected frames to be "shared", "per-point" or a tensor of directions, got {frames!r}.')
+            raise unknown_name("valid frames", frames, ("shared", "per-point"), more="or pass a tensor of directions")
         return None
     own = frames.to(like)
     if tuple(own.shape[1:]) == shape and own.ndim == 1 + len(shape):
@@ -293,13 +300,12 @@ def _dims_of(dims: int | None, d: int) -> int:
 
 def _check_dims(dims: int, d: int) -> None:
     """Refuse numbers of directions that an input of d numbers does not have."""
-    if not is_whole(dims) or dims > d:
+    if not is_integer(dims) or dims > d:
         raise InputError(f"Expected 1 <= dims <= {d} for inputs of {d} entries, got {dims}. Pass such a whole number.")
 
 
 def _check_hull(shape: Shape, dims: int) -> None:
-    if shape not in ("cross-polytope", "hypercube"):
-        raise InputError(f'Expected hull to be "cross-polytope" or "hypercube", got {shape!r}.')
+    one_of("hull", shape, ("cross-polytope", "hypercube"))
     if shape == "hypercube" and dims > LARGEST_CUBE:
         raise InputError(
             f"Expected dims of at most {LARGEST_CUBE} for a hypercube, which has 2^dims vertices, got {dims}. Use the "

@@ -216,8 +216,7 @@ class SignChanges(ForwardObserver):
             keys.append(by_vertex[0].argmax(-1) if kept is None else kept[len(keys)])
             largest = by_vertex.amax(-1)
             starts = torch.arange(0, scores.numel(), scores.shape[-1], device=scores.device).view(largest.shape)
-            moved: Tensor = (largest > scores.take(starts + keys[-1])).any(0)
-            return moved
+            return torch.any(largest > scores.take(starts + keys[-1]), 0)
 
         if layer.axis == 0 and self._points.dtype in (torch.float32, torch.float64):
             high = layer.rows(for_each_head(overtaken, call.func, call.args, call.kwargs), len(self._points))

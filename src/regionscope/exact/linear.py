@@ -13,7 +13,7 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_memory, check_progress, of_kind, whole
+from regionscope.checks import check_instance, check_memory, check_progress, one_of, read_integer
 from regionscope.cluster import open_shards
 from regionscope.errors import CheckFailed, InputError, LimitReached, SliceError
 from regionscope.exact.budget import Budget, Keep, Record, TooManyRegions
@@ -184,12 +184,14 @@ def exact_regions(
     check_shapes(program, slices)
     if tolerance is None:
         tolerance = Tolerance.of(program.dtype)
-    of_kind("tolerance", tolerance, Tolerance, advice="Write Tolerance(zero=1e-9, slope=1e-9, rank=1e-10)")
+    check_instance("tolerance", tolerance, Tolerance, advice="Write Tolerance(zero=1e-9, slope=1e-9, rank=1e-10)")
     check_progress(progress)
     with torch.no_grad(), nullcontext() if program.dtype == torch.float64 else full_precision():
         budget = Budget.of(program.device, memory, max_regions)
         record = partial(Record.start, n_slices=len(slices), finished=progress, deadline=deadline)
-        return _cut_within_limits(program, slices, tolerance, budget, on_limit, record, consume, start)
+        return _cut_within_limits(
+            program, slices, tolerance, budget, on_limit=on_limit, start=record, consume=consume, started=start
+        )
 
 
 def _cut_within_limits(
@@ -197,6 +199,7 @@ def _cut_within_limits(
     slices: Sequence[Slice],
     tolerance: Tolerance,
     budget: Budget,
+    *,
     on_limit: str,
     start: Callable[[int], Record],
     consume: Consume | None,
@@ -241,7 +244,7 @@ def _cut_within_limits(
 
 
 def cut_slices(
-    program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record,
+    program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record, *,
     keep: Keep | None = None, consume: Consume | None = None, begun: Values | None = None,
 ) -> RegionBatch:  # fmt: skip
     """Cut by the method for the dimension of the slices. keep: for dimensions 2 and 3, see ``Keep``.
@@ -251,10 +254,12 @@ def cut_slices(
     """
     if slices[0].dim == 1:
         take = None if consume is None else lambda *part: consume(RegionBatch.of_lines(*part))
-        return RegionBatch.of_lines(*partition_lines(program, slices, zero_tolerances, budget, record, take, begun))
+        line = partition_lines(program, slices, zero_tolerances, budget, record, consume=take, begun=begun)
+        return RegionBatch.of_lines(*line)
     if slices[0].dim == 2:
         give = None if consume is None else lambda *part: consume(RegionBatch.of_mesh(*part))
-        return RegionBatch.of_mesh(*partition_planes(program, slices, zero_tolerances, budget, record, keep, give))
+        plane = partition_planes(program, slices, zero_tolerances, budget, record, keep=keep, consume=give)
+        return RegionBatch.of_mesh(*plane)
     if slices[0].dim == 3:
         return RegionBatch.of_space(partition_space(program, slices, zero_tolerances, budget, record, keep), program)
     return RegionBatch.of_space([partition_cells(program, slices, zero_tolerances, budget, record)], program)
@@ -298,7 +303,6 @@ def one_shape(slices: Sequence[Slice]) -> tuple[int, ...]:
 
 def _check_options(max_regions: int | None, on_limit: str, memory: int | None) -> None:
     if max_regions is not None:
-        whole("max_regions", max_regions)
-    if on_limit not in ("raise", "return"):
-        raise InputError(f'Expected on_limit to be "raise" or "return", got {on_limit!r}.')
+        read_integer("max_regions", max_regions)
+    one_of("on_limit", on_limit, ("raise", "return"))
     check_memory(memory)

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import of_kind, read_device
+from regionscope.checks import check_instance, read_device
 from regionscope.errors import Busy, DiskFull, InputError, LockLost, RegionscopeError, Stopped
 from regionscope.lab import instruments, zoo
 from regionscope.lab.config import DataSpec, Experiment
@@ -73,7 +73,10 @@ def run(
         if not folder.is_done:
             with folder.claim():
                 if not folder.verify():  # else it ended between the look and the claim, or only weights were damaged
-                    work = partial(_work, folder, device, data_root, compiled, on_progress, stop, save_every)
+                    work = partial(
+                        _work, folder, device, data_root, compiled=compiled, on_progress=on_progress, stop=stop,
+                        save_every=save_every,
+                    )  # fmt: skip
                     _try(folder, work, stop)
     finally:
         if on_repair is not None:
@@ -98,7 +101,7 @@ def _try(folder: RunFolder, work: Callable[[], dict[str, Any]], stop: Callable[[
 def check(experiment: Experiment) -> None:
     """Say before any work that a name is not known, that data, network or a measure have no such option, or that an
     option of a measure has a value that can never work."""
-    of_kind("experiment", experiment, Experiment, advice="Write Experiment(data=..., network=...)")
+    check_instance("experiment", experiment, Experiment, advice="Write Experiment(data=..., network=...)")
     for spec in (experiment.data, experiment.network):
         check_source(spec.name, spec.source)
     check_data_options(experiment.data.name, experiment.data.options)
@@ -177,6 +180,7 @@ def _work(
     folder: RunFolder,
     where: torch.device | str | None,
     data_root: Path | None,
+    *,
     compiled: bool,
     on_progress: Callable[[TrainingProgress], object] | None,
     stop: Callable[[], bool] | None,
@@ -320,4 +324,4 @@ def _last_values(rows: list[dict[str, Any]]) -> Mapping[str, dict[str, Any]]:
 
 
 def _stopped(folder: RunFolder) -> str:
-    return f"{folder.experiment.label} was stopped; its state is saved in {folder.path}."
+    return f"{folder.experiment.label} was stopped; its state is saved in {folder.path}. Run it again to resume."

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regionscope.checks import read_seed, real, whole
+from regionscope.checks import read_integer, read_number, read_seed, unknown_name
 from regionscope.errors import InputError
 from regionscope.types import Reading
 
@@ -138,7 +138,7 @@ def correlation_table(
             "pass {name: table.column(name) for name in (...)}."
         )
     if target not in columns:
-        raise InputError(f"Expected target to be one of the columns {sorted(columns)}, got {target!r}.")
+        raise unknown_name("target to be a column", target, sorted(columns))
     n = len(columns[target])
     for name, values in columns.items():
         if len(values) != n:
@@ -190,8 +190,8 @@ def _aligned(**lists: Numbers) -> list[Array]:
 
 def _drawn(n: int, clusters: Sequence[Any] | None, resamples: int, level: float, seed: int) -> Array:
     """How often each pair comes in each resample (r, n)."""
-    whole("resamples", resamples)
-    if not 0 < real("level", level) < 1:
+    read_integer("resamples", resamples)
+    if not 0 < read_number("level", level) < 1:
         raise InputError(f"Expected 0 < level < 1, got {level}. Write level=0.95 for an interval of 95%.")
     group = _groups(clusters, n)
     g = int(group.max()) + 1

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from torch import Tensor, nn
 
-from regionscope.checks import check_labels, of_kind, whole
+from regionscope.checks import check_instance, check_labels, read_integer
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions
 from regionscope.geometry import Slice
 from regionscope.inputs import Inputs, Labels, read_array
 from regionscope.measures.gap import read_labels, some_examples
-from regionscope.network import home, untouched
+from regionscope.network import device_and_dtype, untouched
 from regionscope.network.call.forward import call_model
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.sampled.labels import refuse_batch_statistics
@@ -43,10 +43,10 @@ def output_margin(
     forward pass.
     """
     model = select_output(model, output, args)
-    whole("batch_size", batch_size)
+    read_integer("batch_size", batch_size)
     examples = some_examples(inputs, labels)
     refuse_batch_statistics(model)
-    device, dtype = home(model)
+    device, dtype = device_and_dtype(model)
     margins = []
     with untouched(model) as private:
         for rows, own in examples.pairs(batch_size):
@@ -70,7 +70,7 @@ def slice_margin(dec: DecisionRegions, point: Tensor | Array) -> float:
     problem for each.
     """
     advice = "Compute it with regionscope.decision_regions(model, slice)"
-    slice = of_kind("slice_margin()", dec, DecisionRegions, advice=advice).partition.slice
+    slice = check_instance("slice_margin()", dec, DecisionRegions, advice=advice).partition.slice
     if len(dec.boundary_walls) == 0:
         _coordinates(slice, point)
         return math.inf

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.checks import check_progress, is_whole, real, whole
+from regionscope.checks import check_progress, is_integer, read_integer, read_number
 from regionscope.errors import InputError
 from regionscope.geometry import Slice
 from regionscope.sampled.drawn_slices import SliceSampler
@@ -137,8 +137,11 @@ def _draw(sampler: SliceSampler, start: int, stop: int, max_count: int) -> list[
 
 
 def _check(slices: int, until: float | None, max_slices: int) -> None:
-    if not is_whole(slices):
-        raise InputError(f"Expected slices to be a whole number of at least 1, or a list of slices, got {slices!r}.")
-    if until is not None and not 0 < real("until", until) < 1:
+    if not is_integer(slices):
+        raise InputError(
+            f"Expected slices to be a whole number of at least 1, or a list of slices, got {slices!r}. "
+            "Pass 100, for example."
+        )
+    if until is not None and not 0 < read_number("until", until) < 1:
         raise InputError(f"Expected until to be a relative standard error between 0 and 1, got {until}. Try 0.02.")
-    whole("max_slices", max_slices)
+    read_integer("max_slices", max_slices)

@@ -13,11 +13,11 @@ from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from regionscope.checks import check_labels, read_generator, read_seed, whole
+from regionscope.checks import check_labels, read_generator, read_integer, read_seed
 from regionscope.errors import InputError, LimitReached
 from regionscope.inputs import Examples, Inputs, Labels
 from regionscope.measures.gap import some_examples
-from regionscope.network import home, untouched
+from regionscope.network import device_and_dtype, untouched
 from regionscope.network.call.forward import call_model
 from regionscope.network.call.process_wide import ProcessWide
 from regionscope.network.output import Arguments, Output, select_output
@@ -71,9 +71,9 @@ def sharpness(
     """
     model = select_output(model, output, args)
     refuse_batch_statistics(model)
-    whole("max_products", max_products)
+    read_integer("max_products", max_products)
     read_seed(seed)
-    whole("batch_size", batch_size)
+    read_integer("batch_size", batch_size)
     with untouched(model) as private:
         data = _sample(some_examples(inputs, labels), samples, seed)
         hessian = _Hessian(private, data, loss or _default_loss, batch_size, dtype, max_products)
@@ -128,7 +128,7 @@ class _Hessian:
         max_products: int,
     ) -> None:  # fmt: skip
         self._model, self._loss, self._batch_size, self._max_products = model, loss, batch_size, max_products
-        self.device, own = home(model)
+        self.device, own = device_and_dtype(model)
         self._dtype = dtype or own
         self._inputs, self._labels = map(_differentiable, data)
         self._state = {
@@ -216,6 +216,6 @@ def _default_loss(outputs: Tensor, labels: Tensor) -> Tensor:
 
 def _sample(examples: Examples, samples: int | None, seed: int) -> tuple[Tensor, Tensor]:
     n = len(examples)
-    if samples is None or whole("samples", samples) >= n:
+    if samples is None or read_integer("samples", samples) >= n:
         return next(examples.pairs(n))
     return examples.take_pairs(torch.randperm(n, generator=read_generator(None, seed), device="cpu")[:samples])

@@ -17,7 +17,7 @@ Start at ``trace``. To accept a new activation or layer, add its rule to ``rules
 from regionscope.network.block import Block, block
 from regionscope.network.call.draws import Draws
 from regionscope.network.call.precision import full_precision
-from regionscope.network.call.untouched import home, same_modes, untouched
+from regionscope.network.call.untouched import device_and_dtype, same_modes, untouched
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.decision import with_decision, with_level
 from regionscope.network.embedded import Embedded, embedded
@@ -39,9 +39,9 @@ __all__ = [
     "Thresholds",
     "Values",
     "block",
+    "device_and_dtype",
     "embedded",
     "full_precision",
-    "home",
     "patterns",
     "retrace",
     "runnable_copy",

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_module, of_kind
+from regionscope.checks import check_instance, check_module
 from regionscope.errors import CheckFailed, InputError, NotPiecewiseAffine
 from regionscope.inputs import read_array
 from regionscope.network.call.forward import call_model
-from regionscope.network.call.untouched import home, untouched
+from regionscope.network.call.untouched import device_and_dtype, untouched
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.output import Arguments
 from regionscope.network.program import Program
@@ -93,7 +93,7 @@ def block(
             "next token with embedding_slice() and region_count()."
         ) from error
     found = program(inputs).reshape(outputs.shape)
-    near = max(_ALIKE, _ROUNDING * torch.finfo(home(whole)[1]).eps)
+    near = max(_ALIKE, _ROUNDING * torch.finfo(device_and_dtype(whole)[1]).eps)
     if not bool(((found - outputs).abs() <= near * outputs.abs().max()).all()):
         raise CheckFailed(
             f"Expected '{shown}', read alone, to compute what it computes inside the model, got a difference of "
@@ -123,7 +123,7 @@ def _part(whole: nn.Module, name: str) -> Callable[[Any], Any]:
 
 
 def _one_input(whole: nn.Module, context: Any, attention_mask: Any) -> Tensor:
-    device, dtype = home(whole)
+    device, dtype = device_and_dtype(whole)
     if takes_tokens(whole, context):
         ids, mask = read_tokens(context, attention_mask)
         if len(ids) != 1:
@@ -145,13 +145,17 @@ def _seen(whole: nn.Module, names: Sequence[str], inputs: Tensor, args: Argument
     def keep(end: str, verb: str, value: Any) -> None:
         if not isinstance(value, Tensor) or value.ndim < 2:
             found = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-            raise InputError(f"Expected '{', '.join(names)}' to {verb} a tensor (..., tokens, d), got {found}.")
+            raise InputError(
+                f"Expected '{', '.join(names)}' to {verb} a tensor (..., tokens, d), got {found}. "
+                "Name modules of the MLP of a transformer, as block() shows."
+            )
         seen.setdefault(end, value.detach().double().flatten(0, -2))
 
     with untouched(whole) as private:
         ends = [_part(private, name) for name in (names[0], names[-1])]
         for name, part in zip((names[0], names[-1]), ends, strict=True):
-            of_kind(f"The first and the last part of a block, here {name!r},", part, nn.Module)
+            what = f"the first and the last part of a block, here {name!r},"
+            check_instance(what, part, nn.Module, advice="Begin and end with a module")
         ends[0].register_forward_pre_hook(before, with_kwargs=True)  # type: ignore[attr-defined]
         ends[1].register_forward_hook(after)  # type: ignore[attr-defined]
         further, named = ((), args) if isinstance(args, Mapping) else (args, {})

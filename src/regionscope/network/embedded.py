@@ -19,7 +19,7 @@ from regionscope.checks import check_module
 from regionscope.errors import InputError
 from regionscope.network.call.forward import call_model
 from regionscope.network.call.precision import full_precision
-from regionscope.network.call.untouched import home
+from regionscope.network.call.untouched import device_and_dtype
 from regionscope.network.call.wrappers import shared_state, unwrapped
 from regionscope.network.output import Arguments, Output, chosen_output
 from regionscope.network.private_copy import runnable_copy
@@ -81,7 +81,7 @@ def embedded(
             f"Expected sequences with the same number of real tokens, got {lengths}. A slice needs inputs of one "
             "shape: cut the sequences to one length."
         )
-    real_ids = groups[0].ids.to(home(model)[0])
+    real_ids = groups[0].ids.to(device_and_dtype(model)[0])
     t = real_ids.shape[1]
     if position is not None and not (isinstance(position, int) and -t <= position < t):
         raise InputError(

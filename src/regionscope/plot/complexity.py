@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
-from regionscope.checks import of_kind
+from regionscope.checks import check_instance
 from regionscope.complexity.history import ComplexityHistory
 from regionscope.complexity.local_complexity import LocalComplexity
 from regionscope.complexity.migration import FoldProfile
@@ -41,7 +41,7 @@ def complexity_history(history: ComplexityHistory, *, ax: Axes | None = None, ba
     if they span a factor of ten. Step 0 is at the left end: the scale is linear up to the first step after it.
     """
     advice = "Measure with a ComplexityWatch and pass watch.history"
-    of_kind("plot.complexity_history()", history, ComplexityHistory, advice=advice)
+    check_instance("plot.complexity_history()", history, ComplexityHistory, advice=advice)
     if not history.rows:
         raise InputError("Expected a history with at least one step, got an empty one. Measure a step first.")
     ax = style.axes_or_current(ax)

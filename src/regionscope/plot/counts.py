@@ -10,7 +10,7 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from regionscope.checks import of_kind
+from regionscope.checks import check_instance
 from regionscope.errors import InputError
 from regionscope.measures.region_count import RegionCount
 from regionscope.plot import style
@@ -46,7 +46,7 @@ def label_map(found: LabelMap, *, ax: Axes | None = None, class_names: Sequence[
 
     class_names: as in ``decision_regions``.
     """
-    of_kind("plot.label_map()", found, LabelMap, advice="Compute it with regionscope.sampled.label_maps()")
+    check_instance("plot.label_map()", found, LabelMap, advice="Compute it with regionscope.sampled.label_maps()")
     ax = style.axes_or_current(ax)
     k = found.lattice.dim
     if k > 2:

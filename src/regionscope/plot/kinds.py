@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from regionscope.checks import of_kind
+from regionscope.checks import check_instance
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition
 from regionscope.geometry import Slice
@@ -12,12 +12,12 @@ from regionscope.measures.region_count import RegionCount
 def partition_for(who: str, part: Partition) -> Partition:
     """The partition that ``plot.who()`` was given."""
     advice = "Compute it with regionscope.linear_regions(model, slice), or pass .partition of a DecisionRegions"
-    return of_kind(f"plot.{who}()", part, Partition, advice=advice)
+    return check_instance(f"plot.{who}()", part, Partition, advice=advice)
 
 
 def decision_for(who: str, dec: DecisionRegions) -> DecisionRegions:
     """The decision regions that ``plot.who()`` was given."""
-    return of_kind(
+    return check_instance(
         f"plot.{who}()", dec, DecisionRegions, advice="Compute it with regionscope.decision_regions(model, slice)"
     )
 
@@ -39,6 +39,6 @@ def slice_for(who: str, slice: Slice) -> Slice:
 
 def count_for(who: str, result: RegionCount) -> RegionCount:
     """The region count that ``plot.who()`` was given."""
-    return of_kind(
+    return check_instance(
         f"plot.{who}()", result, RegionCount, advice="Compute it with regionscope.region_count(model, inputs)"
     )

@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from regionscope.checks import of_kind
+from regionscope.checks import check_instance
 from regionscope.exact import LevelSet
+from regionscope.formatting import counted
 from regionscope.plot import style
 from regionscope.plot.artists import faces_in_space
-from regionscope.wording import counted
 
 _EYE = np.array([0.394, -0.682, 0.616])  # the direction of the default view
 _LAMP = np.array([-0.09, -0.61, 0.79])  # above the reader's left shoulder
@@ -30,7 +30,7 @@ def level_set(found: LevelSet, *, ax: Axes | None = None) -> Any:
     ax: three-dimensional axes for a surface, as from ``figure.add_subplot(projection="3d")``. Returns a
     ``LineCollection`` or a ``Poly3DCollection`` with one entry for each face.
     """
-    of_kind("plot.level_set()", found, LevelSet, advice=_ADVICE)
+    check_instance("plot.level_set()", found, LevelSet, advice=_ADVICE)
     space: Any = style.axes_or_current(ax, projection="3d" if found.dim == 3 else None)
     low, high = (end.cpu().numpy() for end in (found.slice.corners.amin(0), found.slice.corners.amax(0)))
     points, corners, offsets = (each.cpu().numpy() for each in (found.vertices, *found.faces))
@@ -60,7 +60,7 @@ def level_set(found: LevelSet, *, ax: Axes | None = None) -> Any:
 
 def level_set_figure(found: LevelSet) -> Figure:
     """One panel with the curves or the surface, and its counts as the title."""
-    of_kind("plot.level_set_figure()", found, LevelSet, advice=_ADVICE)
+    check_instance("plot.level_set_figure()", found, LevelSet, advice=_ADVICE)
     figure, (ax,) = style.figure(1, 1, width=5.2, height=5.0, **({"projection": "3d"} if found.dim == 3 else {}))
     level_set(found, ax=ax)
     if found.dim == 2:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.checks import whole
+from regionscope.checks import read_integer
 from regionscope.geometry import Slice
 from regionscope.sampled.components import count_linked
 from regionscope.sampled.label_points import label_lattice
@@ -85,7 +85,7 @@ def refined_counts(
     are points of the next one, so each is labelled once. A slice stops unsettled if the next lattice has more than
     ``max_points`` points. Cost: at least 2^k times that of the plain grid; only slices that still change go on.
     """
-    whole("max_points", max_points)
+    read_integer("max_points", max_points)
     lattice = lattice_for(slices, grid)
     labels = label_lattice(labeller, slices, lattice.units)
     plain = count_linked(labels, lattice.pairs)

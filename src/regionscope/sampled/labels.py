@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import is_lazy
 
-from regionscope.checks import check_memory, check_module, model_advice, unreadable, whole
+from regionscope.checks import check_memory, check_module, model_advice, read_integer, unreadable
 from regionscope.errors import InputError
+from regionscope.formatting import counted
 from regionscope.inputs import Examples, Inputs, read_examples
-from regionscope.network import home, untouched
-from regionscope.network.call.determinism import refuse_other_answers, two_inputs
+from regionscope.network import device_and_dtype, untouched
+from regionscope.network.call.determinism import check_fixed_outputs, two_inputs
 from regionscope.network.call.forward import call_model, row_bytes
 from regionscope.sampled.half_precision import HalfPrecisionScreen
-from regionscope.wording import counted
 
 INVALID = torch.iinfo(torch.int64).min  # the label of an input whose logits hold NaN
 
@@ -100,9 +100,9 @@ def open_labeller(
         _refuse_infinite_weights(model)
         if autocast is not None and not isinstance(autocast, torch.dtype):
             raise InputError(
-                f"Expected autocast to be a torch dtype such as torch.bfloat16, or None, got {autocast!r}."
+                f"Expected autocast to be a torch dtype, or None, got {autocast!r}. Pass torch.bfloat16, for example."
             )
-        device, dtype = home(model)
+        device, dtype = device_and_dtype(model)
     elif autocast is not None:
         raise InputError(f"Expected a torch module for autocast, got {type(model).__name__}. Leave autocast out.")
     else:
@@ -111,7 +111,7 @@ def open_labeller(
     with untouched(model, device=device) as private:
         rows = batch_size or _rows(private, input_shape, dtype, device, memory)
         if isinstance(private, nn.Module):
-            refuse_other_answers(private, two_inputs(input_shape, dtype, device))
+            check_fixed_outputs(private, two_inputs(input_shape, dtype, device))
             classify = _module(private, dtype, device, autocast)
         else:
             classify = _function(private, examples is not None and examples.numpy)
@@ -294,5 +294,5 @@ def _rows(
 
 def _check_options(batch_size: int | None, memory: int | None) -> None:
     if batch_size is not None:
-        whole("batch_size", batch_size)
+        read_integer("batch_size", batch_size)
     check_memory(memory)

@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from regionscope.checks import is_whole
+from regionscope.checks import is_integer
 from regionscope.errors import InputError
 from regionscope.geometry import Box, Segment, Simplex, Slice
 
@@ -104,8 +104,11 @@ def default_grid(kind: Kind, dim: int) -> int:
 @lru_cache(maxsize=8)
 def make_lattice(kind: Kind, dim: int, grid: int) -> Lattice:
     """Build the lattice; cost: its number of points."""
-    if not is_whole(grid, least=2):
-        raise InputError(f"Expected grid to be a whole number of at least 2 points along each axis, got {grid!r}.")
+    if not is_integer(grid, least=2):
+        raise InputError(
+            f"Expected grid to be a whole number of at least 2 points along each axis, got {grid!r}. "
+            "Pass 50, for example."
+        )
     points = n_points(kind, dim, grid)
     if points > _MOST_POINTS or grid**dim >= 2**63:
         raise InputError(

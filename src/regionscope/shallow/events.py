@@ -151,7 +151,7 @@ def missed_events(step: FlowStep) -> Missed:
     lo, hi = torch.where(passed, actual.lo, modes.lo), torch.where(passed, actual.hi, modes.hi)
     rate = sign * (here.speed[:, :1] * at + here.speed[:, 1:2]) * h[..., None]
     share = torch.where(over, _root(before, rate, after), torch.inf).amin(1)
-    leeway = QUIET * scale / _nonzero(_weight(new, here.pull.r, there.pull.r, modes, lo, hi, x))
+    leeway = QUIET * scale / _nonzero(_weight(step, lo, hi))
     below, above = one_sided(new, modes, x, there.pull.r * step.y, index)
     hold = over & (below > 0) & (above < 0)
     stuck = hold.any(1)
@@ -170,12 +170,13 @@ def _without(end: Tensor, point: Tensor, low: bool) -> Tensor:
     return torch.where(end == point, point + 1, end) if low else torch.where(end == point + 1, point, end)
 
 
-def _weight(new: Tensor, r0: Tensor, r1: Tensor, modes: Modes, lo: Tensor, hi: Tensor, x: Tensor) -> Tensor:
+def _weight(step: FlowStep, lo: Tensor, hi: Tensor) -> Tensor:
     """The speed (B, k) that a unit is wrong by while the points between its old and its new set are counted wrongly."""
-    total = torch.nn.functional.pad(torch.maximum(r0, r1).cumsum(1), (1, 0))
+    new, modes = step.new, step.modes
+    total = torch.nn.functional.pad(torch.maximum(step.here.pull.r, step.there.pull.r).cumsum(1), (1, 0))
     pull = (total.gather(1, lo) - total.gather(1, modes.lo)).abs()
     pull = pull + (total.gather(1, hi) - total.gather(1, modes.hi)).abs()
-    far = torch.sqrt(1 + x.square().amax(1, keepdim=True))
+    far = torch.sqrt(1 + step.x.square().amax(1, keepdim=True))
     return pull * (new[:, 2].abs() + length_of(new)) * far
 
 

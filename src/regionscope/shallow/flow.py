@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.checks import check_positive, of_kind, whole
+from regionscope.checks import check_instance, check_positive, read_integer
 from regionscope.errors import InputError
 from regionscope.shallow.integrate import integrate
 from regionscope.shallow.losses import pull
 from regionscope.shallow.network import Network
-from regionscope.shallow.state import ENDS, FlowOptions, Flows
+from regionscope.shallow.state import ENDS, OPTIONS_ADVICE, FlowOptions, Flows
 from regionscope.shallow.teachers import Sample
 from regionscope.types import Reading, Status
 
@@ -92,9 +92,9 @@ def gradient_flow(
 
     Cost: width 800 on 100 points down to log L = -1,000,000 takes about 2,200 steps.
     """
-    theta = of_kind("network", network, Network, advice="Write Network(w, b, v)").theta[None]
-    of_kind("sample", sample, Sample, advice="Draw one with sample(teacher, n)")
-    options = of_kind("options", options or FlowOptions(), FlowOptions)
+    theta = check_instance("network", network, Network, advice="Write Network(w, b, v)").theta[None]
+    check_instance("sample", sample, Sample, advice="Draw one with sample(teacher, n)")
+    options = check_instance("options", options or FlowOptions(), FlowOptions, advice=OPTIONS_ADVICE)
     check_positive(moments=moments)
     kept: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
     last = -math.inf
@@ -126,11 +126,11 @@ def gradient_flows(
     the number worked through together, nor on ``workers``, the threads that work on chunks at the same time. Each flow
     costs less than a tenth of ``gradient_flow`` at width 100 on 50 points.
     """
-    options = of_kind("options", options or FlowOptions(), FlowOptions)
+    options = check_instance("options", options or FlowOptions(), FlowOptions, advice=OPTIONS_ADVICE)
     for name, value in (("theta", theta), ("x", x), ("y", y)):
-        of_kind(name, value, Tensor, advice="Pass a tensor of float64")
-    whole("chunk", chunk)
-    whole("workers", workers)
+        check_instance(name, value, Tensor, advice="Pass a tensor of float64")
+    read_integer("chunk", chunk)
+    read_integer("workers", workers)
     if theta.ndim != 3 or theta.shape[1] != 3 or len(theta) == 0:
         raise InputError(f"Expected theta of shape (B, 3, k), got {tuple(theta.shape)}. Stack w, b and v of each run.")
     x, y = (a.expand(len(theta), a.shape[-1]) for a in (x, y))

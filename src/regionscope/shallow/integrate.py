@@ -96,7 +96,7 @@ class _Work:
         wait = self.next_events.wait(theta, here, h, self._scale(theta, theta))
         guess = (wait < h) & ~self.wary & (self.cuts == 0)
         h = torch.where(guess, wait, h)
-        new, error = rosenbrock_step(theta, here, h, modes, self.x, self.y, options.loss)
+        new, error = rosenbrock_step(theta, here, h, modes, self.x, self.y, loss=options.loss)
         there = evaluate(new, modes, self.x, self.y, options.loss)
         scale = self._scale(theta, new.nan_to_num())
         ratio = (error.square().sum(1).sqrt() / scale.clamp(min=1e-300)).amax(1)

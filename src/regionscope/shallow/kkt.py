@@ -10,7 +10,7 @@ import torch
 from scipy.optimize import nnls
 from torch import Tensor
 
-from regionscope.checks import of_kind, real
+from regionscope.checks import check_instance, read_number
 from regionscope.shallow.network import Network
 from regionscope.shallow.teachers import Sample
 from regionscope.types import Reading, one_line
@@ -58,9 +58,9 @@ def kkt_residual(network: Network, sample: Sample, *, kink: float = 1e-6) -> KKT
     the feasible set and the residual is evaluated there, so the number is attained. Cost: a QR of (3k, n + kinks at
     points).
     """
-    theta = of_kind("network", network, Network, advice="Write Network(w, b, v)").theta
-    of_kind("sample", sample, Sample, advice="Draw one with sample(teacher, n)")
-    real("kink", kink)
+    theta = check_instance("network", network, Network, advice="Write Network(w, b, v)").theta
+    check_instance("sample", sample, Sample, advice="Draw one with sample(teacher, n)")
+    read_number("kink", kink)
     u = theta / theta.norm()
     z = sample.x[:, None] * u[0] + u[1]
     q = sample.y * (torch.relu(z) @ u[2])

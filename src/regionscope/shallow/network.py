@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import of_kind, read_generator, real, whole
+from regionscope.checks import check_instance, read_generator, read_integer, read_number
 from regionscope.errors import InputError
 from regionscope.inputs import read_array
 
@@ -62,7 +62,7 @@ class Network:
     @staticmethod
     def of(theta: Tensor) -> Network:
         """The network with parameters theta (3, k)."""
-        of_kind("theta", theta, Tensor, advice="Stack w, b and v, as in Network.theta")
+        check_instance("theta", theta, Tensor, advice="Stack w, b and v, as in Network.theta")
         return Network(theta[0], theta[1], theta[2])
 
     def scaled(self, factor: float) -> Network:
@@ -82,10 +82,12 @@ class Network:
 
 def initial_theta(n_networks: int, width: int, *, sigma_h: float, sigma_o: float, seed: int = 0) -> Tensor:
     """Parameters (B, 3, k) of Assumption 2.1: w, b ~ N(0, sigma_h^2) and v ~ N(0, sigma_o^2), all independent."""
-    whole("n_networks", n_networks)
-    whole("width", width)
-    if real("sigma_h", sigma_h) < 0 or real("sigma_o", sigma_o) < 0:
-        raise InputError(f"Expected standard deviations of at least 0, got {sigma_h} and {sigma_o}.")
+    read_integer("n_networks", n_networks)
+    read_integer("width", width)
+    if read_number("sigma_h", sigma_h) < 0 or read_number("sigma_o", sigma_o) < 0:
+        raise InputError(
+            f"Expected standard deviations of at least 0, got {sigma_h} and {sigma_o}. Change sigma_h or sigma_o."
+        )
     generator = read_generator(None, seed)
     theta = torch.randn((n_networks, 3, width), generator=generator, dtype=torch.float64, device="cpu")
     return theta * torch.tensor([sigma_h, sigma_h, sigma_o], dtype=torch.float64, device="cpu")[:, None]

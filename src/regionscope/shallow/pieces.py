@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.checks import check_positive, of_kind
+from regionscope.checks import check_instance, check_positive
 from regionscope.inputs import read_array
 from regionscope.shallow.network import Network
 from regionscope.tolerance import Tolerance
@@ -42,7 +42,7 @@ def breakpoints(network: Network) -> Breakpoints:
     Kinks closer together than rounding count as one breakpoint with the sum of their jumps; if the jumps cancel, there
     is none. Cost: one sort.
     """
-    of_kind("network", network, Network, advice="Write Network(w, b, v)")
+    check_instance("network", network, Network, advice="Write Network(w, b, v)")
     live = (network.w != 0) & (network.v != 0)
     at, order = (-network.b[live] / network.w[live]).sort()
     jump = (network.v[live] * network.w[live].abs())[order]
@@ -112,7 +112,7 @@ def effective_regions(network: Network, *, radius: float) -> EffectiveRegions:
     If units vanish in the limit, the number is constant over a long range of tolerances. Cost: one sort for each
     tolerance.
     """
-    of_kind("network", network, Network, advice="Write Network(w, b, v)")
+    check_instance("network", network, Network, advice="Write Network(w, b, v)")
     check_positive(radius=radius)
     values = torch.logspace(-6, 0, 61, dtype=torch.float64, device="cpu")
     values = torch.cat([values, values.new_tensor([_CHOSEN])]).unique()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
-from regionscope.checks import of_kind, whole
+from regionscope.checks import check_instance, read_integer
 from regionscope.errors import InputError
 from regionscope.inputs import read_array
 from regionscope.shallow.flow import gradient_flows
@@ -16,7 +17,7 @@ from regionscope.shallow.kkt import kkt_residual
 from regionscope.shallow.network import Network, initial_theta
 from regionscope.shallow.pieces import effective_regions, minimum_regions
 from regionscope.shallow.report import classification_error
-from regionscope.shallow.state import ENDS, FlowOptions
+from regionscope.shallow.state import ENDS, OPTIONS_ADVICE, FlowOptions
 from regionscope.shallow.teachers import alternating_teacher, sample
 from regionscope.shallow.theorems import largest_sigma_o, region_bound
 
@@ -63,11 +64,14 @@ def regions_vs_teacher_width(
     widths = read_array(teachers, "teachers, a list of widths").flatten().tolist()
     if not widths:
         raise InputError("Expected at least one teacher width, got none. Write teachers=[1, 2, 3], for example.")
-    options = of_kind("options", options or FlowOptions(), FlowOptions)
-    return [_row(whole("a width of teachers", r), runs, n, radius, sigma_h, seed, options) for r in widths]
+    options = check_instance("options", options or FlowOptions(), FlowOptions, advice=OPTIONS_ADVICE)
+    row = partial(_row, options=options, runs=runs, n=n, radius=radius, sigma_h=sigma_h, seed=seed)
+    return [row(read_integer("a width of teachers", r)) for r in widths]
 
 
-def _row(r: int, runs: int, n: int, radius: float, sigma_h: float, seed: int, options: FlowOptions) -> TeacherWidthRow:
+def _row(
+    r: int, *, runs: int, n: int, radius: float, sigma_h: float, seed: int, options: FlowOptions
+) -> TeacherWidthRow:
     k = 4 * region_bound(r)
     teacher = alternating_teacher(r - 1, radius=radius)
     data = sample(teacher, n, seed=seed)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.checks import of_kind, whole
+from regionscope.checks import check_instance, read_integer
 from regionscope.shallow.flow import Flow, conserved_drift
 from regionscope.shallow.kkt import kkt_residual
 from regionscope.shallow.losses import Loss, check_loss
@@ -56,8 +56,8 @@ def flow_table(flow: Flow, *, radius: float, teacher: Teacher | None = None, eve
 
     Cost: for each row a nonnegative least-squares problem in the data points and a few sorts of the units.
     """
-    of_kind("flow", flow, Flow, advice="Compute it with gradient_flow(network, sample)")
-    whole("every", every)
+    check_instance("flow", flow, Flow, advice="Compute it with gradient_flow(network, sample)")
+    read_integer("every", every)
     moments = sorted({*range(0, len(flow), every), len(flow) - 1})
     rows: list[FlowRow] = []
     before: Tensor | None = None
@@ -101,7 +101,7 @@ def classification_error(network: Network, teacher: Teacher) -> float:
 
     Where N is zero on an interval it counts as wrong.
     """
-    of_kind("teacher", teacher, Teacher, advice=_TEACHER)
+    check_instance("teacher", teacher, Teacher, advice=_TEACHER)
     ends, mine = sign_pieces(network, teacher.radius)
     switches, theirs = sign_pieces(teacher.network, teacher.radius)
     nodes = torch.cat([ends, switches]).unique()
@@ -117,7 +117,7 @@ def population_loss(network: Network, teacher: Teacher, *, loss: Loss = "exponen
     The exponential loss has a closed form on a linear piece; the logistic loss is integrated with 24 Gauss nodes a
     piece.
     """
-    of_kind("teacher", teacher, Teacher, advice=_TEACHER)
+    check_instance("teacher", teacher, Teacher, advice=_TEACHER)
     check_loss(loss)
     limit = torch.tensor([-teacher.radius, teacher.radius], dtype=torch.float64, device="cpu")
     kinks = breakpoints(network).inside(teacher.radius).at

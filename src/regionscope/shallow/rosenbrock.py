@@ -44,7 +44,7 @@ def evaluate(theta: Tensor, modes: Modes, x: Tensor, y: Tensor, loss: Loss) -> F
 
 
 def rosenbrock_step(
-    theta: Tensor, here: Field, h: Tensor, modes: Modes, x: Tensor, y: Tensor, loss: Loss
+    theta: Tensor, here: Field, h: Tensor, modes: Modes, x: Tensor, y: Tensor, *, loss: Loss
 ) -> tuple[Tensor, Tensor]:
     """theta after a step of h (B,) in tau, and the estimate of its error, both (B, 3, k).
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.checks import real, whole
+from regionscope.checks import read_integer, read_number
 from regionscope.errors import InputError
 from regionscope.shallow.losses import Loss, check_loss
 from regionscope.shallow.modes import Modes
 from regionscope.shallow.rows import FlowRows
 
+OPTIONS_ADVICE = "Write FlowOptions(max_steps=1000), or leave it out"
 ENDS = ("direction", "log-loss", "time", "stalled", "steps")
 
 
@@ -43,14 +44,14 @@ class FlowOptions:
 
     def __post_init__(self) -> None:
         check_loss(self.loss)
-        whole("max_steps", self.max_steps)
+        read_integer("max_steps", self.max_steps)
         for name in ("rtol", "max_log_loss", "direction_tol", "stall", "rest", "max_step", "max_tau"):
             if getattr(self, name) != torch.inf:
-                real(name, getattr(self, name))
+                read_number(name, getattr(self, name))
         if not (0 < self.rtol < 1 and self.max_step > 0 and self.direction_tol >= 0):
             raise InputError(
                 "Expected 0 < rtol < 1, max_step > 0 and direction_tol >= 0, got "
-                f"{self.rtol}, {self.max_step} and {self.direction_tol}."
+                f"{self.rtol}, {self.max_step} and {self.direction_tol}. Leave them out for the defaults."
             )
 
 

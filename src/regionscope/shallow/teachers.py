@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.checks import check_positive, of_kind, read_generator, whole
+from regionscope.checks import check_instance, check_positive, read_generator, read_integer
 from regionscope.errors import InputError
 from regionscope.inputs import read_array
 from regionscope.shallow.network import Network
@@ -60,7 +60,10 @@ def teacher_from_switches(points: Sequence[float] | Tensor, *, radius: float = 1
     check_positive(radius=radius)
     at = read_array(points, "switches, a list of numbers").to(torch.float64).flatten()
     if len(at) and not bool((at.diff() > 0).all() and at[0] > -radius and at[-1] < radius):
-        raise InputError(f"Expected switches in ascending order inside (-{radius}, {radius}), got {at.tolist()}.")
+        raise InputError(
+            f"Expected switches in ascending order inside (-{radius}, {radius}), got {at.tolist()}. "
+            "Sort them, and raise radius if some lie outside."
+        )
     ends = torch.cat([at.new_tensor([-radius]), at, at.new_tensor([radius])])
     turns = torch.cat([at.new_tensor([-1.5 * radius]), (ends[:-2] + ends[1:-1]) / 2])
     heights = [0.0] if len(at) == 0 else [0.0, 1.0]
@@ -78,7 +81,7 @@ def random_teacher(width: int, *, radius: float = 1.0, seed: int = 0) -> Teacher
     That is the maximum for a chain of units. Intervals of one sign have at least a quarter of the even spacing. Raises
     InputError if none of 100,000 draws fits.
     """
-    whole("width", width)
+    read_integer("width", width)
     check_positive(radius=radius)
     wanted, least = width - 1, radius / (2 * width)
     generator = read_generator(None, seed)
@@ -100,7 +103,7 @@ def random_teacher(width: int, *, radius: float = 1.0, seed: int = 0) -> Teacher
 
 def alternating_teacher(switches: int, *, radius: float = 1.0) -> Teacher:
     """The teacher with evenly spaced switches, the hardest for a given number of switches."""
-    whole("switches", switches, least=0)
+    read_integer("switches", switches, least=0)
     check_positive(radius=radius)
     ends = torch.linspace(-radius, radius, switches + 2, dtype=torch.float64, device="cpu")
     return teacher_from_switches(ends[1:-1], radius=radius)
@@ -115,7 +118,7 @@ class Sample:
 
     def __post_init__(self) -> None:
         for name in ("x", "y"):
-            of_kind(name, getattr(self, name), Tensor, advice="Pass a tensor of float64")
+            check_instance(name, getattr(self, name), Tensor, advice="Pass a tensor of float64")
         if self.x.ndim != 1 or self.x.shape != self.y.shape or len(self.x) == 0:
             raise InputError(
                 f"Expected x and y to be vectors of one length n >= 1, got {tuple(self.x.shape)} and "
@@ -145,8 +148,8 @@ class Sample:
 
 def sample(teacher: Teacher, n: int, *, seed: int = 0) -> Sample:
     """n uniform points of [-R, R], sorted, with the labels sign N*(x)."""
-    of_kind("teacher", teacher, Teacher, advice="Make one, for example with random_teacher(3)")
-    whole("n", n)
+    check_instance("teacher", teacher, Teacher, advice="Make one, for example with random_teacher(3)")
+    read_integer("n", n)
     # The first n numbers are left out, so that a seed gives the sample that stored runs have.
     drawn = torch.rand(2 * n, generator=read_generator(None, seed), dtype=torch.float64, device="cpu")[n:]
     x = (drawn * (2 * teacher.radius) - teacher.radius).unique()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from regionscope.checks import check_positive, real, unknown_name, whole
+from regionscope.checks import check_positive, read_integer, read_number, unknown_name
 from regionscope.errors import InputError
 
 _UNION = {"2.3": 12, "3.1": 6}  # factor of k / delta inside the logarithm of the bound on sigma_o
@@ -34,7 +34,7 @@ class Requirements:
 
 
 def theorem_2_3(
-    r: int, rho: float, R: float, C: float, k: int, n: int, eps: float, delta: float, *, C0: float = 1.0,
+    r: int, rho: float, R: float, C: float, *, k: int, n: int, eps: float, delta: float, C0: float = 1.0,
     sigma_h: float | None = None, sigma_o: float | None = None,
 ) -> Requirements:  # fmt: skip
     """Learnability: with probability 1 - delta, zero loss, at most 32 r + 67 regions, and test error <= eps.
@@ -53,7 +53,7 @@ def theorem_2_3(
 
 
 def theorem_3_1(
-    r: int, rho: float, R: float, C: float, k: int, n: int, delta: float, *,
+    r: int, rho: float, R: float, C: float, *, k: int, n: int, delta: float,
     sigma_h: float | None = None, sigma_o: float | None = None,
 ) -> Requirements:  # fmt: skip
     """Optimisation: with probability 1 - delta the flow reaches a loss of at most 1 / (2n)."""
@@ -87,7 +87,7 @@ def region_bound(r: int) -> int:
     >>> region_bound(3)
     163
     """
-    return 32 * whole("r", r) + 67
+    return 32 * read_integer("r", r) + 67
 
 
 def population_loss_bound(alpha: float) -> float | None:
@@ -100,12 +100,12 @@ def population_loss_bound(alpha: float) -> float | None:
 
 def _judged(need: Requirements, **run: float | None) -> Requirements:
     """Whether the numbers of a run, those that are known, are as large as they need to be (sigma_o: as small)."""
-    given = {n: real(n, value) for n, value in run.items() if value is not None and getattr(need, n) is not None}
+    given = {n: read_number(n, value) for n, value in run.items() if value is not None and getattr(need, n) is not None}
     holds = {n: v <= need.sigma_o if n == "sigma_o" else v >= getattr(need, n) for n, v in given.items()}
     return replace(need, holds=holds)
 
 
 def _check_share(**values: float) -> None:
     for name, value in values.items():
-        if not 0 < real(name, value) < 1:
-            raise InputError(f"Expected 0 < {name} < 1, got {value}.")
+        if not 0 < read_number(name, value) < 1:
+            raise InputError(f"Expected 0 < {name} < 1, got {value}. Choose 0.1, for example.")

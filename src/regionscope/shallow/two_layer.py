@@ -10,7 +10,7 @@ import torch
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor, nn
 
-from regionscope.checks import check_positive, of_kind, read_generator, read_seed, real, whole
+from regionscope.checks import check_instance, check_positive, read_generator, read_integer, read_number, read_seed
 from regionscope.errors import InputError
 from regionscope.exact import decision_regions
 from regionscope.geometry import Segment
@@ -25,13 +25,16 @@ class TwoLayer:
 
     def __post_init__(self) -> None:
         for name in ("weights", "signs"):
-            of_kind(name, getattr(self, name), Tensor, advice="Pass a tensor of float64")
+            check_instance(name, getattr(self, name), Tensor, advice="Pass a tensor of float64")
         if (
             self.weights.ndim != 2
             or self.signs.shape != self.weights.shape[:1]
             or not bool((self.signs.abs() == 1).all())
         ):
-            raise InputError("Expected weights (p, d) and p signs of +1 or -1, got other values.")
+            raise InputError(
+                f"Expected weights (p, d) and p signs of +1 or -1, got shapes {tuple(self.weights.shape)} and "
+                f"{tuple(self.signs.shape)}. Draw them with initial_two_layer(width, d)."
+            )
 
     def __repr__(self) -> str:
         p, d = self.weights.shape
@@ -56,9 +59,9 @@ class TwoLayer:
 
 def initial_two_layer(width: int, d: int, *, scale: float = 1.0, seed: int = 0) -> TwoLayer:
     """Independent w_i ~ N(0, scale^2 / d) and uniform signs a_i."""
-    whole("width", width)
-    whole("d", d)
-    real("scale", scale)
+    read_integer("width", width)
+    read_integer("d", d)
+    read_number("scale", scale)
     generator = read_generator(None, seed)
     weights = torch.randn((width, d), generator=generator, dtype=torch.float64, device="cpu") * scale / d**0.5
     signs = torch.randint(0, 2, (width,), generator=generator, device="cpu").to(torch.float64) * 2 - 1
@@ -67,9 +70,9 @@ def initial_two_layer(width: int, d: int, *, scale: float = 1.0, seed: int = 0) 
 
 def check_data(network: TwoLayer, x: Tensor, *labels: Tensor) -> None:
     """Refuse points x that are not a tensor (N, d) for this network, and labels that are not a tensor (N,)."""
-    of_kind("network", network, TwoLayer, advice="Draw one with initial_two_layer(width, d)")
+    check_instance("network", network, TwoLayer, advice="Draw one with initial_two_layer(width, d)")
     for value in (x, *labels):
-        of_kind("x and y", value, Tensor, advice="Pass tensors of float64")
+        check_instance("x and y", value, Tensor, advice="Pass tensors of float64")
     d = network.weights.shape[1]
     if x.ndim != 2 or x.shape[1] != d or any(y.shape != x.shape[:1] for y in labels):
         shapes = " and ".join(str(tuple(value.shape)) for value in (x, *labels))
@@ -88,7 +91,7 @@ def descend(network: TwoLayer, x: Tensor, y: Tensor, *, rate: float, steps: int)
     """W_0, W_1, ..., W_steps of full-batch gradient descent with learning rate ``rate``. Stops early if W overflows."""
     check_data(network, x, y)
     check_positive(rate=rate)
-    whole("steps", steps, least=0)
+    read_integer("steps", steps, least=0)
     yield network
     for _ in range(steps):
         _, slope = loss_and_gradient(network, x, y)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.checks import check_positive, of_kind, whole
+from regionscope.checks import check_instance, check_positive, read_integer
 from regionscope.errors import InputError
 from regionscope.shallow.two_layer import (
     TwoLayer,
@@ -83,10 +83,10 @@ def check_bounds(
     check_data(network, x, y)
     check_positive(rate=rate)
     if pairs is not None:
-        of_kind("pairs", pairs, Tensor, advice="Pass a tensor (m, 2) of indices of points")
+        check_instance("pairs", pairs, Tensor, advice="Pass a tensor (m, 2) of indices of points")
     n = len(x)
     if n < 2:
-        raise InputError("Expected at least two training points, got fewer.")
+        raise InputError(f"Expected at least two training points, got {n}. Pass more rows of x.")
     pairs, counts = region_counts(network, x, pairs)
     active = active_units(network, x).to(torch.float64)
     right = active[pairs[:, 0]] + active[pairs[:, 1]] + 2
@@ -132,8 +132,8 @@ def train_and_check(
 
     If training overflows, the last row is the last finite step.
     """
-    whole("record", record)
-    whole("steps", steps, least=0)
+    read_integer("record", record)
+    read_integer("steps", steps, least=0)
     wanted = {round(i * steps / max(record - 1, 1)) for i in range(record)}
     rows: list[BoundRow] = []
     for step, current in enumerate(descend(network, x, y, rate=rate, steps=steps)):

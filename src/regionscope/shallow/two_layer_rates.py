@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.checks import check_positive, of_kind, read_generator, read_seed, whole
+from regionscope.checks import check_instance, check_positive, read_generator, read_integer, read_seed
 from regionscope.inputs import read_array
 from regionscope.measures.statistics import mean, t_interval
 from regionscope.shallow.two_layer import initial_two_layer, sharpness
@@ -61,8 +61,8 @@ class Trend:
 
 def random_sphere(n: int, d: int, *, seed: int = 0) -> tuple[Tensor, Tensor]:
     """n random points on the unit sphere of R^d (so r = 1) with random labels +-1."""
-    whole("n", n, least=2)
-    whole("d", d)
+    read_integer("n", n, least=2)
+    read_integer("d", d)
     generator = read_generator(None, seed)
     x = torch.randn((n, d), generator=generator, dtype=torch.float64, device="cpu")
     y = torch.randint(0, 2, (n,), generator=generator, device="cpu").to(torch.float64) * 2 - 1
@@ -71,7 +71,7 @@ def random_sphere(n: int, d: int, *, seed: int = 0) -> tuple[Tensor, Tensor]:
 
 def alternating_line(n: int) -> tuple[Tensor, Tensor]:
     """n evenly spaced points (t, 1), t in [-1, 1], with alternating labels: the worst case named by Li et al. 2025."""
-    whole("n", n, least=2)
+    read_integer("n", n, least=2)
     t = torch.linspace(-1, 1, n, dtype=torch.float64, device="cpu")
     y = 1 - 2 * (torch.arange(n, device="cpu") % 2).to(torch.float64)
     return torch.stack([t, torch.ones_like(t)], 1), y
@@ -87,9 +87,9 @@ def regions_vs_learning_rate(
     from the same weights at every rate. Cost: runs * (sum of the steps + len(rates) * record walks over all segments).
     """
     check_positive(time=time)
-    whole("runs", runs)
+    read_integer("runs", runs)
     read_seed(seed)
-    of_kind("x", x, Tensor, advice="Pass a tensor of float64 with a row for each point")
+    check_instance("x", x, Tensor, advice="Pass a tensor of float64 with a row for each point")
     rows = []
     for rate in read_array(rates, "rates, a list of numbers").flatten().tolist():
         check_positive(rate=rate)
@@ -126,17 +126,17 @@ def _trained(history: list[BoundRow], steps: int) -> bool:
 
 
 def _row(rate: float, start: list[float], histories: list[list[BoundRow]], steps: int) -> RateRow:
-    whole = [h for h in histories if _trained(h, steps)]
-    late = [row.sharpness_times_rate for h in whole for row in h[len(h) // 2 :]]
+    trained = [h for h in histories if _trained(h, steps)]
+    late = [row.sharpness_times_rate for h in trained for row in h[len(h) // 2 :]]
     everything = [row for h in histories for row in h]
-    ends = [h[-1] for h in whole]
+    ends = [h[-1] for h in trained]
     regions, low, high = t_interval([row.mean_regions for row in ends])
     return RateRow(
         rate=rate,
         steps=steps,
         edge=sum(start) / len(start),
         runs=len(histories),
-        lost=len(histories) - len(whole),
+        lost=len(histories) - len(trained),
         regions=regions,
         low=low,
         high=high,

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import of_kind, real
+from regionscope.checks import check_instance, read_number
 from regionscope.errors import InputError, SliceError
 from regionscope.exact.bounding.merge import Array
 from regionscope.exact.bounding.stages import NotSingleEntries, read_stages, with_slacks
@@ -88,8 +88,8 @@ def verify(
     Cost: one pass through the network for each cell; close verdicts need more cells.
     """
     start = time.monotonic()
-    deadline = math.inf if timeout is None else start + real("timeout", timeout)
-    of_kind("property", property, Property, advice="Read it from a file with read_vnnlib(path)")
+    deadline = math.inf if timeout is None else start + read_number("timeout", timeout)
+    check_instance("property", property, Property, advice="Read it from a file with read_vnnlib(path)")
     shape = _input_shape(model, property)
     model = select_output(model, output, args)
     for case in property.cases:

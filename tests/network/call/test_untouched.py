@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from careless import Careless
 from regionscope.errors import InputError
-from regionscope.network import Draws, home, same_modes, untouched
+from regionscope.network import Draws, device_and_dtype, same_modes, untouched
 from regionscope.network.call import forward
 
 
@@ -354,13 +354,13 @@ def test_modes_alone() -> None:
 
 
 def test_where_a_model_is_at_home() -> None:
-    assert home(nn.Linear(2, 2).double()) == (torch.device("cpu"), torch.float64)
+    assert device_and_dtype(nn.Linear(2, 2).double()) == (torch.device("cpu"), torch.float64)
     with pytest.raises(InputError, match="weights with values, got weights on the device meta"):
-        home(nn.Linear(2, 2, device="meta"))
-    assert home(nn.BatchNorm1d(3, affine=False).half()) == (torch.device("cpu"), torch.float16)
-    assert home(nn.ReLU()) == (torch.device("cpu"), torch.float32)
-    assert home(nn.ReLU(), like=torch.zeros(2, dtype=torch.float64)) == (torch.device("cpu"), torch.float64)
-    assert home(nn.ReLU(), like=torch.zeros(2, dtype=torch.int64)) == (torch.device("cpu"), torch.float32)
+        device_and_dtype(nn.Linear(2, 2, device="meta"))
+    assert device_and_dtype(nn.BatchNorm1d(3, affine=False).half()) == (torch.device("cpu"), torch.float16)
+    assert device_and_dtype(nn.ReLU()) == (torch.device("cpu"), torch.float32)
+    assert device_and_dtype(nn.ReLU(), like=torch.zeros(2, dtype=torch.float64)) == (torch.device("cpu"), torch.float64)
+    assert device_and_dtype(nn.ReLU(), like=torch.zeros(2, dtype=torch.int64)) == (torch.device("cpu"), torch.float32)
 
 
 @pytest.mark.parametrize("mode", [Draws, forward._Watch])

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regionscope.checks import whole
+from regionscope.checks import read_integer
 from regionscope.exact.budget import Budget
 from regionscope.exact.linear import Progress
 from regionscope.exact.questions.legendre import gauss_legendre
@@ -96,7 +96,7 @@ def quadrature_errors(
 
     The paths must be in the order of their inputs.
     """
-    whole("k_max", k_max, least=2)
+    read_integer("k_max", k_max, least=2)
     n, d = len(paths.inputs), paths.inputs[0].numel()
     errors = {rule: torch.full((n, k_max), torch.inf, dtype=torch.float64, device="cpu") for rule in RULES}
     rows = max(len(RULES), Budget.of(paths.inputs.device, memory, None).memory // (4 * 8 * d))

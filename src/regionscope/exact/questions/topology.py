@@ -14,18 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from regionscope.exact.walls import Walls
-from regionscope.geometry import Slice
+from regionscope.exact.partition import Partition
+from regionscope.formatting import counted
+from regionscope.geometry import arrays as xp
+from regionscope.geometry.ragged import owners
 from regionscope.types import Reading
-from regionscope.wording import counted
 
 
 @dataclass(frozen=True)
@@ -75,15 +75,13 @@ class Topology(Mapping[int, ClassTopology]):
         return f"Topology({'; '.join(f'class {k}: {shape}' for k, shape in zip(self, shapes, strict=True))})"
 
 
-def topology(
-    slice: Slice, vertices: Tensor, walls: Walls, corners: Tensor, owner: Tensor, regions: Tensor, labels: Tensor
-) -> Topology:
-    """The topology of each class that occurs.
+def topology(part: Partition, regions: Tensor, labels: Tensor) -> Topology:
+    """The topology of each class that occurs on a plane.
 
-    corners: (n,) vertices of all pieces; owner: (n,) the piece of each. regions: (r,) the decision region of each
-    piece. labels: (count,) the label of each decision region.
+    regions: (r,) the decision region of each piece. labels: (count,) the label of each decision region.
     """
-    basis = slice.basis.flatten(1)
+    vertices, walls, corners = part.vertices, part.walls, part.corners
+    basis = part.slice.basis.flatten(1)
     ends = walls.vertices.reshape(-1, 2)
     sides = torch.where(walls.regions < 0, -1, regions[walls.regions])
     border = (sides < 0).any(1)
@@ -101,6 +99,7 @@ def topology(
     outside[ends[border]] = True
     inside[ends[boundary]] = True
     chosen = inside[corners] | outside[corners]
+    owner = owners(part.offsets, len(corners))
     meeting = torch.stack([regions[owner[chosen]], corners[chosen]], 1).unique(dim=0).cpu().numpy()
     points, meeting[:, 1] = np.unique(meeting[:, 1], return_inverse=True)
     held, reached = labels.cpu().numpy(), outside.cpu().numpy()[points]
@@ -123,8 +122,6 @@ def _holes(meeting: NDArray[np.int64], others: NDArray[np.bool_], outside: NDArr
     # One node for each region, one for each point, and a last one for the border, joined to all points on it.
     edge = outside[point]
     rows = np.concatenate([region, np.full(int(edge.sum()), n + len(outside))])
-    columns = np.concatenate([n + point, n + point[edge]])
-    size = n + len(outside) + 1
-    joined = coo_array((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(size, size))
-    of = connected_components(joined, directed=False)[1]
+    joined: Any = np.stack([rows, np.concatenate([n + point, n + point[edge]])], 1)
+    of = xp.components(n + len(outside) + 1, joined)
     return len(set(of[:n][others].tolist()) - {int(of[-1])})

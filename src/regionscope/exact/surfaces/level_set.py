@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_memory, check_progress, real, whole
+from regionscope.checks import check_memory, check_progress, read_integer, read_number
 from regionscope.errors import InputError, LimitReached
 from regionscope.exact.budget import Budget, Record, TooManyRegions
 from regionscope.exact.decision import extremes_at_corners, labels_of
@@ -67,20 +67,20 @@ def level_set(
     if slice.dim not in (2, 3):
         raise InputError(f"Expected a slice of dimension 2 or 3, got {slice.dim}. Use flips() on a Segment.")
     if max_regions is not None:
-        whole("max_regions", max_regions)
+        read_integer("max_regions", max_regions)
     check_memory(memory)
     check_progress(progress)
     program = program_of(select_output(model, output, args), [slice])
     check_shapes(program, [slice])
     tolerance = tolerance or Tolerance.of(program.dtype)
-    levels, cut = _levels(program, real("value", value), target, classes)
+    levels, cut = _levels(program, read_number("value", value), target, classes)
     with torch.no_grad(), full_precision():
         budget = Budget.of(program.device, memory, max_regions)
         zero_tolerances = zero_tolerances_of(cut, [slice], tolerance, budget)
         record = Record.start(len(cut.kinks), 1, progress)
         keep = Pruning(program, slice, levels, float(zero_tolerances[-1]))
         try:
-            found = cut_slices(cut, [slice], zero_tolerances, budget, record, keep)
+            found = cut_slices(cut, [slice], zero_tolerances, budget, record, keep=keep)
         except TooManyRegions as limit:
             raise LimitReached(
                 f"Expected at most max_regions = {max_regions} regions, got more after '{cut.kinks[limit.kink].name}'. "
@@ -90,7 +90,7 @@ def level_set(
             progress(1.0)
         stats = Stats(int(record.snapped.sum()), float(zero_tolerances[-1]), time.perf_counter() - started)
         below, above, flat = _sides(found, levels, classes, float(zero_tolerances[-1]))
-        return _surface(found, slice, below, above, flat, stats, value, classes)
+        return _surface(found, slice, below, above, flat, stats=stats, value=value, classes=classes)
 
 
 def _levels(
@@ -116,7 +116,7 @@ def _levels(
 def _read_classes(classes: int | Sequence[int], c: int) -> list[int]:
     chosen: list[Any] = list(classes) if isinstance(classes, Sequence) else [classes]
     for one in chosen:
-        whole("classes", one, least=0)
+        read_integer("classes", one, least=0)
     if not 1 <= len(chosen) <= 2 or len(set(chosen)) < len(chosen) or max(chosen) >= c or c < 2:
         raise InputError(
             f"Expected one class or two different ones among the {c} outputs, got {classes}. Use value for one output."
@@ -140,7 +140,7 @@ def _sides(
 
 
 def _surface(
-    found: RegionBatch, slice: Slice, below: Tensor, above: Tensor, flat: Tensor, stats: Stats, value: float,
+    found: RegionBatch, slice: Slice, below: Tensor, above: Tensor, flat: Tensor, *, stats: Stats, value: float,
     classes: int | Sequence[int] | None,
 ) -> LevelSet:  # fmt: skip
     """The walls between regions below and above, oriented, with the vertices that they use."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regionscope.checks import check_labels, of_kind, read_device, whole
+from regionscope.checks import check_instance, check_labels, read_device, read_integer
 from regionscope.errors import InputError
 from regionscope.inputs import read_array
 
@@ -44,7 +44,7 @@ class Dataset:
                 f"{tuple(self.labels.shape)}. "
                 "Pass labels of shape (n,)."
             )
-        check_labels(self.labels, whole("n_classes", self.n_classes), where=f"{self.name}: ")
+        check_labels(self.labels, read_integer("n_classes", self.n_classes), where=f"{self.name}: ")
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -85,7 +85,7 @@ class DataSplit:
 
     def __post_init__(self) -> None:
         advice = "Write Dataset(name, inputs, labels, n_classes)"
-        mine, other = (of_kind("DataSplit", each, Dataset, advice=advice) for each in (self.train, self.test))
+        mine, other = (check_instance("DataSplit", each, Dataset, advice=advice) for each in (self.train, self.test))
         if mine.input_shape != other.input_shape or mine.n_classes != other.n_classes:
             raise InputError(
                 f"Expected training and test parts of one kind, got inputs {mine.input_shape} and "
@@ -142,7 +142,9 @@ def add_label_noise(data: Dataset, share: float, *, seed: int = 0) -> Dataset:
     labels.
     """
     if not 0 <= share <= 1:
-        raise InputError(f"Expected label_noise, a share of the labels, from 0 to 1, got {share}.")
+        raise InputError(
+            f"Expected label_noise, a share of the labels, from 0 to 1, got {share}. Write 0.1 for a tenth of them."
+        )
     generator = torch.Generator().manual_seed(seed)
     n = len(data)
     replaced = torch.randperm(n, generator=generator, device="cpu")[: round(share * n)]

@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import torch
 
-from regionscope.checks import is_whole
+from regionscope.checks import is_integer
 from regionscope.errors import InputError
 
 PARTS = ("train", "test", "random")
@@ -80,7 +80,9 @@ def check_option(instrument: str, name: str, value: Any, types: tuple[Any, ...])
     else:
         good = fits(value)
     if not good:
-        raise InputError(f"Expected {name} of {instrument} to be {words}, got {value!r}.")
+        raise InputError(
+            f"Expected {name} of {instrument} to be {words}, got {value!r}. Change it, or leave it out for the default."
+        )
 
 
 def _rule(name: str, types: tuple[Any, ...]) -> tuple[str, Callable[[Any], bool]]:
@@ -98,7 +100,7 @@ def _rule(name: str, types: tuple[Any, ...]) -> tuple[str, Callable[[Any], bool]
         return "a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)
     if int in types:
         least = 0 if name == "seed" else 1
-        return f"a whole number of at least {least}", lambda value: is_whole(value, least=least)
+        return f"a whole number of at least {least}", lambda value: is_integer(value, least=least)
     if _Pair in types:
         return "two finite numbers, the smaller first", _is_pair
     if float in types and name == "margin":

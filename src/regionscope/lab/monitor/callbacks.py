@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from regionscope.checks import of_kind
+from regionscope.checks import check_instance
 from regionscope.errors import InputError
 from regionscope.extras import import_extra
 from regionscope.lab.monitor.monitor import Monitor
@@ -88,7 +88,7 @@ def transformers_callback(monitor: Monitor, trainer: Any, *, model: ModelPart | 
 
 
 def _check(monitor: object) -> None:
-    of_kind("monitor", monitor, Monitor, advice="Make one with rs.Monitor({name: function}, when=...)")
+    check_instance("monitor", monitor, Monitor, advice="Make one with rs.Monitor({name: function}, when=...)")
 
 
 def _set_epoch(monitor: Monitor, batches: Callable[[], float], accumulated: int) -> None:

@@ -12,14 +12,14 @@ from typing import Any
 
 from torch import nn
 
-from regionscope.checks import check_module
+from regionscope.checks import check_module, unknown_name
 from regionscope.errors import InputError, RegionscopeError
 from regionscope.extras import data_frame
 from regionscope.lab.monitor.no_trace import no_trace, same_randomness
 from regionscope.lab.monitor.rows import Row, append_rows, read_rows, readings
 from regionscope.lab.monitor.schedule import Schedule, as_schedule, every
 from regionscope.lab.store.rows import cut_torn_line
-from regionscope.network import home
+from regionscope.network import device_and_dtype
 from regionscope.types import Reading
 
 Measure = Callable[[Any], Any]
@@ -118,8 +118,7 @@ class Monitor:
         """Steps and values of the rows called ``name``, to plot or compare."""
         chosen = [row for row in self.rows if row.name == name]
         if not chosen and self._owner(name) is None:
-            known = ", ".join(dict.fromkeys((*(row.name for row in self.rows), *self._measures)))
-            raise InputError(f"Expected the name of a measure, got {name!r}. The names are {known}.")
+            raise unknown_name("a measure", name, dict.fromkeys((*(row.name for row in self.rows), *self._measures)))
         return [row.step for row in chosen], [row.value for row in chosen]
 
     def to_pandas(self) -> Any:
@@ -149,7 +148,7 @@ class Monitor:
                 continue
             start = time.perf_counter()
             with (
-                same_randomness(home(model)[0], watch=name not in self._calm) as draws,
+                same_randomness(device_and_dtype(model)[0], watch=name not in self._calm) as draws,
                 no_trace(model, gradients=self._gradients) as private,
             ):
                 found = self._read(name, private, step)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from regionscope.checks import of_kind, read_path
+from regionscope.checks import check_instance, read_path
 from regionscope.errors import Damaged, InputError, RegionscopeError
 from regionscope.file_io import parse_json
 from regionscope.lab.config import Experiment
@@ -26,6 +26,14 @@ if TYPE_CHECKING:
     from regionscope.lab.train import TrainState
 
 ENDED = ("finished", "diverged")  # such a run is never done again; a failed one is, on the next start
+
+
+def unfinished_status(path: Path) -> str:
+    """Of a run without a result: running, stopped or new."""
+    if is_held(path):
+        return "running"
+    begun = any((path / name).exists() for name in ("rows.jsonl", "state.safetensors", "provenance.json"))
+    return "stopped" if begun else "new"
 
 
 @dataclass(frozen=True)
@@ -47,7 +55,9 @@ class RunFolder:
 
     def __init__(self, path: Path, experiment: Experiment) -> None:
         self.path = read_path(path)
-        self.experiment = of_kind("experiment", experiment, Experiment, advice="Open a stored run with RunFolder.open")
+        self.experiment = check_instance(
+            "experiment", experiment, Experiment, advice="Open a stored run with RunFolder.open"
+        )
         self.repaired: list[str] = []
         self._lock: Lock | None = None
         self._written: set[tuple[int, str]] | None = None
@@ -56,7 +66,7 @@ class RunFolder:
     @classmethod
     def create(cls, runs_dir: Path | str, experiment: Experiment) -> RunFolder:
         """The folder of this experiment; created if it is missing. A damaged config is written again."""
-        of_kind("experiment", experiment, Experiment, advice="Write Experiment(data=..., network=...)")
+        check_instance("experiment", experiment, Experiment, advice="Write Experiment(data=..., network=...)")
         path = read_path(runs_dir) / experiment.key
         folder = cls(path, experiment)
         if path.is_file():
@@ -76,7 +86,8 @@ class RunFolder:
     def open(cls, path: Path | str) -> RunFolder:
         """Open an existing run."""
         path = read_path(path)
-        document = files.read_document(path / "config.json")
+        with _repairable():
+            document = files.read_document(path / "config.json")
         if document is None:
             raise InputError(
                 f"No run found at {str(path)!r}. Pass a folder that `regionscope train` or `sweep run` created."
@@ -96,10 +107,7 @@ class RunFolder:
         result = self.result()
         if result is not None:
             return str(result["status"])
-        if is_held(self.path):
-            return "running"
-        begun = any((self.path / name).exists() for name in ("rows.jsonl", "state.safetensors", "provenance.json"))
-        return "stopped" if begun else "new"
+        return unfinished_status(self.path)
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -130,13 +138,15 @@ class RunFolder:
 
     def model_at(self, stored: Stored) -> nn.Module:
         """The network with the weights of a checkpoint, in eval mode, on the CPU, in the dtype of its training."""
-        tensors, _ = files.read_tensors(stored.path)
+        with _repairable():
+            tensors, _ = files.read_tensors(stored.path)
         model = self._network().to(torch.float64 if self.experiment.training.precision == "float64" else torch.float32)
         try:
             model.load_state_dict(tensors)
         except RuntimeError as error:
             raise RegionscopeError(
-                f"Expected weights of the network of {self.path}, got others in {stored.path}: {error}"
+                f"Expected weights of the network of {self.path}, got others in {stored.path}: {error}. "
+                "Train the run again."
             ) from error
         return model.eval()
 
@@ -294,3 +304,12 @@ class RunFolder:
         return zoo.build(
             name, classes=classes, input_shape=size, seed=self.experiment.seed, output=spec.output, **spec.options
         )
+
+
+@contextmanager
+def _repairable() -> Iterator[None]:
+    """Add to the error for a damaged file how to mend it."""
+    try:
+        yield
+    except Damaged as damage:
+        raise Damaged(f"{damage} Start the run again to repair it.") from damage

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from regionscope.checks import of_kind, read_path
+from regionscope.checks import check_instance, read_path
 from regionscope.errors import InputError
 from regionscope.extras import import_extra
 from regionscope.file_io import replace_file
@@ -27,7 +27,7 @@ def query(runs_dir: Path | str, sql: str) -> RunTable:
     are numbered: seed, seed_2. The query has access to these tables only: it cannot read or write files, load
     extensions or change settings.
     """
-    of_kind("sql", sql, str, advice='Write a query such as "SELECT * FROM runs"')
+    check_instance("sql", sql, str, advice='Write a query such as "SELECT * FROM runs"')
     duckdb = _duckdb("--sql")
     with tempfile.TemporaryDirectory() as scratch, duckdb.connect() as connection:
         _load(connection, "runs", read_runs(runs_dir), Path(scratch))
@@ -40,7 +40,8 @@ def query(runs_dir: Path | str, sql: str) -> RunTable:
             found = connection.execute(sql) if statements else None
             rows = [] if found is None else found.fetchall()
         except duckdb.Error as error:
-            raise InputError(f"The query failed: {' '.join(str(error).split())}") from error
+            reason = " ".join(str(error).split())
+            raise InputError(f"The query failed: {reason} Correct it; its tables are runs and rows.") from error
         silent = all(duckdb.ExpectedResultType.NOTHING in each.expected_result_type for each in statements)
         if found is None or (silent and not rows):
             raise InputError(
@@ -68,7 +69,7 @@ def _distinct(names: Sequence[str]) -> tuple[str, ...]:
 
 def write_parquet(table: RunTable, path: Path | str) -> None:
     """Write a table as Parquet."""
-    of_kind("table", table, RunTable, advice="Read one with read_runs(folder)")
+    check_instance("table", table, RunTable, advice="Read one with read_runs(folder)")
     duckdb = _duckdb("A Parquet file")
 
     def write(temporary: Path) -> None:

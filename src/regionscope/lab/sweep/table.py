@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regionscope.checks import read_path
+from regionscope.checks import read_path, unknown_name
 from regionscope.errors import Damaged, InputError
 from regionscope.extras import data_frame
 from regionscope.file_io import plain, replace_file
-from regionscope.lab.store import files, is_held
-from regionscope.lab.store.folder import ENDED
+from regionscope.formatting import counted
+from regionscope.lab.store import files
+from regionscope.lab.store.folder import ENDED, unfinished_status
 from regionscope.lab.store.repair import lost_checkpoints
 from regionscope.lab.store.rows import last_row, parse
 from regionscope.lab.sweep.settings import labels, used_settings
-from regionscope.wording import counted
 
 FIRST = ("key", "status")
 NUMBERS = ("epochs", "steps", "seconds", "train_loss", "train_error", "test_error", "gap")
@@ -48,7 +48,7 @@ class RunTable:
     def column(self, name: str) -> list[Any]:
         """The values of one column, one for each run."""
         if name not in self.columns:
-            raise InputError(f"Expected a column of the table ({', '.join(self.columns)}), got {name!r}.")
+            raise unknown_name("a column of the table", name, self.columns)
         return [row.get(name) for row in self.rows]
 
     def varying(self) -> tuple[str, ...]:
@@ -180,7 +180,7 @@ def _read_run(path: Path, settings: dict[str, None], measures: dict[str, None]) 
     settings.update(dict.fromkeys(flat))
     row |= flat
     if result is None:
-        row["status"] = "damaged" if damage else _unfinished(path)
+        row["status"] = "damaged" if damage else unfinished_status(path)
         return row | ({"error": damage} if damage else {})
     row["status"] = result.get("status")
     row |= {name: result.get(name) for name in (*NUMBERS, "error", "note") if result.get(name) is not None}
@@ -201,12 +201,6 @@ def _documents(path: Path) -> tuple[dict[str, Any] | None, dict[str, Any] | None
             found.append(None)
             damage = f"{error} The next sweep run repairs it."
     return found[0], found[1], damage
-
-
-def _unfinished(path: Path) -> str:
-    if is_held(path):
-        return "running"
-    return "stopped" if (path / "rows.jsonl").exists() or (path / "provenance.json").exists() else "new"
 
 
 def _share(path: Path, epochs: int | None) -> float:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regionscope.checks import check_labels
+from regionscope.checks import check_labels, one_of
 from regionscope.errors import InputError
-from regionscope.network import home, untouched
+from regionscope.network import device_and_dtype, untouched
 
 
 def one_hot_mse(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
@@ -39,10 +39,9 @@ def evaluate(model: nn.Module, inputs: Tensor, labels: Tensor, *, loss: str = "c
     two synchronisations with the device.
     """
     if len(inputs) == 0:
-        raise InputError("Expected at least one input to evaluate on, got none. Check that the data set is not empty.")
-    if loss not in _LOSSES:
-        raise InputError(f"Expected loss to be one of {', '.join(_LOSSES)}, got {loss!r}.")
-    n, device = len(inputs), home(model, like=inputs)[0]
+        raise InputError("Expected at least one input to evaluate on, got none. Pass inputs with their labels.")
+    one_of("loss", loss, _LOSSES)
+    n, device = len(inputs), device_and_dtype(model, like=inputs)[0]
     with untouched(model, precise=False) as private:
         total = torch.zeros((), dtype=torch.float64, device=device)
         wrong = torch.zeros((), dtype=torch.int64, device=device)
@@ -59,7 +58,7 @@ def error_share(
 ) -> float:
     """Share of wrong labels in eval mode. An output with a NaN is wrong. One wait for the device, at the end."""
     with untouched(model, precise=False) as private, nullcontext() if autocast is None else autocast:
-        wrong = torch.zeros((), dtype=torch.int64, device=home(model, like=inputs)[0])
+        wrong = torch.zeros((), dtype=torch.int64, device=device_and_dtype(model, like=inputs)[0])
         for logits, batch_labels in _outputs(private, inputs, labels):
             wrong += wrong_labels(logits, batch_labels).sum()
     return float(wrong) / len(inputs)
@@ -73,7 +72,7 @@ def wrong_labels(logits: Tensor, labels: Tensor) -> Tensor:
 
 def _outputs(model: nn.Module, inputs: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Logits and labels on the model's device, batch by batch."""
-    device, dtype = home(model, like=inputs)
+    device, dtype = device_and_dtype(model, like=inputs)
     width = max((module.embedding_dim for module in model.modules() if isinstance(module, nn.Embedding)), default=1)
     rows = max(1, _NUMBERS.get(device.type, 1 << 20) // max(1, inputs[0].numel() * width))
     for batch, batch_labels in zip(inputs.split(rows), labels.split(rows), strict=True):

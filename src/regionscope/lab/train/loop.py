@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn
 
-from regionscope.checks import check_module, of_kind, read_seed
+from regionscope.checks import check_instance, check_module, read_seed
 from regionscope.errors import InputError
 from regionscope.lab.config import Training
 from regionscope.lab.data import Dataset, DataSplit
@@ -60,7 +60,7 @@ def train(
     each epoch, so that a GPU does not wait at every step. Cost: within a few per cent of a hand-written loop.
     """
     check_module(model, otherwise="Wrap the function in a module.")
-    of_kind("train()", training, Training, advice="Write Training(epochs=10, lr=0.1)")
+    check_instance("train()", training, Training, advice="Write Training(epochs=10, lr=0.1)")
     if isinstance(monitors, Monitor) or not all(isinstance(each, Monitor) for each in monitors):
         raise InputError("Expected monitors to be a list of Monitor. Write monitors=[monitor].")
     read_seed(seed)

@@ -26,7 +26,7 @@ from regionscope.lab.train.history import EpochRow, RunStatus, Trained, Training
 from regionscope.lab.train.optimiser import REPLAYABLE, build_optimizer, float_type, loss_function, rate_schedule
 from regionscope.lab.train.state import TrainState, on_cpu, optimizer_tensors, restore_optimizer
 from regionscope.lab.train.step import CompiledStep, Replay, Run, TrainingStep, every_position, set_rate
-from regionscope.network import home, same_modes
+from regionscope.network import device_and_dtype, same_modes
 
 _LOOK = 256  # steps between looks at the loss
 _PROGRESS = 0.5  # seconds
@@ -53,7 +53,7 @@ class Session:
     ) -> None:  # fmt: skip
         check_data(train, test)
         self.model, self.training, self.seed, self.hooks = model, training, seed, hooks
-        self.device = home(model)[0] if device is None else read_device(device)
+        self.device = device_and_dtype(model)[0] if device is None else read_device(device)
         self._settle(train, test)
         outputs = check_outputs(model, self.train_inputs[:1], train.n_classes)
         self.randomness = Randomness(seed, self.device)

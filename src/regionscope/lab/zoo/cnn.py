@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from regionscope.checks import whole
+from regionscope.checks import one_of, read_integer
 
-from .checks import channels_of, choice, flag
+from .checks import channels_of, flag
 from .dense import scaled
 from .layers import activation_layer, chain, convolution, head
 
@@ -37,8 +37,8 @@ def cnn(
     flatten: whether the linear layer sees every position of the last convolution, in place of the mean over them.
     scale: all initial parameters are multiplied by it.
     """
-    inputs, depth, width = channels_of(input_shape), whole("depth", depth), whole("width", width)
-    bn, pooling = flag("bn", bn), choice("pooling", pooling, POOLINGS)
+    inputs, depth, width = channels_of(input_shape), read_integer("depth", depth), read_integer("width", width)
+    bn, pooling = flag("bn", bn), one_of("pooling", pooling, POOLINGS)
     layers: list[nn.Module] = []
     for i in range(depth):
         halves = i > 0 and i % 2 == 0

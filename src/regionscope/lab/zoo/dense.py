@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from regionscope.checks import is_whole, whole
+from regionscope.checks import check_shape, is_integer, read_integer
 from regionscope.errors import InputError
 
-from .checks import number, sizes_of
+from .checks import number
 from .layers import activation_layer, chain
 from .seeding import seeded
 
@@ -30,7 +30,7 @@ def mlp(widths: Sequence[int], *, seed: int = 0) -> nn.Sequential:
       (linear3): Linear(in_features=32, out_features=2, bias=True)
     )
     """
-    if not isinstance(widths, Sequence) or len(widths) < 2 or not all(map(is_whole, widths)):
+    if not isinstance(widths, Sequence) or len(widths) < 2 or not all(map(is_integer, widths)):
         raise InputError(f"Expected at least two positive widths, got {widths!r}. Write a list such as [2, 32, 32, 2].")
     with seeded(seed):
         return chain(*_layers(widths, "relu"))
@@ -49,8 +49,8 @@ def dense(
 
     scale: all initial weights and biases are multiplied by it (Liu et al. 2023, "Omnigrok").
     """
-    sizes = sizes_of(input_shape)
-    hidden = [whole("width", width)] * whole("depth", depth, least=0)
+    sizes = check_shape(input_shape)
+    hidden = [read_integer("width", width)] * read_integer("depth", depth, least=0)
     flatten = [nn.Flatten()] if len(sizes) > 1 else []
     return scaled(chain(*flatten, *_layers([math.prod(sizes), *hidden, classes], activation)), scale)
 

@@ -7,10 +7,10 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from regionscope.checks import whole
+from regionscope.checks import one_of, read_integer
 
 from .blocks import SqueezeExcite, basic_block, widening
-from .checks import channels_of, choice, flag
+from .checks import channels_of, flag
 from .layers import chain, convolution, head, network
 
 WIDTH = 64
@@ -40,8 +40,8 @@ def resnet34(
 def _resnet(
     depths: Sequence[int], classes: int, input_shape: Sequence[int], width: int, bn: bool, stem: str
 ) -> nn.Module:
-    width, bn = whole("width", width), flag("bn", bn)
-    start = _stem(channels_of(input_shape), width, bn, choice("stem", stem, STEMS))
+    width, bn = read_integer("width", width), flag("bn", bn)
+    start = _stem(channels_of(input_shape), width, bn, one_of("stem", stem, STEMS))
     return network(start, widening(partial(basic_block, bn=bn), width, depths), head(width * 8, classes))
 
 
@@ -86,7 +86,7 @@ def preactresnet18(*, classes: int, input_shape: Sequence[int], width: int = WID
 
     width: channels of the first stage. bn: BatchNorm; without it, convolutions have a bias.
     """
-    width, bn = whole("width", width), flag("bn", bn)
+    width, bn = read_integer("width", width), flag("bn", bn)
     stem = nn.Conv2d(channels_of(input_shape), width, 3, padding=1, bias=not bn)
     stages = widening(partial(PreActivation, bn=bn), width, (2, 2, 2, 2))
     return network(stem, [*stages, _active(width * 8, bn=bn)], head(width * 8, classes))
@@ -94,7 +94,7 @@ def preactresnet18(*, classes: int, input_shape: Sequence[int], width: int = WID
 
 def senet18(*, classes: int, input_shape: Sequence[int], width: int = WIDTH) -> nn.Module:
     """Pre-activation blocks, each branch ending in squeeze and excitation with reduction 16. Hu et al. 2018."""
-    width = whole("width", width, least=REDUCTION)
+    width = read_integer("width", width, least=REDUCTION)
     stem = chain(*convolution(channels_of(input_shape), width), nn.ReLU())
     stages = widening(partial(PreActivation, gate=True), width, (2, 2, 2, 2))
     return network(stem, stages, head(width * 8, classes))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-from regionscope.checks import is_whole
+from regionscope.checks import is_integer
 from regionscope.errors import InputError
 
 
@@ -17,8 +17,8 @@ def seeded(seed: int) -> Iterator[None]:
 
     The generators of GPUs are left alone: networks are built on the CPU.
     """
-    if not (is_whole(seed, least=-(2**63)) and seed < 2**64):
-        raise InputError(f"Expected seed to be a whole number of at most 64 bits, got {seed!r}.")
+    if not (is_integer(seed, least=-(2**63)) and seed < 2**64):
+        raise InputError(f"Expected seed to be a whole number of at most 64 bits, got {seed!r}. Choose 0, for example.")
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield

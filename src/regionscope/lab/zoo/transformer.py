@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regionscope.checks import whole
+from regionscope.checks import check_shape, one_of, read_integer
 from regionscope.errors import InputError
 
-from .checks import channels_of, choice, flag, sizes_of
+from .checks import channels_of, flag
 from .layers import ACTIVATIONS, chain
 
 EXPANSION = 4  # units of an MLP over the width
@@ -111,7 +111,7 @@ def gpt(
     depth: number of layers, each attention and an MLP of 4 x width units. activation: of the MLPs, "relu" or "gelu".
     norm: LayerNorm before each attention, each MLP and the end. Not piecewise affine: softmax, LayerNorm.
     """
-    sizes = sizes_of(input_shape)
+    sizes = check_shape(input_shape)
     if len(sizes) != 1:
         raise InputError(f"Expected input_shape (length,) for sequences of tokens, got {sizes}. For images take 'vit'.")
     return GPT(classes, sizes[0], *_sizes(depth, width, heads), _activation(activation), norm=flag("norm", norm))
@@ -121,7 +121,7 @@ class VisionTransformer(nn.Module):
     """Patches as tokens, layers in which all see all, and a linear layer on the mean over the patches."""
 
     def __init__(
-        self, shape: Sequence[int], classes: int, patch: int, depth: int, width: int, heads: int, activation: str
+        self, shape: Sequence[int], classes: int, patch: int, depth: int, width: int, heads: int, *, activation: str
     ) -> None:
         super().__init__()
         channels, height, breadth = shape
@@ -153,16 +153,18 @@ def vit(
     The image must be a whole number of patches. Not piecewise affine: softmax, LayerNorm.
     """
     channels_of(input_shape)
-    patch = whole("patch", patch)
+    patch = read_integer("patch", patch)
     if any(side % patch for side in input_shape[1:]):
         raise InputError(
             f"Expected images whose sides are multiples of patch = {patch}, got {tuple(input_shape)}. Change patch."
         )
-    return VisionTransformer(input_shape, classes, patch, *_sizes(depth, width, heads), _activation(activation))
+    return VisionTransformer(
+        input_shape, classes, patch, *_sizes(depth, width, heads), activation=_activation(activation)
+    )
 
 
 def _sizes(depth: int, width: int, heads: int) -> tuple[int, int, int]:
-    depth, width, heads = whole("depth", depth), whole("width", width), whole("heads", heads)
+    depth, width, heads = read_integer("depth", depth), read_integer("width", width), read_integer("heads", heads)
     if width % heads:
         raise InputError(f"Expected a width that is a multiple of heads = {heads}, got {width}. Change width or heads.")
     return depth, width, heads
@@ -173,4 +175,4 @@ def _norm(width: int, norm: bool) -> nn.Module:
 
 
 def _activation(name: str) -> str:
-    return choice("activation", name, ("relu", "gelu"))
+    return one_of("activation", name, ("relu", "gelu"))

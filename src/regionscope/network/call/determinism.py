@@ -17,7 +17,7 @@ _ROUNDING = 64  # of the spacing of floating-point numbers at the largest output
 _ALIKE = 0.02  # of the largest output: what differs by less may be rounding, of weights that are quantised as they run
 
 
-def refuse_other_answers(model: nn.Module, pair: Tensor, together: list[Tensor] | None = None) -> None:
+def check_fixed_outputs(model: nn.Module, pair: Tensor, together: list[Tensor] | None = None) -> None:
     """Raise ``InputError`` if the output of the model changes from call to call (it draws random numbers, reads the
     time, counts its calls), or depends on the other inputs of the batch.
 

@@ -44,7 +44,7 @@ def untouched(
     afterwards. Cost: a copy of the parameters and buffers.
     """
     module = unwrapped(model) if isinstance(model, nn.Module) else nn.Module()
-    place = home(module)[0] if device is None else device
+    place = device_and_dtype(module)[0] if device is None else device
     precision = full_precision() if precise else nullcontext()
     originals = chain(module.parameters(), module.buffers()) if copy else ()
     first_calls = _FirstCalls(place, frozenset(map(id, originals)))
@@ -87,7 +87,7 @@ class _FirstCalls(Draws):
         if any(id(value) in self._originals for value in args) and func._schema.is_mutable:
             raise InputError(
                 "Expected a model that reaches its layers through self, got one that changes a layer through "
-                "another object, such as a global one."
+                "another object, such as a global one. Read the layer through self."
             )
 
 
@@ -102,7 +102,7 @@ def same_modes(model: nn.Module) -> Iterator[None]:
             part.training = training
 
 
-def home(model: nn.Module, *, like: Tensor | None = None) -> tuple[torch.device, torch.dtype]:
+def device_and_dtype(model: nn.Module, *, like: Tensor | None = None) -> tuple[torch.device, torch.dtype]:
     """Device and dtype of the first floating-point parameter, or else buffer.
 
     If there is none, those of ``like``; without ``like``, the CPU and torch's default dtype.

@@ -31,7 +31,8 @@ _PATCHES = 2**28  # bytes of patches on a GPU at a time
 def _linear(call: Call, x: Data, weight: Tensor, bias: Tensor | None = None) -> Data:
     if weight.dim() != 2 or not x.shape or x.shape[-1] != weight.shape[1]:
         call.refuse_shapes(f"its weight has shape {tuple(weight.shape)}", x)
-    return _weighted(call, x, F.linear, weight, bias, (*x.shape[:-1], weight.shape[0]), 0 if x.ndim == 2 else None)
+    shape, channel_dim = (*x.shape[:-1], weight.shape[0]), 0 if x.ndim == 2 else None
+    return _weighted(call, x, F.linear, weight, bias, shape=shape, channel_dim=channel_dim)
 
 
 def _weighted(
@@ -40,6 +41,7 @@ def _weighted(
     function: Callable[..., Tensor],
     weight: Tensor,
     bias: Tensor | None,
+    *,
     shape: tuple[int, ...],
     channel_dim: int | None,
     scratch: int = 0,
@@ -98,7 +100,8 @@ def _conv(
     elif double and plain and x.shape[0] >= _FEW_CHANNELS:
         product = partial(conv2d_by_product, stride=per_dim(stride, 2), padding=per_dim(padding, 2))
         function = in_row_blocks(product, columns, block_bytes=_PATCHES)
-    return _weighted(call, x, function, weight, bias, (weight.shape[0], *out), 0, 0 if on_cpu else columns)
+    shape, scratch = (weight.shape[0], *out), 0 if on_cpu else columns
+    return _weighted(call, x, function, weight, bias, shape=shape, channel_dim=0, scratch=scratch)
 
 
 @rule("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
@@ -122,7 +125,8 @@ def _conv_transpose(
     out = [(size - 1) * step - 2 * pad + gap * (k - 1) + more + 1 for size, step, pad, more, gap, k in geometry]
     transpose = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[spatial - 1]
     run = partial(transpose, stride=steps, padding=pads, output_padding=extras, groups=groups, dilation=gaps)
-    return _weighted(call, x, run, weight, bias, (weight.shape[1] * groups, *out), 1 if groups == 1 else None)
+    shape, channel_dim = (weight.shape[1] * groups, *out), 1 if groups == 1 else None
+    return _weighted(call, x, run, weight, bias, shape=shape, channel_dim=channel_dim)
 
 
 @rule(F.batch_norm)

@@ -34,7 +34,7 @@ def hidden_cuts(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice, l
     todo, samples = same & _next_to(_ends(~same, lattice), lattice), _FEW
     while bool(todo.any()):
         slice_id, pair = todo.nonzero().unbind(1)
-        cut[slice_id, pair] = _changes(labeller, slices, lattice, labels, slice_id, pair, samples)
+        cut[slice_id, pair] = _changes(labeller, slices, lattice, labels, slice_id=slice_id, pair=pair, n=samples)
         closely |= todo & (samples == _MANY)
         reached = _ends(cut, lattice)
         reached |= _ends(_next_to(reached, lattice), lattice)
@@ -61,6 +61,7 @@ def _changes(
     slices: Sequence[Slice],
     lattice: Lattice,
     labels: Tensor,
+    *,
     slice_id: Tensor,
     pair: Tensor,
     n: int,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from regionscope.formatting import counted
 from regionscope.lab.config import Experiment
 from regionscope.lab.data import Dataset
 from regionscope.studies import verdict
@@ -15,7 +16,6 @@ from regionscope.studies.qi2023.read import Course, course
 from regionscope.studies.qi2023.settings import DISCLOSED, SEED, moons, quantiles, toy_grid
 from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
-from regionscope.wording import counted
 
 _CLASSES = {"two_moons": 2, "gaussian_quantiles": 5}  # Figure 6, 1000 points each
 _POINTS = 1000

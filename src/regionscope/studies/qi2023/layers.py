@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+from regionscope.formatting import counted
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Picture, Pictures
 from regionscope.studies.papers import read_study
@@ -13,7 +14,6 @@ from regionscope.studies.qi2023.read import Course, course
 from regionscope.studies.qi2023.settings import DEPTH, DISCLOSED, LAYERED_WIDTH, SEED, layered, toy_grid
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
-from regionscope.wording import counted
 
 
 def judge(layers: list[Course]) -> tuple[Claim, ...]:

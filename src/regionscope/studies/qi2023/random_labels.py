@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from regionscope.formatting import counted
 from regionscope.lab.store import RunFolder
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Picture, Pictures, Series
@@ -15,7 +16,6 @@ from regionscope.studies.qi2023.read import Course, course, curves
 from regionscope.studies.qi2023.settings import SEED, random, random_grid
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
-from regionscope.wording import counted
 
 _COLLAPSE = (30, 100)  # epochs at which the paper's counts of 10,000 points have fallen: 353 and 79 of 1152
 

@@ -53,8 +53,9 @@ def asked(theorem: str, r: int, n: int, width: int = 1) -> Requirements:
     """What the theorem requires for a teacher of width r with evenly spaced switches, n points and this width."""
     rho = shallow.alternating_teacher(r - 1, radius=RADIUS).rho
     if theorem == "3.1":
-        return shallow.theorem_3_1(r, rho, RADIUS, _DENSITY, width, n, DELTA)
-    return shallow.theorem_2_3(r, rho, RADIUS, _DENSITY, width, n, error_bound(r, n, delta=DELTA / 2), DELTA)
+        return shallow.theorem_3_1(r, rho, RADIUS, _DENSITY, k=width, n=n, delta=DELTA)
+    eps = error_bound(r, n, delta=DELTA / 2)
+    return shallow.theorem_2_3(r, rho, RADIUS, _DENSITY, k=width, n=n, eps=eps, delta=DELTA)
 
 
 def flows_as_asked(*, theorem: str, r: int, n: int, width: int, first: int, flows: int) -> dict[str, Any]:
