@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
 import regionscope as rs
-from regionscope import plot, shallow
+from regionscope import errors, plot, shallow
 from regionscope.explorer import inline
 from regionscope.lab.data import Dataset, DataSplit, load, two_moons
 from regionscope.lab.store import RunFolder
@@ -119,3 +121,23 @@ def test_the_message_says_what_to_do(mistake: str) -> None:
 def test_a_text_in_place_of_a_number_is_named(call: Callable[[str], object], name: str) -> None:
     with pytest.raises(rs.InputError, match=rf"Expected .*{name}.*, got 'many'\."):
         call("many")
+
+
+def _text(node: ast.expr) -> str:
+    """The text of a message, with {} in place of each value."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+    return str(node.value) if isinstance(node, ast.Constant) else "{}"
+
+
+def test_no_message_ends_before_it_says_what_to_do() -> None:
+    added_by_the_caller = ("WrongFile", "Damaged")  # the command that downloads the data, what was done with the file
+    short = []
+    for path in Path(rs.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and isinstance(node.exc.func, ast.Name):
+                kind, (message, *_) = node.exc.func.id, (*map(_text, node.exc.args), "{}")
+                second = message.endswith("{}") or re.search(r"[.?)] [A-Z{]|} [A-Z]", message)
+                if kind in errors.__all__ and kind not in added_by_the_caller and not second:
+                    short.append(f"{path.name}:{node.lineno}: {message}")
+    assert short == []

@@ -67,7 +67,7 @@ def test_a_library_that_is_missing_is_a_sentence(name: str, tmp_path: Path, monk
 
 
 def test_an_object_of_another_kind_is_named() -> None:
-    assert check_instance("f()", 3, int) == 3
+    assert check_instance("f()", 3, int, advice="Write 3") == 3
     with pytest.raises(InputError, match=r"^Expected an int for f\(\), got str\. Write 3\.$"):
         check_instance("f()", "3", int, advice="Write 3")
 

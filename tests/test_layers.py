@@ -24,7 +24,7 @@ LAYERS = {
     "extras": 0,
     "file_io": 0,
     "inputs": 0,
-    "plurals": 0,
+    "formatting": 0,
     "tolerance": 0,
     "types": 0,
     "version": 0,

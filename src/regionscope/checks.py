@@ -33,7 +33,8 @@ def is_integer(value: object, *, least: int = 1) -> TypeGuard[int]:
 def read_integer(name: str, value: object, *, least: int = 1) -> int:
     """``value`` as a whole number of at least ``least``, or an ``InputError`` that names it."""
     if not is_integer(value, least=least):
-        raise InputError(f"Expected {name} to be a whole number of at least {least}, got {value!r}.")
+        advice = f"Choose {least} or more" if type(value) is int else "Write it as an int"
+        raise InputError(f"Expected {name} to be a whole number of at least {least}, got {value!r}. {advice}.")
     return value
 
 
@@ -44,14 +45,16 @@ def read_number(name: str, value: object) -> float:
         with suppress(TypeError, ValueError, RuntimeError, OverflowError):  # an array of several, a complex tensor
             number = float(value)
     if not math.isfinite(number):
-        raise InputError(f"Expected a finite number for {name}, got {value!r}.")
+        raise InputError(f"Expected a finite number for {name}, got {value!r}. Set it to one int or float.")
     return number
 
 
 def read_seed(value: object, name: str = "seed") -> int:
     """``value`` as a seed that every random generator accepts: 0 to 2^64 - 1."""
     if not is_integer(value, least=0) or value >= 2**64:
-        raise InputError(f"Expected {name} to be a whole number from 0 to 2^64 - 1, got {value!r}.")
+        raise InputError(
+            f"Expected {name} to be a whole number from 0 to 2^64 - 1, got {value!r}. Choose 0, for example."
+        )
     return value
 
 
@@ -85,14 +88,17 @@ def unreadable(tensor: Tensor) -> str:
 def check_memory(memory: object) -> None:
     """Refuse what is neither None nor enough bytes to work with."""
     if memory is not None and not is_integer(memory, least=1 << 20):
-        raise InputError(f"Expected memory to be a whole number of bytes, at least 1 MiB (1048576), got {memory!r}.")
+        raise InputError(
+            f"Expected memory to be a whole number of bytes, at least 1 MiB (1048576), got {memory!r}. "
+            "Write 2 * 2**30 for 2 GiB, or leave it out for the default."
+        )
 
 
 def check_positive(**values: object) -> None:
     """Refuse the first of these values that is not a positive number."""
     for name, value in values.items():
         if not read_number(name, value) > 0:
-            raise InputError(f"Expected {name} to be positive, got {value}.")
+            raise InputError(f"Expected {name} to be positive, got {value}. Set it to a number larger than 0.")
 
 
 def check_labels(labels: Tensor, classes: int, *, where: str = "") -> None:
@@ -106,21 +112,20 @@ def check_labels(labels: Tensor, classes: int, *, where: str = "") -> None:
         return
     low, high = torch.stack(torch.aminmax(labels)).tolist()  # one wait for the device
     if low < 0 or high >= classes:
-        advice = (
-            "Subtract 1 to count them from 0" if (low, high) == (1, classes) else "Check the labels and the outputs"
-        )
+        advice = "Give the model an output for each class, or number the classes from 0"
+        if (low, high) == (1, classes):
+            advice = "Subtract 1 to count them from 0"
         raise InputError(
             f"{where}Expected labels 0 to {classes - 1} for {classes} classes, got {low} to {high}. {advice}."
         )
 
 
-def check_instance(what: str, value: object, kind: type[Kind], *, advice: str = "") -> Kind:
+def check_instance(what: str, value: object, kind: type[Kind], *, advice: str) -> Kind:
     """``value`` if it is of this kind, or an ``InputError`` that adds the advice."""
     if not isinstance(value, kind):
-        more = f" {advice}." if advice else ""
         raise InputError(
             f"Expected {'an' if kind.__name__[0] in 'AEIOUaeiou' else 'a'} {kind.__name__} for {what}, got "
-            f"{type(value).__name__}.{more}"
+            f"{type(value).__name__}. {advice}."
         )
     return value
 
@@ -149,7 +154,7 @@ def model_advice(model: object, otherwise: str) -> str:
 
 def check_shape(input_shape: object) -> tuple[int, ...]:
     """The sizes of one input without the batch, or an ``InputError``."""
-    if not isinstance(input_shape, Sequence) or not all(map(is_integer, input_shape)):
+    if not isinstance(input_shape, Sequence) or not input_shape or not all(map(is_integer, input_shape)):
         raise InputError(
             f"Expected input_shape to be the sizes of one input without the batch, got {input_shape!r}. "
             "Write a tuple such as (2,) or (3, 32, 32)."
@@ -166,8 +171,21 @@ def unknown_name(what: str, name: object, known: Iterable[str], *, more: str = "
     names = [*known]
     near = get_close_matches(str(name), names, n=1)
     guess = f" Did you mean {near[0]!r}?" if near else ""
-    choice = f"Choose from {', '.join(names)}" if names else "There is none to choose from"
+    choice = f"Choose from {', '.join(names)}" if names else "Leave it out, since there is none to choose from"
     return InputError(f"Expected {what}, got {name!r}.{guess} {choice}{'; ' + more if more else ''}.")
+
+
+def one_of(name: str, value: object, accepted: Iterable[str]) -> str:
+    """``value`` if it is one of the accepted words, or an ``InputError`` that lists them.
+
+    >>> one_of("pooling", "meen", ("max", "mean"))
+    Traceback (most recent call last):
+    regionscope.errors.InputError: Expected a valid pooling, got 'meen'. Did you mean 'mean'? Choose from max, mean.
+    """
+    words = tuple(accepted)
+    if not isinstance(value, str) or value not in words:
+        raise unknown_name(f"a valid {name}", value, words)
+    return value
 
 
 def read_path(path: object) -> Path:

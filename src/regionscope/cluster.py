@@ -140,7 +140,10 @@ def open_client(address: str, stack: ExitStack, *, gpus: float = 0, instead: str
         )
         return stack.enter_context(library.Client(stack.enter_context(cluster)))
     if not re.match(r"(tcp|tls|ucx|ws|wss)://", address):
-        raise InputError(f"Expected --dask such as tcp://host:8786 or local:4, got {address!r}.")
+        raise InputError(
+            f"Expected --dask such as tcp://host:8786 or local:4, got {address!r}. "
+            "Pass the address of your scheduler, or local:N for N processes of this machine."
+        )
     try:
         return stack.enter_context(library.Client(address, timeout=_ANSWER))
     except (OSError, TimeoutError) as error:

@@ -176,7 +176,7 @@ def _of_tensor(values: Tensor | np.ndarray[Any, Any], labels: Tensor | None) -> 
     rows = read_array(values).detach()
     if rows.ndim < 2:
         raise InputError(
-            f"Expected inputs of shape (n, *input_shape), got {tuple(rows.shape)}. The first axis must run over inputs."
+            f"Expected inputs of shape (n, *input_shape), got {tuple(rows.shape)}. Add a first axis with x[None]."
         )
     return Examples(len(rows), inputs=rows, labels=labels, numpy=isinstance(values, np.ndarray))
 
@@ -269,7 +269,7 @@ def _label(label: Any) -> Tensor:
 
 def _stacked(items: Sequence[Tensor], what: str) -> Tensor:
     if not items:
-        raise InputError("Expected at least one input, got 0. Check that the data set or selection is not empty.")
+        raise InputError("Expected at least one input, got 0. Pass one input or more.")
     for i, item in enumerate(items):
         if item.shape != items[0].shape:
             raise InputError(

@@ -42,7 +42,9 @@ class Tolerance:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if read_number(f"{name} of a Tolerance", value) < 0:
-                raise InputError(f"Expected {name} of a Tolerance to be at least 0, got {value!r}.")
+                raise InputError(
+                    f"Expected {name} of a Tolerance to be at least 0, got {value!r}. Set 1e-9, for example."
+                )
 
     @staticmethod
     @cache

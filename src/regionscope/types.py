@@ -8,6 +8,8 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
+from regionscope.formatting import estimated
+
 Reading = tuple[str, float, float | None]
 """Name, value and standard error of a number. The main number of a result has the name ""; None: no standard error."""
 
@@ -28,9 +30,7 @@ def one_line(result: Readable, **first: object) -> str:
     'Estimate(n=3, value=2 ± 0.5)'
     """
     parts = [f"{name}={value!r}" for name, value in first.items()]
-    for name, value, stderr in result.readings():
-        error = "" if stderr is None or math.isnan(stderr) else f" ± {stderr:.2g}"
-        parts.append(f"{name or 'value'}={value:.4g}{error}")
+    parts += [f"{name or 'value'}={estimated(value, stderr)}" for name, value, stderr in result.readings()]
     return f"{type(result).__name__}({', '.join(parts)})"
 
 
@@ -93,4 +93,4 @@ class Estimate:
         return (("", self.value, self.stderr),)
 
     def __str__(self) -> str:
-        return f"{self.value:.4g} ± {self.stderr:.2g} (n = {self.n})"
+        return f"{estimated(self.value, self.stderr)} (n = {self.n})"

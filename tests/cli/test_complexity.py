@@ -94,7 +94,7 @@ def test_a_single_point_has_a_number_and_no_error() -> None:
     [
         ("--model net.py:build --data train.npy --dims 25", "1 <= dims <= 6"),
         ("--model net.py:build --data none.npy", "does not exist"),
-        ("--model net.py:build --data train.npy --dims 3 --layers act", "The layers are relu1, relu2"),
+        ("--model net.py:build --data train.npy --dims 3 --layers act", "Choose from relu1, relu2"),
         ("--model net.py:build --data train.npy --dims 3 --radius 0", "larger than 0"),
         ("--model net.py:build --data train.npy --dims 3 --device moon", "got 'moon'"),
         ("--model net.py:build --data train.npy --dims 3 --plot out.txt", "ends in .png"),

@@ -105,10 +105,10 @@ def test_a_time_limit_stops_with_a_sentence_and_a_status(tmp_path: Path) -> None
     [
         (
             ("run", "qi2023-figure77"),
-            "Expected the name of a study, got 'qi2023-figure77'. Run: regionscope study list",
+            "Expected the name of a study, got 'qi2023-figure77'. For all names, run: regionscope study list",
         ),
         (("run", "figure2"), "Expected the name of a study, got 'figure2'. Did you mean "),
-        (("run", STUDY, "--size", "huge"), "Expected --size to be one of smoke, desk, full, got 'huge'."),
+        (("run", STUDY, "--size", "huge"), "Expected a valid --size, got 'huge'. Choose from smoke, desk, full."),
         (("report", STUDY, "--size", "smoke", "--folder", "nowhere"), "2 of 2 runs are missing in nowhere/runs"),
     ],
 )

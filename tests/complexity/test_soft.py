@@ -82,7 +82,7 @@ def test_transformers_and_layers_that_work_in_place() -> None:
 @pytest.mark.parametrize(
     ("model", "options", "sentence"),
     [
-        (net(), {"temperature": 0.0}, "temperature larger than 0, got 0"),
+        (net(), {"temperature": 0.0}, "temperature to be positive, got 0"),
         (nn.Linear(3, 2).double(), {}, "Expected a model that calls activations, got one"),
         (abs, {}, "Expected a torch.nn.Module"),
     ],

@@ -96,5 +96,5 @@ def test_names_and_readings() -> None:
     assert name == found.columns[0]
     assert mean == pytest.approx(float(found.table[:, 0].mean()))
     assert stderr is not None
-    with pytest.raises(InputError, match=r"There are layers\.0\.mlp\.0, layers\.1\.mlp\.0"):
+    with pytest.raises(InputError, match=r"Choose from layers\.0\.mlp\.0, layers\.1\.mlp\.0"):
         rs.spline_features(TinyGPT(), prompts(3, 4), layers="blocks.*")

@@ -170,7 +170,7 @@ def test_readings_of_weights_and_outputs(net: nn.Module) -> None:
         ("local_complexity", {"by_layer": 1}, "true or false"),
         ("local_complexity", {"seed": -1}, "at least 0"),
         ("linear_regions", {"margin": -0.5}, "at least 0"),
-        ("output_margin", {"points": "random"}, "needs labels"),
+        ("output_margin", {"points": "random"}, "points with labels, got 'random'. Choose from train, test"),
         ("distance_from", {}, "initial="),
         ("generalisation_gap", {"points": "train"}, "Choose from batch_size, memory"),
     ],

@@ -54,5 +54,5 @@ def test_schedules_in_python() -> None:
 
 @pytest.mark.parametrize("when", [5, [1, 2, 3], None])
 def test_what_is_no_schedule_is_said_at_once(when: object) -> None:
-    with pytest.raises(InputError, match="Expected when to be"):
+    with pytest.raises(InputError, match=r"Write every[(]n[)], log_spaced[(]a, b, points[)]"):
         Monitor({"weight": weight}, when)

@@ -82,7 +82,10 @@ def test_python_and_several_grids() -> None:
         ({"base": BASE, "grid": {"training.rate": [0.1]}}, "a setting of training, got 'rate'"),
         ({"base": BASE, "grid": {"training.lr": ["big"]}}, "training.lr to be a number"),
         ({"base": BASE, "grid": {"data.name.x": [1]}}, "Expected a table at data.name, got the value 'random_labels'"),
-        ({"base": BASE, "grid": {"measures.1.when": ["end"]}}, r"'measures\.1\.when': Expected an entry of .*got '1'"),
+        (
+            {"base": BASE, "grid": {"measures.1.when": ["end"]}},
+            r"'measures\.1\.when' to name an entry of measures, got '1'",
+        ),
         ({"base": BASE, "measure": MEASURES, "grid": {"measures.7.when": ["end"]}}, "an entry of .*, got '7'"),
         ({"base": BASE, "grid": {}, "grids": []}, "both"),
         ({"base": BASE, "grids": {}}, "to be a list of tables"),
@@ -225,7 +228,7 @@ def test_the_table_has_a_row_a_run_in_the_order_of_the_sweep(runs: Path) -> None
     assert table.rows[0]["measure.gap"] == result["measures"]["gap"]["value"]  # not mixed up with the run's own gap
     assert {"training.lr", "seed", "key", "gap"} <= set(table.varying())
     assert "training.epochs" not in table.varying()
-    with pytest.raises(InputError, match=r"a column of the table .*got 'lr'"):
+    with pytest.raises(InputError, match=r"a column of the table, got 'lr'. .*Choose from key, status"):
         table.column("lr")
 
 

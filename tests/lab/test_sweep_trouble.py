@@ -89,9 +89,9 @@ def test_workers_get_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ({"network.options.classes": [4]}, "of the network 'mlp', got 'classes'"),
         (
             {"data.options.nose": [0.1]},
-            r"Expected an option of random_labels, got 'nose'. It accepts classes \(2\), dim",
+            r"Expected an option of random_labels, got 'nose'. Choose from classes, dim",
         ),
-        ({"data.options.dim": ["two"]}, "option dim of random_labels to be like 2"),
+        ({"data.options.dim": ["two"]}, "option dim of random_labels to be of type int, got 'two'. Write it like 2"),
     ],
 )
 def test_options_are_checked_before_anything_runs(grid: dict[str, list[Any]], words: str, tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_patches_have_places_and_all_see_all() -> None:
     [
         ("gpt", {"input_shape": (3, 32, 32)}, r"input_shape \(length,\).*take 'vit'"),
         ("gpt", {"input_shape": (4,), "width": 10}, "multiple of heads = 4, got 10"),
-        ("gpt", {"input_shape": (4,), "activation": "tanh"}, "one of relu, gelu"),
+        ("gpt", {"input_shape": (4,), "activation": "tanh"}, "Choose from relu, gelu"),
         ("vit", {"patch": 5}, "multiples of patch = 5"),
         ("vit", {"input_shape": (5,)}, "channels, height, width"),
     ],

@@ -37,7 +37,7 @@ def test_each_wall_has_the_colour_of_the_layer_that_folds_there() -> None:
 def test_chosen_layers_keep_their_colours() -> None:
     (only,) = plot.zero_lines(PART, ax=Figure().add_subplot(), layers=["relu3"])
     assert np.allclose(only.get_color()[0][:3], style.layer_colours(3)[2])
-    with pytest.raises(InputError, match=r"a layer of this partition \(relu1, relu2, relu3\), got 'relu9'"):
+    with pytest.raises(InputError, match=r"layer of this partition, got 'relu9'.* Choose from relu1, relu2, relu3\."):
         plot.zero_lines(PART, ax=Figure().add_subplot(), layers=["relu9"])
 
 
@@ -56,7 +56,7 @@ def test_regions_after_a_layer_are_as_many_as_were_counted(where: rs.Slice) -> N
         ids = part.layer_ids(name)
         assert len(ids) == len(part)
         assert len(ids.unique()) == int(ids.max()) + 1 == count
-    with pytest.raises(InputError, match=r"a layer of this partition \(relu1, relu2, relu3\), got 'conv'"):
+    with pytest.raises(InputError, match=r"layer of this partition, got 'conv'\. Choose from relu1, relu2, relu3\."):
         part.layer_ids("conv")
 
 

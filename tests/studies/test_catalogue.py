@@ -53,7 +53,10 @@ def test_find_by_name_paper_and_all() -> None:
 
 
 def test_an_unknown_name_is_one_sentence() -> None:
-    with pytest.raises(InputError, match=r"got 'example1'\. Did you mean safran2022-example1\?$"):
+    with pytest.raises(
+        InputError,
+        match=r"got 'example1'\. Did you mean safran2022-example1\? For all names, run: ",
+    ):
         find("example1")
-    with pytest.raises(InputError, match=r"Expected the name of a study, got 'nothing'\. Run: regionscope study list$"):
+    with pytest.raises(InputError, match=r"got 'nothing'\. For all names, run: regionscope study list$"):
         find("nothing")

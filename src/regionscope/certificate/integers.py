@@ -215,7 +215,7 @@ class IntegerNetwork:
                     found[start + unit] = which if found[start + unit] > which else which + 1
                 return found
             first, start = first + stride * fold.n_units, start + fold.n_units
-        raise IndexError(f"Expected a constraint of a unit, got row {row}.")
+        raise IndexError(f"Expected a constraint of a unit, got row {row}. Please report this fault of regionscope.")
 
     def _constraints(self, fold: FoldStep, here: Integers, own: Pattern, ones: Integers) -> Integers:
         if isinstance(fold, Largest):

@@ -73,7 +73,7 @@ class TrueRegions:
                 continue
             region = self.of(np.frombuffer(key, dtype=np.int16))
             if region is None:
-                raise AssertionError("a pattern behind a facet has no region")
+                raise AssertionError("A pattern behind a facet has no region. Please report this fault of regionscope.")
             found[key] = region
             if len(found) > most:
                 return None

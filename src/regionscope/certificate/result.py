@@ -90,7 +90,7 @@ class Certificate:
     def save(self, path: str | Path) -> Path:
         """Write the document as JSON for ``tools/check_certificate.py``. Only a certified partition has a document."""
         if self.document is None:
-            raise InputError(f"Expected a certified partition, got '{self}'. Only its certificate can be saved.")
+            raise InputError(f"Expected a certified partition, got '{self}'. Call save() only where certified is True.")
         target = Path(path)
         text = json.dumps(self.document(), separators=(",", ":")) + "\n"
         replace_file(target, lambda temporary: temporary.write_text(text, encoding="utf-8"))

@@ -243,7 +243,10 @@ def _direction(first: Instruction) -> float:
     """1 for a largest entry, -1 for a smallest one, whose group holds the values with the opposite sign."""
     function = first.function
     if not (isinstance(function, partial) and function.func is without_groups):
-        raise InputError(f"Expected the largest or smallest of groups, got {function!r}. A certificate cannot read it.")
+        raise InputError(
+            f"Expected the largest or smallest of groups, got {function!r}, which a certificate cannot read. "
+            "Use check() for this network."
+        )
     inner = function.keywords["function"]
     return -1.0 if isinstance(inner, Fixed) and inner.function is torch.amin else 1.0
 

@@ -9,8 +9,8 @@ import typer
 
 from regionscope.cli import options, output
 from regionscope.cli.explore import BoxOption, FramesOption, RowsOption, find_run, frames_of_folder
+from regionscope.formatting import counted
 from regionscope.plot import animation
-from regionscope.plurals import counted
 
 
 def animate(

@@ -9,12 +9,13 @@ from typing import Annotated, Any
 import typer
 
 from regionscope import plot
+from regionscope.checks import one_of
 from regionscope.cli import options
 from regionscope.cli.job import SliceJob, with_job
 from regionscope.errors import InputError
 from regionscope.exact import Partition, decision_regions, linear_regions
 from regionscope.exact.questions.flips import flips_of
-from regionscope.plurals import counted
+from regionscope.formatting import counted
 
 ask = typer.Typer(
     no_args_is_help=True, help="Compute extremes, flips, Lipschitz constants or topology from an exact partition."
@@ -59,8 +60,7 @@ def lipschitz(job: SliceJob, norm: NormOption = "2", index: IndexOption = None, 
 
     Without --index all outputs count together. Example: regionscope ask lipschitz --model net.py:build --box -1 1
     """
-    if norm not in ("1", "2", "inf"):
-        raise InputError(f"Expected --norm 1, 2 or inf, got {norm}.")
+    one_of("--norm", norm, ("1", "2", "inf"))
     part = job.cut(linear_regions, *job.start())
     every = index is None and minus is None
     chosen = None if every else _chosen(index, minus, part.outputs.shape[1])

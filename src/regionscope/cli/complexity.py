@@ -20,8 +20,10 @@ from regionscope.complexity.history import Level
 from regionscope.complexity.local_complexity import LocalComplexity, local_complexity
 from regionscope.complexity.measure_points import uniform_points
 from regionscope.complexity.neighbourhoods import Shape
+from regionscope.formatting import estimated
 from regionscope.lab import load
 from regionscope.plot.complexity import layers_figure
+from regionscope.types import Estimate
 
 _POINTS, _HULL = "Points", "Neighbourhood"
 
@@ -114,12 +116,12 @@ def _print(found: dict[str, LocalComplexity], gap: ComplexityGap | None, seconds
     names = ("units", *(f"{name} ({len(each):,})" for name, each in found.items()))
     title = f"Local complexity, P = {first.dims}, r = {first.radius:g}: {seconds:.3g} s"
     table = Table("layer", *(Column(name, justify="right") for name in names), title=title)
-    levels = [Level.of(each) for each in found.values()]
     for layer, units in first.units.items():
-        table.add_row(layer, f"{units:,}", *(f"{level.by_layer[layer]:.4g}" for level in levels))
+        means = [Estimate.of(each.by_layer[layer]) for each in found.values()]
+        table.add_row(layer, f"{units:,}", *(estimated(mean.value, mean.stderr) for mean in means))
     table.add_section()
     total = f"{sum(first.units.values()):,}"
-    table.add_row("all", total, *(f"{level.mean:.4g} ± {level.stderr:.2g}" for level in levels))
+    table.add_row("all", total, *(estimated(each.mean, each.stderr) for each in found.values()))
     Console().print(table)
     if gap is not None:
         typer.echo(

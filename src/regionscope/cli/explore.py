@@ -120,7 +120,9 @@ def _slice(run: RunFolder, rows: str | None, box: tuple[float, float] | None, da
         raise InputError("Expected --rows or --box, got both. Pass one of them.")
     if rows is not None:
         if not re.fullmatch(r"\d+(,\d+){1,2}", rows):
-            raise InputError(f"Expected --rows of two or three training points, such as 0,5,17, got {rows!r}.")
+            raise InputError(
+                f"Expected --rows of two or three training points, got {rows!r}. Write numbers such as 0,5,17."
+            )
         return plane_of(run.split(data_root).train.inputs, [int(n) for n in rows.split(",")])
     if box is None:
         return None

@@ -42,7 +42,7 @@ class InputPlane:
             raise InputError(
                 f"Expected --vary and --at to name each of the inputs 0 to {d - 1} once, got --vary "
                 f"{' '.join(map(str, self.vary))} and --at for {sorted(self.at)}"
-                + (f"; {missing} have no value." if missing else ".")
+                + (f"; {missing} have no value. Add them to --at." if missing else ". Remove the others.")
             )
         centre, directions = torch.zeros(d, dtype=torch.float64), torch.zeros(2, d, dtype=torch.float64)
         for i, value in self.at.items():
@@ -104,11 +104,12 @@ def read_plane(
     ends = _pairs(ranges, "--range", "LO:HI")
     if set(ends) != set(vary) or vary[0] == vary[1] or any(not low < high for low, high in ends.values()):
         raise InputError(
-            f"Expected --range {vary[0]}=LO:HI,{vary[1]}=LO:HI with LO < HI for two inputs, got {ranges!r}."
+            f"Expected --range {vary[0]}=LO:HI,{vary[1]}=LO:HI with LO < HI for two inputs, got {ranges!r}. "
+            "Name the two inputs of --vary, and put the smaller end first."
         )
     units = _pairs(scaling, "--scaling", "OFFSET:UNIT")
     if any(unit <= 0 for _, unit in units.values()):
-        raise InputError(f"Expected positive units in --scaling, got {scaling!r}.")
+        raise InputError(f"Expected positive units in --scaling, got {scaling!r}. Write K=OFFSET:UNIT with UNIT > 0.")
     return InputPlane(vary, ends, {i: value for i, (value,) in _numbers(at, "--at", "VALUE", 1).items()}, units)
 
 
@@ -126,6 +127,8 @@ def _numbers(text: str | None, name: str, form: str, count: int) -> dict[int, li
         except ValueError:
             numbers = []
         if match is None or len(numbers) != count or not all(map(math.isfinite, numbers)) or int(match[1]) in found:
-            raise InputError(f"Expected {name} K={form},... with each input once, got {text!r}.")
+            raise InputError(
+                f"Expected {name} K={form},... with each input once, got {text!r}. Replace K and {form} by numbers."
+            )
         found[int(match[1])] = numbers
     return found

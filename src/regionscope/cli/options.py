@@ -178,7 +178,9 @@ def read_memory(text: str | None) -> int | None:
         return None
     parts = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
     if parts is None or parts[2] not in _UNITS or float(parts[1]) == 0:
-        raise InputError(f"Expected --memory such as 512MiB or 2GiB, got {text!r}.")
+        raise InputError(
+            f"Expected --memory such as 512MiB or 2GiB, got {text!r}. Write a number and the unit KiB, MiB or GiB."
+        )
     return int(float(parts[1]) * _UNITS[parts[2]])
 
 

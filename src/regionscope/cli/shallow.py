@@ -324,4 +324,6 @@ def _numbers(option: str, text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError as error:
-        raise InputError(f"Expected {option} such as -0.4,0.3, got {text!r}.") from error
+        raise InputError(
+            f"Expected {option} such as -0.4,0.3, got {text!r}. Separate the numbers by commas."
+        ) from error

@@ -13,14 +13,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from regionscope.checks import unknown_name
 from regionscope.cli import options, output
 from regionscope.cli.running import ProgressOption, duration, interruptible, shown_progress
-from regionscope.errors import InputError
+from regionscope.formatting import counted
 from regionscope.lab import sweep as lab
 from regionscope.lab.provenance import provenance
 from regionscope.lab.store.files import write_bytes, write_document
 from regionscope.plot.charts import chart_figure
-from regionscope.plurals import counted
 from regionscope.studies import report as pages
 from regionscope.studies.archive import pack, unpack
 from regionscope.studies.catalogue import find, studies
@@ -222,4 +222,4 @@ def _size(text: str) -> Size:
     for size in known:
         if text == size:
             return size
-    raise InputError(f"Expected --size to be one of {', '.join(known)}, got {text!r}.")
+    raise unknown_name("a valid --size", text, known)

@@ -15,9 +15,9 @@ from regionscope.cli import options, output
 from regionscope.cli.run_table import agreed, answer_table, runs_table
 from regionscope.cli.running import ProgressOption, duration, interruptible, shown_progress
 from regionscope.errors import InputError
+from regionscope.formatting import counted
 from regionscope.lab import sweep as lab
 from regionscope.lab.store import ENDED
-from regionscope.plurals import counted
 
 sweep = typer.Typer(no_args_is_help=True, help="Run a grid of experiments, resume it and query its results.")
 

@@ -13,6 +13,7 @@ from rich.table import Column, Table
 from regionscope.cli import options, output
 from regionscope.cli.running import ProgressOption, duration, epochs_bar, interruptible
 from regionscope.errors import InputError, RegionscopeError, Stopped
+from regionscope.formatting import estimated
 from regionscope.lab import instruments, zoo
 from regionscope.lab.data import names as data_names
 from regionscope.lab.experiment import prepare, run
@@ -82,8 +83,8 @@ def train(
     document = {} if file is None else read_toml(file)
     if file is None and not (data and network):
         raise InputError(
-            "Expected --data with --network or --model, or an EXPERIMENT.toml, got neither. Example: regionscope train "
-            "--data two_moons --network mlp"
+            "Expected --data with --network or --model, or an EXPERIMENT.toml, got neither. Run, for example: "
+            "regionscope train --data two_moons --network mlp"
         )
     if measure:
         document["measure"] = [*_measures(document), *({"instrument": name} for name in measure)]
@@ -106,7 +107,7 @@ def train(
                 on_repair=said.append,
             )  # fmt: skip
         except Stopped as stopped:
-            typer.echo(f"{stopped} Run the same command again to resume.", err=True)
+            typer.echo(str(stopped), err=True)
             raise typer.Exit(3) from stopped
         finally:
             for sentence in said:
@@ -140,7 +141,8 @@ def _setting(text: str) -> tuple[str, Any]:
 def _report(folder: RunFolder, json_file: str | None, *, had_ended: bool) -> None:
     result = folder.result()
     if result is None or result["status"] == "failed":
-        raise RegionscopeError(f"The run failed: {(result or {}).get('error', 'no result was written')}")
+        error = str((result or {}).get("error", "No result was written")).rstrip(".")
+        raise RegionscopeError(f"The run failed: {error}. Remove the cause, then run the command again.")
     if json_file != "-":
         table = Table("", Column("", justify="right"), title=folder.experiment.label, show_header=False)
         table.add_row("status", result["status"])
@@ -148,8 +150,7 @@ def _report(folder: RunFolder, json_file: str | None, *, had_ended: bool) -> Non
             if result[name] is not None:
                 table.add_row(name.replace("_", " "), f"{result[name]:.4g}")
         for name, found in result["measures"].items():
-            value = "" if found["value"] is None else f"{found['value']:.6g}"
-            table.add_row(name, value + ("" if found["spread"] is None else f" ± {found['spread']:.2g}"))
+            table.add_row(name, "" if found["value"] is None else estimated(found["value"], found["spread"]))
         table.add_row("training time", duration(result["seconds"]))
         Console().print(table)
         ended = "; the run had ended before, and nothing was trained" if had_ended else ""

@@ -120,7 +120,9 @@ def _fixed(texts: list[str]) -> dict[int, Fraction]:
         try:
             values[int(place)] = Fraction(value)
         except (ValueError, ZeroDivisionError) as error:
-            raise InputError(f"Expected --fix I=VALUE,... with numbers, got {text!r}.") from error
+            raise InputError(
+                f"Expected --fix I=VALUE,... with numbers, got {text!r}. Write 0=0.5, for example."
+            ) from error
     return values
 
 

@@ -15,8 +15,8 @@ from regionscope.complexity.local_complexity import LocalComplexity, local_compl
 from regionscope.complexity.measure_points import MeasurePoints
 from regionscope.complexity.neighbourhoods import FrameChoice, Shape
 from regionscope.extras import data_frame
+from regionscope.formatting import counted
 from regionscope.network.output import Arguments, Output
-from regionscope.plurals import counted
 from regionscope.types import Reading, one_line
 
 _COLUMNS = ("step", "train_accuracy", "test_accuracy")

@@ -140,8 +140,7 @@ def select_layers(found: LayerList, layers: LayerChoice | None, roles: Set[Role]
             if not any(_matches(layer, choice) for layer in offered):
                 names = ", ".join(layer.name for layer in offered)
                 raise InputError(
-                    f"Expected a name or pattern of a layer, got {choice!r}. The layers are "
-                    f"{names}{_also(found, roles)}."
+                    f"Expected a name or pattern of a layer, got {choice!r}. Choose from {names}{_also(found, roles)}."
                 )
         offered = [layer for layer in offered if any(_matches(layer, choice) for choice in choices)]
     for layer in offered:

@@ -48,7 +48,9 @@ def uniform_points(
         or len(domain) != 2
         or not read_number("low", domain[0]) < read_number("high", domain[1])
     ):
-        raise InputError(f"Expected a domain (low, high) with low < high, got {domain!r}.")
+        raise InputError(
+            f"Expected a domain (low, high) with low < high, got {domain!r}. Write (-1.0, 1.0), for example."
+        )
     low, high = domain
     source = read_generator(None, seed)
     unit = torch.rand(n, *shape, generator=source, device=source.device, dtype=torch.float32)

@@ -15,7 +15,15 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_shape, is_integer, read_generator, read_integer, read_number
+from regionscope.checks import (
+    check_positive,
+    check_shape,
+    is_integer,
+    one_of,
+    read_generator,
+    read_integer,
+    unknown_name,
+)
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs, read_examples
 from regionscope.network import device_and_dtype
@@ -219,7 +227,7 @@ class Neighbourhoods:
         if points.numel() == 0:
             raise InputError(
                 f"Expected inputs (b, *input_shape) with at least one point, got shape {tuple(points.shape)}. "
-                "Check that the data set is not empty."
+                "Pass one input or more."
             )
         finite = torch.isfinite(points).flatten(1).all(1)
         if not bool(finite.all()):
@@ -227,8 +235,7 @@ class Neighbourhoods:
             raise InputError(
                 f"Expected finite inputs, got NaN or infinite values in input {first}. Remove or repair this input."
             )
-        if not read_number("radius", radius) > 0:
-            raise InputError(f"Expected radius to be a finite number larger than 0, got {radius}.")
+        check_positive(radius=radius)
         shape, flat = tuple(points.shape[1:]), points.flatten(1)
         source = read_generator(generator, seed)
         given = _given_frames(frames, len(flat), shape, flat)
@@ -263,7 +270,7 @@ def _given_frames(frames: FrameChoice, b: int, shape: tuple[int, ...], like: Ten
     """The user's own directions as (1 or b, P, d); None when they are to be drawn."""
     if not isinstance(frames, Tensor):
         if frames not in ("shared", "per-point"):
-            raise InputError(f'Expected frames to be "shared", "per-point" or a tensor of directions, got {frames!r}.')
+            raise unknown_name("valid frames", frames, ("shared", "per-point"), more="or pass a tensor of directions")
         return None
     own = frames.to(like)
     if tuple(own.shape[1:]) == shape and own.ndim == 1 + len(shape):
@@ -298,8 +305,7 @@ def _check_dims(dims: int, d: int) -> None:
 
 
 def _check_hull(shape: Shape, dims: int) -> None:
-    if shape not in ("cross-polytope", "hypercube"):
-        raise InputError(f'Expected hull to be "cross-polytope" or "hypercube", got {shape!r}.')
+    one_of("hull", shape, ("cross-polytope", "hypercube"))
     if shape == "hypercube" and dims > LARGEST_CUBE:
         raise InputError(
             f"Expected dims of at most {LARGEST_CUBE} for a hypercube, which has 2^dims vertices, got {dims}. Use the "

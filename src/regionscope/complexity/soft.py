@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_module, read_number
+from regionscope.checks import check_module, check_positive
 from regionscope.complexity.activations import Folds
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.complexity.neighbourhoods import Neighbourhoods, offsets
@@ -42,8 +42,7 @@ def soft_local_complexity(
     >>> penalty.backward()
     """
     check_module(model, otherwise="For an exported program, pass program.module().")
-    if not read_number("temperature", temperature) > 0:
-        raise InputError(f"Expected a temperature larger than 0, got {temperature}.")
+    check_positive(temperature=temperature)
     where = Neighbourhoods.read(
         model, inputs, dims=dims, radius=radius, frames="shared", hull="cross-polytope", seed=seed, generator=generator
     )
@@ -53,7 +52,9 @@ def soft_local_complexity(
     with observer.watching():
         observer.forward(vertices.reshape(-1, *where.shape))
     if not observer.found:
-        raise InputError("Expected a model that calls activations, got one that calls none. There is nothing to count.")
+        raise InputError(
+            "Expected a model that calls activations, got one that calls none. Use those of torch, such as nn.ReLU."
+        )
     return sum((_soft(low, high, temperature) for low, high in observer.found), torch.zeros_like(where.points[:, 0]))
 
 

@@ -10,11 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from regionscope.checks import read_integer
+from regionscope.checks import read_integer, unknown_name
 from regionscope.complexity.activations import Folds
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.complexity.layers import list_layers, matching
-from regionscope.errors import InputError
 from regionscope.extras import data_frame
 from regionscope.network import untouched
 from regionscope.network.embedded import embedded
@@ -126,10 +125,7 @@ def _mlp_layers(model: nn.Module, example: Tensor, layers: str | Sequence[str] |
     choices = ["*"] if layers is None else [layers] if isinstance(layers, str) else list(layers)
     for choice in choices:
         if not any(matching(name, choice) for name in offered):
-            shown = ", ".join(offered) or "none"
-            raise InputError(
-                f"Expected layers that feed an activation at every token, got {choice!r}. There are {shown}."
-            )
+            raise unknown_name("layers that feed an activation at every token", choice, offered)
     return tuple(name for name in offered if any(matching(name, choice) for choice in choices))
 
 

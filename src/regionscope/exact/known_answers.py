@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regionscope.checks import unknown_name
 from regionscope.errors import InputError
 from regionscope.geometry import Box, Segment, Simplex, Slice
 
@@ -121,7 +122,7 @@ def _sequential(layers: Sequence[LayerSpec]) -> nn.Sequential:
         elif kind in LAYERS:
             built.append(LAYERS[kind](*arguments))
         else:
-            raise InputError(f"Expected a layer of the kinds Residual, {', '.join(LAYERS)}, got {kind!r}.")
+            raise unknown_name("a kind of layer", kind, ("Residual", *LAYERS))
     return nn.Sequential(*built)
 
 
@@ -133,7 +134,7 @@ def build_slice(spec: Mapping[str, Any]) -> Slice:
         return Simplex(spec["points"])
     if spec["kind"] == "box":
         return Box(spec["center"], spec["directions"], spec["radius"])
-    raise InputError(f"Expected a slice of kind segment, simplex or box, got {spec['kind']!r}.")
+    raise unknown_name("a kind of slice", spec["kind"], ("segment", "simplex", "box"))
 
 
 def weights_checksum(network: nn.Module) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_instance, check_memory, check_progress, read_integer
+from regionscope.checks import check_instance, check_memory, check_progress, one_of, read_integer
 from regionscope.cluster import open_shards
 from regionscope.errors import CheckFailed, InputError, LimitReached, SliceError
 from regionscope.exact.budget import Budget, Keep, Record, TooManyRegions
@@ -304,6 +304,5 @@ def one_shape(slices: Sequence[Slice]) -> tuple[int, ...]:
 def _check_options(max_regions: int | None, on_limit: str, memory: int | None) -> None:
     if max_regions is not None:
         read_integer("max_regions", max_regions)
-    if on_limit not in ("raise", "return"):
-        raise InputError(f'Expected on_limit to be "raise" or "return", got {on_limit!r}.')
+    one_of("on_limit", on_limit, ("raise", "return"))
     check_memory(memory)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regionscope.certificate import Certificate, certify
-from regionscope.checks import check_instance, read_device
+from regionscope.checks import check_instance, one_of, read_device
 from regionscope.errors import CheckFailed, InputError, LimitReached
 from regionscope.exact.affine_maps import AffineMaps, affine_maps, different_maps, maps_at
 from regionscope.exact.check import check_coverage, check_maps, check_network
@@ -26,11 +26,11 @@ from regionscope.exact.slope_jumps import output_rounding, slope_jumps
 from regionscope.exact.storage import load_arrays, save_arrays, slice_from_json, slice_to_json
 from regionscope.exact.walls import Walls
 from regionscope.extras import data_frame
+from regionscope.formatting import counted
 from regionscope.geometry import Slice
-from regionscope.geometry.arrays import components
+from regionscope.geometry import arrays as xp
 from regionscope.geometry.ragged import gather_rows, mean_of_rows, owners
 from regionscope.network import Program, patterns
-from regionscope.plurals import counted
 from regionscope.tolerance import Tolerance
 from regionscope.types import Reading, Stats, Status
 
@@ -130,7 +130,7 @@ class Partition:
     def linear_ids(self) -> Tensor:
         """The linear region that each activation region belongs to (r,)."""
         same, _ = self._compared
-        return components(len(self), self.walls.regions[self.walls.inner][same])
+        return xp.components(len(self), self.walls.regions[self.walls.inner][same])
 
     @property
     def n_undecided(self) -> int:
@@ -192,11 +192,10 @@ class Partition:
         Regions are joined across the walls that later layers add. Their number is ``by_layer[layer]``.
         """
         names = list(self.by_layer)
-        if layer not in names:
-            raise InputError(f"Expected a layer of this partition ({', '.join(names)}), got {layer!r}.")
+        one_of("layer of this partition", layer, names)
         inner = self.walls.inner
         later = inner[self.walls.layer[inner] > names.index(layer)]
-        return components(len(self), self.walls.regions[later])
+        return xp.components(len(self), self.walls.regions[later])
 
     def polygons(self) -> list[NDArray[np.float64]]:
         """The corners of each region as an array (m, k), in slice coordinates."""

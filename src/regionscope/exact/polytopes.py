@@ -11,12 +11,12 @@ from torch import Tensor
 from regionscope.errors import CheckFailed
 from regionscope.exact.budget import Budget, Keep, Record, TooManyRegions, inputs_of
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
+from regionscope.formatting import counted
 from regionscope.geometry.polytope.complex import Complex
 from regionscope.geometry.polytope.maximum import clip_max
 from regionscope.geometry.polytope.split import NewVertices, split
 from regionscope.geometry.slices import Slice
 from regionscope.network import Maxima, Program, Thresholds
-from regionscope.plurals import counted
 
 
 @dataclass(frozen=True)

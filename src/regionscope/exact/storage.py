@@ -48,8 +48,8 @@ def load_arrays(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         found = about.get("format")
         if found != _FORMAT:
             older = isinstance(found, int) and found < _FORMAT
-            way_out = "was written by an older version; compute it again" if older else "needs another version"
-            raise WrongFile(f"Expected a partition in format {_FORMAT}, got format {found}: {path} {way_out}")
+            way_out = "Compute the partition again" if older else "Install a newer regionscope to read it"
+            raise WrongFile(f"Expected a partition in format {_FORMAT}, got format {found} in {path}. {way_out}")
         stored = {name: file[name] for name in file.files if name != "about"}
         arrays = {name: torch.from_numpy(array) for name, array in stored.items()}
         _check(about, arrays)
@@ -144,7 +144,8 @@ def _opened(path: Path) -> Iterator[Any]:
     except WrongFile:
         raise
     except (*ARRAY_FILE_ERRORS, AttributeError, IndexError) as error:
-        reason = "" if "pickle" in str(error) else f" ({error})"  # numpy's advice there is to trust the file
+        found = str(error).rstrip(".")
+        reason = "" if "pickle" in found else f" ({found})"  # numpy's advice there is to trust the file
         sentence = (
             f"Expected a saved partition, got {path}, which is another file or damaged{reason}. "
             "Write one with Partition.save(path)."

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regionscope.checks import unreadable
 from regionscope.errors import SliceError
-from regionscope.plurals import counted
+from regionscope.formatting import counted
 from regionscope.tolerance import Tolerance
 
 PointLike = Tensor | np.ndarray[Any, Any] | Sequence[Any]
@@ -83,7 +83,7 @@ def read_points(points: Sequence[PointLike] | Tensor | np.ndarray[Any, Any], wha
             "Pass a list of points, or a tensor whose first axis runs over points, such as data.inputs[:3]."
         )
     if len(points) < least:
-        raise SliceError(f"Expected at least {least} {what}{'s' if least > 1 else ''}, got {len(points)}.")
+        raise SliceError(f"Expected at least {counted(least, what)}, got {len(points)}. Pass {least} or more.")
     read = [read_point(point, f"{what} {i}") for i, point in enumerate(points)]
     for i, point in enumerate(read):
         if point.shape != read[0].shape:

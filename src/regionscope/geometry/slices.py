@@ -15,6 +15,7 @@ from torch import Tensor
 
 from regionscope.checks import check_shape, read_device
 from regionscope.errors import SliceError
+from regionscope.formatting import counted
 from regionscope.geometry.points import (
     RANK,
     PointLike,
@@ -25,7 +26,6 @@ from regionscope.geometry.points import (
     read_points,
 )
 from regionscope.inputs import Inputs, read_examples
-from regionscope.plurals import counted
 
 
 class Projection(NamedTuple):
@@ -85,7 +85,7 @@ class _AffineSlice(ABC):
         raise AttributeError(f"{type(self).__name__} is frozen. Build a new one instead of setting {name!r}.")
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{type(self).__name__} is frozen. {name!r} cannot be deleted.")
+        raise AttributeError(f"{type(self).__name__} is frozen. Keep {name!r}, or build a new one.")
 
     def _set(self, **values: object) -> None:
         for name, value in values.items():
@@ -100,7 +100,7 @@ class _AffineSlice(ABC):
         expected = sorted(cls._parts)
         if sorted(parts) != expected:
             raise SliceError(
-                f"Expected {', '.join(expected)} for a {cls.__name__}, got {', '.join(sorted(parts)) or 'none'}."
+                f"Expected {', '.join(expected)} for a {cls.__name__}, got {sorted(parts)}. Pass these parts."
             )
         slice = cls.__new__(cls)
         slice._set(**parts)
@@ -142,7 +142,7 @@ class _AffineSlice(ABC):
         """
         read = coords if isinstance(coords, Tensor) else read_point(coords, "coordinates")
         if read.ndim != 2 or read.shape[1] != self.dim:
-            raise SliceError(f"Expected coordinates of shape (v, {self.dim}), got {tuple(read.shape)}.")
+            raise SliceError(f"Expected coordinates of shape (v, {self.dim}), got {tuple(read.shape)}. Reshape them.")
         c = read.to(torch.float64)
         flat = torch.addmm(self.origin.flatten().to(c.device), c, self.basis.flatten(1).to(c.device))
         return flat.reshape(len(c), *self.input_shape).to(dtype or torch.float64)
@@ -198,7 +198,7 @@ class Segment(_AffineSlice):
         """The same line and the same coordinate, with alpha in [lo, hi]; [0, 1] is the hull of the two inputs."""
         lo, hi = read_numbers([lo, hi], "the pair of ends").tolist()
         if not lo < hi:
-            raise SliceError(f"Expected finite ends alpha with lo < hi, got {lo} and {hi}.")
+            raise SliceError(f"Expected ends alpha with lo < hi, got {lo} and {hi}. Pass the smaller one first.")
         other = copy.copy(self)
         other._set(lo=lo, hi=hi)
         return other
@@ -306,7 +306,7 @@ class Box(_AffineSlice):
         ends = [read_numbers(low, "low"), read_numbers(high, "high")]
         for name, values in zip(("low", "high"), ends, strict=True):
             if values.shape not in ((1,), (d,)):
-                raise SliceError(f"Expected one number for {name}, or one for each of {d} entries, got {len(values)}.")
+                raise SliceError(f"Expected one number or {d} for {name}, got {len(values)}. Pass one for all entries.")
         device = next((values.device for values in ends if values.device.type != "cpu"), ends[0].device)
         a, b = (values.to(device).expand(d) for values in ends)
         if not bool((a < b).all()):
@@ -361,15 +361,15 @@ class Box(_AffineSlice):
 
 def _check_margin(margin: float) -> None:
     if read_numbers([margin], "margin").tolist()[0] < 0:
-        raise SliceError(f"Expected margin to be a finite share of the extent of the box, at least 0, got {margin}.")
+        raise SliceError(f"Expected margin of at least 0, a share of the extent of the box, got {margin}. Pass 0.1.")
 
 
 def _read_radius(radius: float | Sequence[float] | Tensor | np.ndarray[Any, Any], k: int) -> Tensor:
     values = read_numbers(radius, "radius")
     if values.shape not in ((1,), (k,)):
-        raise SliceError(f"Expected one radius, or one for each of {counted(k, 'direction')}, got {len(values)}.")
+        raise SliceError(f"Expected one radius or {k}, one for each direction, got {len(values)}. Pass one number.")
     if bool((values <= 0).any()):
-        raise SliceError(f"Expected radius to be larger than 0, got {values.tolist()}.")
+        raise SliceError(f"Expected radius to be larger than 0, got {values.tolist()}. Pass positive numbers.")
     return values.expand(k).clone()
 
 
@@ -382,7 +382,7 @@ def _orthonormal_frame(flat: Tensor, dim: int | None) -> Tensor:
     floor = RANK * torch.maximum(singular[0], norms)
     rank = int((singular > floor).sum())
     if rank == 0:
-        raise SliceError(f"Expected at least two distinct points, got {n} times the same point.")
+        raise SliceError(f"Expected at least two distinct points, got {n} times the same point. Pass different ones.")
     wanted = min(n - 1, d) if dim is None else dim
     if rank != wanted:
         raise SliceError(

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from typing import Any, Self, TypeVar, get_type_hints
 
-from regionscope.checks import read_number, read_seed
+from regionscope.checks import one_of, read_number, read_seed, unknown_name
 from regionscope.errors import InputError
 from regionscope.lab.user_files import source_of
 
@@ -45,7 +45,10 @@ class DataSpec:
         _at_least(1, "data", n_train=self.n_train, n_test=self.n_test)
         read_seed(self.seed, "data.seed")
         if not 0 <= self.label_noise <= 1:
-            raise InputError(f"Expected data.label_noise, a share of the labels, from 0 to 1, got {self.label_noise}.")
+            raise InputError(
+                f"Expected data.label_noise, a share of the labels, from 0 to 1, got {self.label_noise}. "
+                "Write 0.1 for a tenth of them."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,17 +96,19 @@ class Training:
     def __post_init__(self) -> None:
         _at_least(1, "training", epochs=self.epochs, batch_size=self.batch_size, evaluate_every=self.evaluate_every)
         _at_least(0, "training", momentum=self.momentum, weight_decay=self.weight_decay, mixup=self.mixup)
-        _one_of("training.optimizer", self.optimizer, OPTIMIZERS)
-        _one_of("training.schedule", self.schedule, SCHEDULES)
-        _one_of("training.loss", self.loss, LOSSES)
-        _one_of("training.augment", self.augment, AUGMENTATIONS)
-        _one_of("training.precision", self.precision, PRECISIONS)
+        one_of("training.optimizer", self.optimizer, OPTIMIZERS)
+        one_of("training.schedule", self.schedule, SCHEDULES)
+        one_of("training.loss", self.loss, LOSSES)
+        one_of("training.augment", self.augment, AUGMENTATIONS)
+        one_of("training.precision", self.precision, PRECISIONS)
         if not read_number("training.lr", self.lr) > 0:
-            raise InputError(f"Expected a positive training.lr, got {self.lr}.")
+            raise InputError(f"Expected a positive training.lr, got {self.lr}. Choose a rate such as 0.1.")
         if self.loss == "next_token" and self.mixup:
-            raise InputError(f"Expected training.mixup = 0 with the loss next_token, got {self.mixup}.")
+            raise InputError(
+                f"Expected training.mixup = 0 with the loss next_token, got {self.mixup}. Leave mixup out."
+            )
         if self.momentum >= 1:
-            raise InputError(f"Expected training.momentum below 1, got {self.momentum}.")
+            raise InputError(f"Expected training.momentum below 1, got {self.momentum}. Choose 0.9, for example.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +237,13 @@ def _read(kind: type[_Spec], where: str, document: Any) -> _Spec:
 
 def _value(where: str, wanted: Any, value: Any) -> Any:
     """``value`` as the type that the field has; a whole number is accepted for a real one, and nothing else is bent."""
-    accepted = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", Options: "a table"}
+    accepted = {
+        int: ("a whole number", "3"),
+        float: ("a number", "0.5"),
+        str: ("a text", '"text"'),
+        bool: ("true or false", "true"),
+        Options: ("a table", "{ KEY = VALUE }"),
+    }
     if wanted == int | None:
         return None if value is None else _value(where, int, value)
     right = (
@@ -242,7 +253,8 @@ def _value(where: str, wanted: Any, value: Any) -> Any:
         or (wanted == Options and isinstance(value, Mapping))
     )
     if not right:
-        raise InputError(f"Expected {where} to be {accepted[wanted]}, got {value!r}.")
+        kind, example = accepted[wanted]
+        raise InputError(f"Expected {where} to be {kind}, got {value!r}. Write it like {example}.")
     if wanted is float:
         return float(value)
     return _plain(where, value) if wanted == Options else value
@@ -253,7 +265,9 @@ def _plain(where: str, options: Mapping[str, Any]) -> Options:
     try:
         copy: Options = json.loads(json.dumps(dict(options), allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"Expected only numbers, strings, lists and tables in {where}: {error}.") from error
+        raise InputError(
+            f"Expected only numbers, strings, lists and tables in {where}: {error}. Remove the others."
+        ) from error
     return copy
 
 
@@ -261,15 +275,10 @@ def check_names(where: str, document: Mapping[str, Any], accepted: Sequence[str]
     """Refuse the first name in a table of settings that is not accepted there."""
     for name in document:
         if name not in accepted:
-            raise InputError(f"Expected a setting of {where}, got {name!r}. It accepts {', '.join(accepted)}.")
+            raise unknown_name(f"a setting of {where}", name, accepted)
 
 
 def _at_least(least: int, where: str, **values: float | None) -> None:
     for name, value in values.items():
         if value is not None and not (isinstance(value, int | float) and least <= value < math.inf):
-            raise InputError(f"Expected {where}.{name} of at least {least}, got {value!r}.")
-
-
-def _one_of(where: str, value: str, accepted: tuple[str, ...]) -> None:
-    if value not in accepted:
-        raise InputError(f"Expected {where} to be one of {', '.join(accepted)}, got {value!r}.")
+            raise InputError(f"Expected {where}.{name} of at least {least}, got {value!r}. Choose {least} or more.")

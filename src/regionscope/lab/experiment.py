@@ -324,4 +324,4 @@ def _last_values(rows: list[dict[str, Any]]) -> Mapping[str, dict[str, Any]]:
 
 
 def _stopped(folder: RunFolder) -> str:
-    return f"{folder.experiment.label} was stopped; its state is saved in {folder.path}."
+    return f"{folder.experiment.label} was stopped; its state is saved in {folder.path}. Run it again to resume."

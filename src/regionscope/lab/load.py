@@ -131,7 +131,10 @@ def load_weights(model: nn.Module, path: Path) -> None:
         ),
     ]
     if problems:
-        raise InputError(f"Expected weights that fit the model in {path}, but the file {' and '.join(problems[:3])}.")
+        raise InputError(
+            f"Expected weights that fit the model in {path}, but the file {' and '.join(problems[:3])}. "
+            "Pass the weights of this model, or the model that they were saved from."
+        )
     model.load_state_dict(state)
 
 
@@ -205,7 +208,8 @@ def _read_tensors(path: Path) -> Any:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch.load raises many types for a damaged or refused file
         raise InputError(
-            f"Expected a tensor or a dictionary of tensors in {path}, got a file that is not read."
+            f"Expected a tensor or a dictionary of tensors in {path}, got a file that is not read. "
+            "Write one with torch.save(tensor, path)."
         ) from error
     return {str(key): value for key, value in found.items()} if isinstance(found, Mapping) else found
 
@@ -228,7 +232,7 @@ def hull(points: np.ndarray[Any, Any]) -> Slice:
     if len(points) > _MOST_CORNERS:
         raise InputError(
             f"Expected 2 points for a segment, 3 for a triangle, at most {_MOST_CORNERS}, got {len(points)}, whose "
-            f"hull has {len(points) - 1} dimensions. For slices through data see: regionscope count --data FILE"
+            f"hull has {len(points) - 1} dimensions. For slices through data, run: regionscope count --data FILE"
         )
     return Segment(points[0], points[1]) if len(points) == 2 else Simplex(points)
 
@@ -237,7 +241,7 @@ def box(lo: float, hi: float, input_shape: tuple[int, ...]) -> Slice:
     """All inputs of shape ``input_shape`` whose every entry lies in [lo, hi]."""
     d = math.prod(input_shape)
     if not lo < hi:
-        raise InputError(f"Expected --box with the smaller number first, got {lo} {hi}.")
+        raise InputError(f"Expected --box LOW HIGH with LOW < HIGH, got {lo} and {hi}. Pass the smaller number first.")
     if not 1 <= d <= LARGEST_BOX:
         raise InputError(
             f"Expected an input space of at most {LARGEST_BOX} dimensions for --box, got {d}. Pass --points "
@@ -282,7 +286,7 @@ def _import_file(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # the user's code may raise anything
-        raise InputError(f"Running {path} failed: {_one_line(error)}") from error
+        raise InputError(f"Running {path} failed: {_one_line(error)} Correct this file.") from error
     return module
 
 
@@ -295,7 +299,7 @@ def _import_module(name: str) -> ModuleType:
             "or pass a file as file.py:factory."
         ) from error
     except Exception as error:  # the user's code may raise anything
-        raise InputError(f"Importing {name!r} failed: {_one_line(error)}") from error
+        raise InputError(f"Importing {name!r} failed: {_one_line(error)} Correct this module.") from error
 
 
 def _call(factory: Any, spec: str, options: Mapping[str, Any]) -> Any:
@@ -303,9 +307,11 @@ def _call(factory: Any, spec: str, options: Mapping[str, Any]) -> Any:
         return factory(**options)
     except Exception as error:  # the user's code may raise anything
         how = f"with {', '.join(options)}" if options else "without arguments"
-        more = "" if options else " Give every parameter a default value, or name a function without parameters."
-        advice = more if isinstance(error, TypeError) and "required positional" in str(error) else ""
-        raise InputError(f"Calling {spec} {how} failed: {_one_line(error)}{advice}") from error
+        lacking = not options and isinstance(error, TypeError) and "required positional" in str(error)
+        advice = "Correct this function."
+        if lacking:
+            advice = "Give every parameter a default value, or name a function without parameters."
+        raise InputError(f"Calling {spec} {how} failed: {_one_line(error)} {advice}") from error
 
 
 def _offer(module: object) -> str:
@@ -315,7 +321,7 @@ def _offer(module: object) -> str:
         if not name.startswith("_")
         and (isinstance(value, nn.Module) or (callable(value) and getattr(value, "__module__", None) == _name(module)))
     ]
-    return f"It defines {', '.join(names[:8])}." if names else "It defines no function or class."
+    return f"Choose from {', '.join(names[:8])}." if names else "Define a function or a class of this name."
 
 
 def _name(module: object) -> str | None:
@@ -326,7 +332,7 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
         return safetensors.torch.load_file(path)
     except (safetensors.SafetensorError, OSError) as error:
-        raise InputError(f"Expected a safetensors file, got {path}: {_one_line(error)}") from error
+        raise InputError(f"Expected a safetensors file, got {path}: {_one_line(error)} Save it again.") from error
 
 
 def _read_torch(path: Path) -> dict[str, Tensor]:
@@ -352,8 +358,8 @@ def _named(verb: str, names: list[str]) -> list[str]:
 def _must_exist(path: Path, what: str) -> None:
     if not path.is_file():
         raise InputError(
-            f"Expected an existing {what} file, got {str(path)!r}, which does not exist. Paths start in the working "
-            f"directory, {str(Path.cwd())!r}."
+            f"Expected an existing {what} file, got {str(path)!r}, which does not exist. Correct the path, "
+            f"which starts in the working directory {str(Path.cwd())!r}."
         )
 
 

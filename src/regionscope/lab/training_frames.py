@@ -194,7 +194,7 @@ def thin(n: int, most: int | None) -> list[int]:
     [0, 3, 6, 9]
     """
     if most is not None and most < 1:
-        raise InputError(f"Expected at least one frame, got {most}.")
+        raise InputError(f"Expected at least one frame, got {most}. Ask for 1 or more.")
     if most is None or n <= most:
         return list(range(n))
     return [n - 1] if most == 1 else [int(i) for i in np.linspace(0, n - 1, most).round()]

@@ -47,8 +47,8 @@ def source_of(name: str) -> str:
         text = "".join(f"{each.relative_to(path).as_posix()} {each.stat().st_size}\n" for each in images)
     except OSError as error:
         raise InputError(
-            f"Expected a file or folder at {str(path)!r}, got nothing that can be read ({error.strerror}). Paths start "
-            f"in the working directory, {str(Path.cwd())!r}."
+            f"Expected a file or folder at {str(path)!r}, got nothing that can be read ({error.strerror}). Correct the "
+            f"path, which starts in the working directory {str(Path.cwd())!r}."
         ) from error
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

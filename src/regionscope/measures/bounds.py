@@ -151,4 +151,7 @@ def _binomials(n: int, most: int) -> list[int]:
 
 def _check(n_0: int, widths: Sequence[int]) -> None:
     if n_0 < 1 or len(widths) < 1 or min(widths) < 1:
-        raise InputError(f"Expected positive n_0 and hidden widths, got n_0 = {n_0} and widths {list(widths)}.")
+        raise InputError(
+            f"Expected positive n_0 and hidden widths, got n_0 = {n_0} and widths {list(widths)}. "
+            "Pass the number of inputs, and the width of one hidden layer or more."
+        )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regionscope.checks import read_integer, read_number, read_seed
+from regionscope.checks import read_integer, read_number, read_seed, unknown_name
 from regionscope.errors import InputError
 from regionscope.types import Reading
 
@@ -138,7 +138,7 @@ def correlation_table(
             "pass {name: table.column(name) for name in (...)}."
         )
     if target not in columns:
-        raise InputError(f"Expected target to be one of the columns {sorted(columns)}, got {target!r}.")
+        raise unknown_name("target to be a column", target, sorted(columns))
     n = len(columns[target])
     for name, values in columns.items():
         if len(values) != n:

@@ -13,8 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_positive, read_generator
-from regionscope.errors import InputError
+from regionscope.checks import check_positive, one_of, read_generator
 
 Init = Literal["he", "torch"]
 
@@ -106,8 +105,5 @@ def random_network(
 
 def _scales(init: Init, fan_in: int, bias: float) -> tuple[float, float]:
     """Variances of one layer: of a weight times fan-in, and of a bias."""
-    if init == "he":
-        return 2.0, bias * bias
-    if init == "torch":
-        return 1 / 3, 1 / (3 * fan_in)
-    raise InputError(f"Expected init 'he' or 'torch', got {init!r}.")
+    one_of("init", init, ("he", "torch"))
+    return (2.0, bias * bias) if init == "he" else (1 / 3, 1 / (3 * fan_in))

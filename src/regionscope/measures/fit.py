@@ -42,7 +42,7 @@ class LinearFit:
     def band(self, x: Sequence[float] | NDArray[Any], *, level: float = 0.95) -> tuple[Array, Array]:
         """Lower and upper end of the confidence interval of the mean of y at x (m,), for normal residuals."""
         if not 0 < level < 1:
-            raise InputError(f"Expected level between 0 and 1, got {level}.")
+            raise InputError(f"Expected level between 0 and 1, got {level}. Write 0.95 for 95%.")
         away = np.asarray(x, dtype=np.float64) - self.centre
         half = stdtrit(self.n - 2, (1 + level) / 2) * self.residual * np.sqrt(1 / self.n + away**2 / self.spread)
         return self.at(x) - half, self.at(x) + half

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from regionscope.checks import check_labels
 from regionscope.errors import InputError
+from regionscope.formatting import estimated
 from regionscope.inputs import Examples, Inputs, Labels, read_examples
 from regionscope.network.call.forward import call_model
 from regionscope.network.output import Arguments, Output, select_output
@@ -26,7 +27,8 @@ class Gap:
     test_error: Estimate
 
     def __str__(self) -> str:
-        return f"{self.value:.4g} ± {self.stderr:.2g} (train error {self.train_error}, test error {self.test_error})"
+        gap = estimated(self.value, self.stderr)
+        return f"{gap} (train error {self.train_error}, test error {self.test_error})"
 
     def readings(self) -> tuple[Reading, ...]:
         """The gap, the train error and the test error."""
@@ -111,7 +113,7 @@ def some_examples(inputs: Inputs, labels: Labels | None) -> Examples:
     """The examples, of which there is at least one."""
     examples = read_examples(inputs, labels)
     if len(examples) == 0:
-        raise InputError("Expected at least one input, got 0. Check that the data set is not empty.")
+        raise InputError("Expected at least one input, got 0. Pass one input or more.")
     return examples
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_module, unreadable
+from regionscope.checks import check_module, one_of, unreadable
 from regionscope.errors import InputError
 from regionscope.types import Reading, one_line
 
@@ -86,8 +86,7 @@ def distance_from(model: nn.Module, initial: nn.Module | Mapping[str, Tensor], *
 
 
 def _chosen(model: nn.Module, which: Which) -> dict[str, Tensor]:
-    if which not in ("all", "weights"):
-        raise InputError(f'Expected which to be "all" or "weights", got {which!r}.')
+    one_of("which", which, ("all", "weights"))
     found = {}
     for name, value in check_module(model).named_parameters():
         if reason := unreadable(value):

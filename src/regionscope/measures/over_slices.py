@@ -138,7 +138,10 @@ def _draw(sampler: SliceSampler, start: int, stop: int, max_count: int) -> list[
 
 def _check(slices: int, until: float | None, max_slices: int) -> None:
     if not is_integer(slices):
-        raise InputError(f"Expected slices to be a whole number of at least 1, or a list of slices, got {slices!r}.")
+        raise InputError(
+            f"Expected slices to be a whole number of at least 1, or a list of slices, got {slices!r}. "
+            "Pass 100, for example."
+        )
     if until is not None and not 0 < read_number("until", until) < 1:
         raise InputError(f"Expected until to be a relative standard error between 0 and 1, got {until}. Try 0.02.")
     read_integer("max_slices", max_slices)

@@ -73,7 +73,9 @@ def linear_probe(
     if not bool(rows.isfinite().all()):
         raise InputError("Expected finite features, got NaN or infinite values. Remove the rows with these values.")
     if not read_number("ridge", ridge) > 0 or not 0 < read_number("test_share", test_share) < 1:
-        raise InputError(f"Expected ridge > 0 and 0 < test_share < 1, got {ridge} and {test_share}.")
+        raise InputError(
+            f"Expected ridge > 0 and 0 < test_share < 1, got {ridge} and {test_share}. Pass 1.0 and 0.2, for example."
+        )
     order = torch.randperm(len(rows), generator=read_generator(None, seed), device="cpu").to(rows.device)
     held = max(1, round(test_share * len(rows)))
     test, train = order[:held], order[held:]

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from regionscope.checks import one_of, unknown_name
 from regionscope.cluster import Shards, open_shards
 from regionscope.errors import InputError, NotPiecewiseAffine
 from regionscope.exact.decision import decision_regions
@@ -198,8 +199,7 @@ def linear_region_count(
     )
     model = select_output(model, output, args)
     program = model if isinstance(model, Program) else trace(model, sampler.draw(0).input_shape)
-    if pieces not in ("linear", "activation"):
-        raise InputError(f'Expected pieces to be "linear" or "activation", got {pieces!r}.')
+    one_of("pieces", pieces, ("linear", "activation"))
 
     count = partial(_linear_counts, program if dask is None else model, pieces, memory)
     n_slices = len(slices) if isinstance(slices, Sequence) else slices
@@ -246,7 +246,7 @@ def slice_sampler(
                 "Leave the other options out."
             )
         return LinesFromOrigin(inputs, seed=seed_of(seed, generator))
-    raise InputError(f'Expected through to be "inputs", "direction" or "origin", got {through!r}.')
+    raise unknown_name("a valid through", through, ("inputs", "direction", "origin"))
 
 
 def _refuse_slices(inputs: Any) -> None:
@@ -306,12 +306,12 @@ def _counter(
     if method == "exact":
         if autocast is not None:
             raise InputError(
-                'Expected autocast only with method "grid" or "refined". Exact counts are computed in float64.'
+                f'Expected autocast=None with method="exact", which computes in float64, got {autocast}. '
+                'Leave it out, or use method="grid" or "refined".'
             )
         yield _Counter(_exact(model, first, memory), None)
         return
-    if method not in ("grid", "refined"):
-        raise InputError(f'Expected method to be "grid", "refined" or "exact", got {method!r}.')
+    one_of("method", method, ("grid", "refined", "exact"))
     with open_labeller(
         model, inputs, first.input_shape, batch_size=batch_size, memory=memory, autocast=autocast
     ) as labeller:

@@ -145,13 +145,17 @@ def _seen(whole: nn.Module, names: Sequence[str], inputs: Tensor, args: Argument
     def keep(end: str, verb: str, value: Any) -> None:
         if not isinstance(value, Tensor) or value.ndim < 2:
             found = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-            raise InputError(f"Expected '{', '.join(names)}' to {verb} a tensor (..., tokens, d), got {found}.")
+            raise InputError(
+                f"Expected '{', '.join(names)}' to {verb} a tensor (..., tokens, d), got {found}. "
+                "Name modules of the MLP of a transformer, as block() shows."
+            )
         seen.setdefault(end, value.detach().double().flatten(0, -2))
 
     with untouched(whole) as private:
         ends = [_part(private, name) for name in (names[0], names[-1])]
         for name, part in zip((names[0], names[-1]), ends, strict=True):
-            check_instance(f"The first and the last part of a block, here {name!r},", part, nn.Module)
+            what = f"the first and the last part of a block, here {name!r},"
+            check_instance(what, part, nn.Module, advice="Begin and end with a module")
         ends[0].register_forward_pre_hook(before, with_kwargs=True)  # type: ignore[attr-defined]
         ends[1].register_forward_hook(after)  # type: ignore[attr-defined]
         further, named = ((), args) if isinstance(args, Mapping) else (args, {})

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, fx, nn
 
 from regionscope.errors import NotPiecewiseAffine, RegionscopeError, UntraceableModel
+from regionscope.formatting import counted
 from regionscope.network import refuse
 from regionscope.network.overwritten import Overwritten
 from regionscope.network.private_copy import ReadableCopy
 from regionscope.network.proxy import ForwardTracer, Storage, Traced
 from regionscope.network.record import RULES, Call, Data, Recorder, Refused, Rule
-from regionscope.plurals import counted
 
 
 class Reader(ForwardTracer):

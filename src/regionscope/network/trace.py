@@ -51,7 +51,7 @@ def trace(
     module = _python_module(select_output(model, output, args))
     shape = _checked_shape(input_shape)
     if dtype not in (torch.float64, torch.float32):
-        raise InputError(f"Expected dtype to be torch.float64 or torch.float32, got {dtype}.")
+        raise InputError(f"Expected dtype to be torch.float64 or torch.float32, got {dtype}. Pass one of these.")
     if device is None:
         device = next((tensor.device for tensor in chain(module.parameters(), module.buffers())), torch.device("cpu"))
     _check_forward(module)

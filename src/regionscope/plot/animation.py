@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from regionscope.checks import check_progress
+from regionscope.checks import check_progress, one_of
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions
 from regionscope.file_io import check_parent
@@ -114,11 +114,11 @@ def check_animation(path: Path, *, kind: str, fps: float, size: int) -> None:
     if path.suffix == ".mp4" and not FFMpegWriter.isAvailable():
         raise InputError(f"{path.name} needs ffmpeg, which is not installed. Install it, or write a .gif file.")
     check_parent(path)
-    if kind not in KINDS:
-        raise InputError(f"Expected kind to be one of {', '.join(KINDS)}, got {kind!r}.")
+    one_of("kind", kind, KINDS)
     if not (1 <= fps <= 50 and 100 <= size <= 4000):
         raise InputError(
-            f"Expected 1 to 50 frames per second and a size of 100 to 4000 pixels, got {fps:g} and {size}."
+            f"Expected 1 to 50 frames per second and a size of 100 to 4000 pixels, got {fps:g} and {size}. "
+            "Set fps and size inside these ranges."
         )
 
 

@@ -12,12 +12,12 @@ from matplotlib.patches import Patch
 
 from regionscope.errors import InputError
 from regionscope.exact import ClassTopology, DecisionRegions, Extremes, Flips, Lipschitz, Partition
+from regionscope.formatting import counted
 from regionscope.plot import style
 from regionscope.plot.figures import panel
 from regionscope.plot.graphs import function_graph
 from regionscope.plot.kinds import decision_for, partition_for
 from regionscope.plot.regions import decision_regions, region_values
-from regionscope.plurals import counted
 
 _POINT = 70.0
 

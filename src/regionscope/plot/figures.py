@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from regionscope.exact import DecisionRegions, Partition
+from regionscope.formatting import counted
 from regionscope.plot import style
 from regionscope.plot.artists import Segments
 from regionscope.plot.kinds import decision_for, partition_for
@@ -16,7 +17,6 @@ from regionscope.plot.legends import class_legend, make_room
 from regionscope.plot.marks import data
 from regionscope.plot.regions import decision_boundary, decision_mosaic, decision_regions, linear_regions
 from regionscope.plot.walls import layer_panels, zero_lines
-from regionscope.plurals import counted
 
 if TYPE_CHECKING:
     from regionscope.lab.quickstart import Quickstart

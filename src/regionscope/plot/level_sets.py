@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 
 from regionscope.checks import check_instance
 from regionscope.exact import LevelSet
+from regionscope.formatting import counted
 from regionscope.plot import style
 from regionscope.plot.artists import faces_in_space
-from regionscope.plurals import counted
 
 _EYE = np.array([0.394, -0.682, 0.616])  # the direction of the default view
 _LAMP = np.array([-0.09, -0.61, 0.79])  # above the reader's left shoulder

@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from regionscope.complexity.history import ComplexityHistory
 from regionscope.complexity.local_complexity import LocalComplexity
 from regionscope.exact import DecisionRegions, LevelSet, Partition
+from regionscope.formatting import estimated
 from regionscope.geometry import Box, Segment, Simplex, Slice
 from regionscope.lab.monitor import Monitor
 from regionscope.lab.sweep.table import NUMBERS, RunTable
@@ -34,6 +35,7 @@ from regionscope.plot.level_sets import level_set_figure
 from regionscope.plot.marks import thumbnails
 from regionscope.plot.regions import frame_slice
 from regionscope.plot.ticks import whole_ticks
+from regionscope.types import Estimate
 
 MOST_REGIONS = 20_000  # drawn inline: about two seconds
 MOST_ROWS, MOST_COLUMNS, MOST_CURVES = 12, 8, 4
@@ -86,8 +88,13 @@ def _text(value: object) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:,.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _estimate(value: Any, stderr: float | None) -> object:
+    """A measured value: with its standard error, or alone if it is exact or missing."""
+    return value if value is None or stderr is None else estimated(value, stderr)
 
 
 def _bounded(part: Partition, draw: Callable[[], Figure]) -> tuple[Callable[[], Figure] | None, str]:
@@ -158,9 +165,8 @@ def _level_set(found: LevelSet) -> Shown:
 
 
 def _count(found: RegionCount) -> Shown:
-    rows: list[tuple[str, object]] = [("mean", f"{found.value:.4g}")]
+    rows: list[tuple[str, object]] = [("mean", estimated(found.value, found.stderr))]
     if found.n > 1:
-        rows = [("mean", f"{found.value:.4g} ± {found.stderr:.2g}")]
         rows += [("95% interval", "{:.4g} to {:.4g}".format(*found.interval))]
     rows += [("slices", found.n), ("dimension", found.dim), ("method", found.method), ("seconds", found.seconds)]
     remark = "" if found.status else f"Not finished: {found.status.reason}."
@@ -168,16 +174,17 @@ def _count(found: RegionCount) -> Shown:
 
 
 def _local(found: LocalComplexity) -> Shown:
-    rows = [("all layers", found.mean, sum(found.units.values()))]
-    each = [(name, float(counts.double().mean()), found.units[name]) for name, counts in found.by_layer.items()]
+    rows = [("all layers", estimated(found.mean, found.stderr), sum(found.units.values()))]
+    means = {name: Estimate.of(counts) for name, counts in found.by_layer.items()}
+    each = [(name, estimated(mean.value, mean.stderr), found.units[name]) for name, mean in means.items()]
     figure = lambda: _panel(lambda ax: complexity_layers({"points": found}, ax=ax))  # noqa: E731
     return Shown(("LocalComplexity", "mean", "units"), [*rows, *each[:MOST_ROWS]], figure)
 
 
 def _history(history: ComplexityHistory) -> Shown:
-    rows = [(name, mean, stderr) for name, mean, stderr in history.readings()]
+    rows = [(name, estimated(mean, stderr)) for name, mean, stderr in history.readings()]
     last = f"step {history.steps[-1]:,}" if history.rows else "empty"
-    return Shown((last, "mean", "stderr"), rows, (lambda: complexity_figure(history)) if history.rows else None)
+    return Shown((last, "mean"), rows, (lambda: complexity_figure(history)) if history.rows else None)
 
 
 def _trained(found: Trained) -> Shown:
@@ -199,7 +206,7 @@ def _trained(found: Trained) -> Shown:
 
 def _monitor(monitor: Monitor) -> Shown:
     last = {row.name: row for row in monitor.rows}
-    rows = [(name, row.step, row.value, row.spread) for name, row in list(last.items())[:MOST_ROWS]]
+    rows = [(name, row.step, _estimate(row.value, row.spread)) for name, row in list(last.items())[:MOST_ROWS]]
 
     def figure() -> Figure:
         names = list(last)[:MOST_CURVES]
@@ -213,7 +220,7 @@ def _monitor(monitor: Monitor) -> Shown:
         style.plain_axes(axes)
         return made
 
-    return Shown(("measure", "last step", "value", "spread"), rows, figure if last else None)
+    return Shown(("measure", "last step", "value"), rows, figure if last else None)
 
 
 def _table(table: RunTable) -> Shown:
@@ -222,7 +229,7 @@ def _table(table: RunTable) -> Shown:
     if "status" in table.columns and any(row.get("status") != "finished" for row in table.rows):
         columns = ["status", *(name for name in columns if name != "status")]
     columns = columns[:MOST_COLUMNS]
-    rows = [[row.get(name) for name in columns] for row in table.rows[:MOST_ROWS]]
+    rows = [[_estimate(row.get(name), row.get(f"{name}.spread")) for name in columns] for row in table.rows[:MOST_ROWS]]
     remark = f"{len(table):,} rows and {len(table.columns)} columns; to_pandas() gives all of them."
     y = next((name for name in ("gap", "test_error") if name in varying), None)
     x = next((name for name in varying if name not in NUMBERS and _is_measure(table, name)), None)

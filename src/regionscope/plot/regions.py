@@ -205,7 +205,7 @@ def _one_each(values: PointLike, part: Partition, name: str) -> Tensor:
     try:
         read = read_array(values)
     except (TypeError, ValueError, RuntimeError) as reason:
-        raise InputError(f"{needed}, got values that cannot be read ({reason}).") from reason
+        raise InputError(f"{needed}, got values that cannot be read ({reason}). Pass an array.") from reason
     if read.shape != (len(part),):
-        raise InputError(f"{needed}, got shape {tuple(read.shape)}.")
+        raise InputError(f"{needed}, got shape {tuple(read.shape)}. Pass them in the order of the regions.")
     return read

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
+from regionscope.checks import one_of
 from regionscope.errors import InputError
 from regionscope.exact import Partition
 from regionscope.plot import style
@@ -27,9 +28,8 @@ def zero_lines(
     """
     names = list(partition_for("zero_lines", part).by_layer)
     wanted = names if layers is None else list(layers)
-    unknown = [name for name in wanted if name not in names]
-    if unknown:
-        raise InputError(f"Expected a layer of this partition ({', '.join(names)}), got {unknown[0]!r}.")
+    for name in wanted:
+        one_of("layer of this partition", name, names)
     ax = style.axes_or_current(ax)
     crowding, drawn = style.edge_width(len(part)) / style.EDGE_WIDTH, []
     for i, (name, colour) in enumerate(zip(names, style.layer_colours(len(names)), strict=True)):

@@ -51,7 +51,9 @@ def count_components(
         )
     k = array.ndim if dim is None else dim
     if not 1 <= k <= array.ndim:
-        raise InputError(f"Expected dim from 1 to {array.ndim}, the number of axes of labels, got {dim}.")
+        raise InputError(
+            f"Expected dim from 1 to {array.ndim}, the number of axes of labels, got {dim}. Leave it out for all axes."
+        )
     inside = None if mask is None else _mask(mask, array.shape)
     lead, shape = array.shape[: array.ndim - k], array.shape[array.ndim - k :]
     n_maps = math.prod(lead)

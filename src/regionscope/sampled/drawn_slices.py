@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.checks import read_generator, read_integer, read_number, read_seed
+from regionscope.checks import check_positive, read_generator, read_integer, read_number, read_seed
 from regionscope.errors import InputError, SliceError
+from regionscope.formatting import counted
 from regionscope.geometry import Segment, Simplex, Slice
 from regionscope.inputs import Examples, Inputs, read_examples
-from regionscope.plurals import counted
 
 _ATTEMPTS = 100
 _PAIRS_FOR_LENGTH = 256
@@ -84,11 +84,15 @@ class Hulls(_Drawn):
                 f"{counted(len(self._examples), 'input')}. Pass more inputs or lower dim."
             )
         if not isinstance(self.alpha, Sequence) or len(self.alpha) != 2:
-            raise InputError(f"Expected alpha to be a pair of numbers (lo, hi), got {self.alpha!r}.")
+            raise InputError(
+                f"Expected alpha to be a pair of numbers, got {self.alpha!r}. Write (0.0, 1.0), for example."
+            )
         lo, hi = (read_number("alpha", end) for end in self.alpha)
         object.__setattr__(self, "alpha", (lo, hi))
         if not (hi > self.dim * lo and hi > lo):
-            raise InputError(f"Expected alpha = (lo, hi), finite, with lo < hi and dim * lo < hi, got ({lo}, {hi}).")
+            raise InputError(
+                f"Expected alpha = (lo, hi) with lo < hi and dim * lo < hi, got ({lo}, {hi}). Lower lo, or raise hi."
+            )
 
     def draw(self, i: int) -> Slice:
         """Slice number i."""
@@ -131,8 +135,8 @@ class RandomDirections(_Drawn):
                 f"Expected at least {counted(least, 'input')}, got {len(self._examples)}. "
                 "Pass more inputs, or lower dim."
             )
-        if self.length is not None and not read_number("length", self.length) > 0:
-            raise InputError(f"Expected length to be positive, got {self.length}.")
+        if self.length is not None:
+            check_positive(length=self.length)
 
     @cached_property
     def reach(self) -> float:
@@ -171,7 +175,7 @@ class LinesFromOrigin(_Drawn):
     def __post_init__(self) -> None:
         read_seed(self.seed)
         if len(self._examples) < 1:
-            raise InputError("Expected at least one input, got 0. Check that the data set is not empty.")
+            raise InputError("Expected at least one input, got 0. Pass one input or more.")
 
     def draw(self, i: int) -> Slice:
         """Slice number i."""

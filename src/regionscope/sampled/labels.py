@@ -15,11 +15,11 @@ from torch.nn.parameter import is_lazy
 
 from regionscope.checks import check_memory, check_module, model_advice, read_integer, unreadable
 from regionscope.errors import InputError
+from regionscope.formatting import counted
 from regionscope.inputs import Examples, Inputs, read_examples
 from regionscope.network import device_and_dtype, untouched
 from regionscope.network.call.determinism import check_fixed_outputs, two_inputs
 from regionscope.network.call.forward import call_model, row_bytes
-from regionscope.plurals import counted
 from regionscope.sampled.half_precision import HalfPrecisionScreen
 
 INVALID = torch.iinfo(torch.int64).min  # the label of an input whose logits hold NaN
@@ -100,7 +100,7 @@ def open_labeller(
         _refuse_infinite_weights(model)
         if autocast is not None and not isinstance(autocast, torch.dtype):
             raise InputError(
-                f"Expected autocast to be a torch dtype such as torch.bfloat16, or None, got {autocast!r}."
+                f"Expected autocast to be a torch dtype, or None, got {autocast!r}. Pass torch.bfloat16, for example."
             )
         device, dtype = device_and_dtype(model)
     elif autocast is not None:

@@ -105,7 +105,10 @@ def default_grid(kind: Kind, dim: int) -> int:
 def make_lattice(kind: Kind, dim: int, grid: int) -> Lattice:
     """Build the lattice; cost: its number of points."""
     if not is_integer(grid, least=2):
-        raise InputError(f"Expected grid to be a whole number of at least 2 points along each axis, got {grid!r}.")
+        raise InputError(
+            f"Expected grid to be a whole number of at least 2 points along each axis, got {grid!r}. "
+            "Pass 50, for example."
+        )
     points = n_points(kind, dim, grid)
     if points > _MOST_POINTS or grid**dim >= 2**63:
         raise InputError(

@@ -15,7 +15,7 @@ from regionscope.shallow.flow import gradient_flows
 from regionscope.shallow.losses import log_threshold
 from regionscope.shallow.network import Network, initial_theta
 from regionscope.shallow.report import population_loss
-from regionscope.shallow.state import ENDS, FlowOptions, Flows
+from regionscope.shallow.state import ENDS, OPTIONS_ADVICE, FlowOptions, Flows
 from regionscope.shallow.teachers import Sample, Teacher, alternating_teacher, sample
 from regionscope.shallow.theorems import largest_sigma_o, population_loss_bound
 
@@ -78,7 +78,8 @@ def success_vs_width(
 
     All widths are one batch: narrow networks get units w = b = v = 0, which never move. device: where they run.
     """
-    options = check_instance("options", options or FlowOptions(max_steps=10_000, stall=1e-5, rest=1e-4), FlowOptions)
+    options = options or FlowOptions(max_steps=10_000, stall=1e-5, rest=1e-4)
+    check_instance("options", options, FlowOptions, advice=OPTIONS_ADVICE)
     read_integer("n", n)
     read_integer("runs", runs)
     alphas = [read_number("an alpha", alpha) for alpha in read_array(alphas, "alphas, a list of numbers").flatten()]

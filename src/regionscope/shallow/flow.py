@@ -14,7 +14,7 @@ from regionscope.errors import InputError
 from regionscope.shallow.integrate import integrate
 from regionscope.shallow.losses import pull
 from regionscope.shallow.network import Network
-from regionscope.shallow.state import ENDS, FlowOptions, Flows
+from regionscope.shallow.state import ENDS, OPTIONS_ADVICE, FlowOptions, Flows
 from regionscope.shallow.teachers import Sample
 from regionscope.types import Reading, Status
 
@@ -94,7 +94,7 @@ def gradient_flow(
     """
     theta = check_instance("network", network, Network, advice="Write Network(w, b, v)").theta[None]
     check_instance("sample", sample, Sample, advice="Draw one with sample(teacher, n)")
-    options = check_instance("options", options or FlowOptions(), FlowOptions)
+    options = check_instance("options", options or FlowOptions(), FlowOptions, advice=OPTIONS_ADVICE)
     check_positive(moments=moments)
     kept: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
     last = -math.inf
@@ -126,7 +126,7 @@ def gradient_flows(
     the number worked through together, nor on ``workers``, the threads that work on chunks at the same time. Each flow
     costs less than a tenth of ``gradient_flow`` at width 100 on 50 points.
     """
-    options = check_instance("options", options or FlowOptions(), FlowOptions)
+    options = check_instance("options", options or FlowOptions(), FlowOptions, advice=OPTIONS_ADVICE)
     for name, value in (("theta", theta), ("x", x), ("y", y)):
         check_instance(name, value, Tensor, advice="Pass a tensor of float64")
     read_integer("chunk", chunk)

@@ -14,7 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from regionscope.errors import InputError
+from regionscope.checks import one_of
 from regionscope.shallow.rows import FlowRows
 
 Loss = Literal["exponential", "logistic"]
@@ -35,8 +35,7 @@ class Pull(FlowRows):
 
 def check_loss(loss: str) -> None:
     """Raise ``InputError`` for an unknown loss."""
-    if loss not in ("exponential", "logistic"):
-        raise InputError(f"Expected loss 'exponential' or 'logistic', got {loss!r}.")
+    one_of("loss", loss, ("exponential", "logistic"))
 
 
 def pull(q: Tensor, loss: Loss) -> Pull:

@@ -85,7 +85,9 @@ def initial_theta(n_networks: int, width: int, *, sigma_h: float, sigma_o: float
     read_integer("n_networks", n_networks)
     read_integer("width", width)
     if read_number("sigma_h", sigma_h) < 0 or read_number("sigma_o", sigma_o) < 0:
-        raise InputError(f"Expected standard deviations of at least 0, got {sigma_h} and {sigma_o}.")
+        raise InputError(
+            f"Expected standard deviations of at least 0, got {sigma_h} and {sigma_o}. Change sigma_h or sigma_o."
+        )
     generator = read_generator(None, seed)
     theta = torch.randn((n_networks, 3, width), generator=generator, dtype=torch.float64, device="cpu")
     return theta * torch.tensor([sigma_h, sigma_h, sigma_o], dtype=torch.float64, device="cpu")[:, None]

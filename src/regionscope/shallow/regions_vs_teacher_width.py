@@ -17,7 +17,7 @@ from regionscope.shallow.kkt import kkt_residual
 from regionscope.shallow.network import Network, initial_theta
 from regionscope.shallow.pieces import effective_regions, minimum_regions
 from regionscope.shallow.report import classification_error
-from regionscope.shallow.state import ENDS, FlowOptions
+from regionscope.shallow.state import ENDS, OPTIONS_ADVICE, FlowOptions
 from regionscope.shallow.teachers import alternating_teacher, sample
 from regionscope.shallow.theorems import largest_sigma_o, region_bound
 
@@ -64,7 +64,7 @@ def regions_vs_teacher_width(
     widths = read_array(teachers, "teachers, a list of widths").flatten().tolist()
     if not widths:
         raise InputError("Expected at least one teacher width, got none. Write teachers=[1, 2, 3], for example.")
-    options = check_instance("options", options or FlowOptions(), FlowOptions)
+    options = check_instance("options", options or FlowOptions(), FlowOptions, advice=OPTIONS_ADVICE)
     row = partial(_row, options=options, runs=runs, n=n, radius=radius, sigma_h=sigma_h, seed=seed)
     return [row(read_integer("a width of teachers", r)) for r in widths]
 

@@ -13,6 +13,7 @@ from regionscope.shallow.losses import Loss, check_loss
 from regionscope.shallow.modes import Modes
 from regionscope.shallow.rows import FlowRows
 
+OPTIONS_ADVICE = "Write FlowOptions(max_steps=1000), or leave it out"
 ENDS = ("direction", "log-loss", "time", "stalled", "steps")
 
 
@@ -50,7 +51,7 @@ class FlowOptions:
         if not (0 < self.rtol < 1 and self.max_step > 0 and self.direction_tol >= 0):
             raise InputError(
                 "Expected 0 < rtol < 1, max_step > 0 and direction_tol >= 0, got "
-                f"{self.rtol}, {self.max_step} and {self.direction_tol}."
+                f"{self.rtol}, {self.max_step} and {self.direction_tol}. Leave them out for the defaults."
             )
 
 

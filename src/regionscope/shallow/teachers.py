@@ -60,7 +60,10 @@ def teacher_from_switches(points: Sequence[float] | Tensor, *, radius: float = 1
     check_positive(radius=radius)
     at = read_array(points, "switches, a list of numbers").to(torch.float64).flatten()
     if len(at) and not bool((at.diff() > 0).all() and at[0] > -radius and at[-1] < radius):
-        raise InputError(f"Expected switches in ascending order inside (-{radius}, {radius}), got {at.tolist()}.")
+        raise InputError(
+            f"Expected switches in ascending order inside (-{radius}, {radius}), got {at.tolist()}. "
+            "Sort them, and raise radius if some lie outside."
+        )
     ends = torch.cat([at.new_tensor([-radius]), at, at.new_tensor([radius])])
     turns = torch.cat([at.new_tensor([-1.5 * radius]), (ends[:-2] + ends[1:-1]) / 2])
     heights = [0.0] if len(at) == 0 else [0.0, 1.0]

@@ -108,4 +108,4 @@ def _judged(need: Requirements, **run: float | None) -> Requirements:
 def _check_share(**values: float) -> None:
     for name, value in values.items():
         if not 0 < read_number(name, value) < 1:
-            raise InputError(f"Expected 0 < {name} < 1, got {value}.")
+            raise InputError(f"Expected 0 < {name} < 1, got {value}. Choose 0.1, for example.")

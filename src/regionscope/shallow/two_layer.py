@@ -31,7 +31,10 @@ class TwoLayer:
             or self.signs.shape != self.weights.shape[:1]
             or not bool((self.signs.abs() == 1).all())
         ):
-            raise InputError("Expected weights (p, d) and p signs of +1 or -1, got other values.")
+            raise InputError(
+                f"Expected weights (p, d) and p signs of +1 or -1, got shapes {tuple(self.weights.shape)} and "
+                f"{tuple(self.signs.shape)}. Draw them with initial_two_layer(width, d)."
+            )
 
     def __repr__(self) -> str:
         p, d = self.weights.shape

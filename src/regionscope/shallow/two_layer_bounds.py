@@ -86,7 +86,7 @@ def check_bounds(
         check_instance("pairs", pairs, Tensor, advice="Pass a tensor (m, 2) of indices of points")
     n = len(x)
     if n < 2:
-        raise InputError("Expected at least two training points, got fewer.")
+        raise InputError(f"Expected at least two training points, got {n}. Pass more rows of x.")
     pairs, counts = region_counts(network, x, pairs)
     active = active_units(network, x).to(torch.float64)
     right = active[pairs[:, 0]] + active[pairs[:, 1]] + 2

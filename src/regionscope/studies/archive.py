@@ -100,7 +100,9 @@ def _read(archive: Path) -> dict[str, bytes]:
         raise InputError(f"{str(archive)!r} is not an archive of runs: {error}. Write it with `study pack`.") from error
     for name in content:
         if not _NAMES.fullmatch(name):
-            raise InputError(f"Expected runs and answers in {str(archive)!r}, got a file {name!r}.")
+            raise InputError(
+                f"Expected runs and answers in {str(archive)!r}, got a file {name!r}. Write it with `study pack`."
+            )
     return content
 
 

@@ -32,8 +32,8 @@ def find(name: str) -> tuple[Study, ...]:
     found = tuple(study for study in every if name in ("all", study.name, study.paper))
     if not found:
         near = [study.name for study in every if name in study.name]
+        guess = f"Did you mean {', '.join(near[:5])}? " if near else ""
         raise InputError(
-            f"Expected the name of a study, got {name!r}. "
-            f"{'Did you mean ' + ', '.join(near[:5]) + '?' if near else 'Run: regionscope study list'}"
+            f"Expected the name of a study, got {name!r}. {guess}For all names, run: regionscope study list"
         )
     return found

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from regionscope.plurals import counted
+from regionscope.formatting import counted
 from regionscope.studies.catalogue import ITEMS, cause
 from regionscope.studies.items import Evidence, Item, NotRun, Pages, evidence
 from regionscope.studies.report import markdown_table

@@ -18,6 +18,7 @@ from enum import Enum
 from functools import wraps
 from typing import Any, ParamSpec
 
+from regionscope.checks import unknown_name
 from regionscope.measures.correlate import Coefficient
 from regionscope.measures.statistics import wilson
 
@@ -92,7 +93,7 @@ def judge(by: str, given: Mapping[str, Any]) -> Verdict:
     'reproduced'
     """
     if by not in _RULES:
-        raise ValueError(f"Expected the name of a rule ({', '.join(_RULES)}), got {by!r}.")
+        raise unknown_name("a rule", by, _RULES)
     return _RULES[by](**{name: _read(value) for name, value in given.items()})
 
 
@@ -146,7 +147,7 @@ def ordering(
         f"{_ERRORS:g} standard errors; else inconclusive{few}"
     )
     if len(paper) != len(ours) or len(paper) < 2:
-        raise ValueError(f"Expected two lists of the same length of at least 2, got {len(paper)} and {len(ours)}.")
+        raise ValueError(f"Expected two lists of one length of at least 2, got {len(paper)} and {len(ours)}. Trim one.")
     errors = tuple(spread) if spread else (0.0,) * len(ours)
     if not all(map(math.isfinite, (*ours, *errors))):
         return Grade.INCONCLUSIVE, rule + ("; inconclusive here, since a value or its standard error is not known")

@@ -129,17 +129,22 @@ def _sorted(atom: Atom, low: list[Fraction | None], high: list[Fraction | None],
     """Tighten the box by an inequality about one input, or return one about outputs."""
     variables = list(atom.form.terms.items())
     if any(abs(number) > _LARGEST for number in (atom.form.constant, *atom.form.terms.values())):
-        raise InputError(f"{source}, line {atom.line}: Expected numbers of at most 1e300, got a larger one.")
+        raise InputError(
+            f"{source}, line {atom.line}: Expected numbers of at most 1e300, got a larger one. Write a smaller one."
+        )
     if all(kind == "Y" for (kind, _), _ in variables):
         return Constraint(tuple(sorted((i, f) for (_, i), f in variables)), -atom.form.constant)
     if len(variables) > 1:
         raise InputError(
-            f"{source}, line {atom.line}: Expected an inequality that bounds one input by a number, got another one."
+            f"{source}, line {atom.line}: Expected an inequality that bounds one input by a number, got another one. "
+            "Write the input set as bounds, such as (<= X_0 1.0)."
         )
     ((_, i), factor) = variables[0]
     bound = -atom.form.constant / factor
     if abs(bound) > _LARGEST:
-        raise InputError(f"{source}, line {atom.line}: Expected a bound of at most 1e300, got a larger one.")
+        raise InputError(
+            f"{source}, line {atom.line}: Expected a bound of at most 1e300, got a larger one. Write a smaller one."
+        )
     if factor > 0:
         old = high[i]
         high[i] = bound if old is None else min(old, bound)

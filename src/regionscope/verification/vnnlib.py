@@ -48,7 +48,7 @@ def read_vnnlib(path: str | PathLike[str]) -> Property:
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise InputError(f"Expected a .vnnlib or .vnnlib.gz file, got {where}: {error}. Check the path.") from error
     if len(content) > _LARGEST:
-        raise InputError(f"Expected a property below 256 MiB, got {where}, which is larger.")
+        raise InputError(f"Expected a property below 256 MiB, got {where}, which is larger. Split it into several.")
     return _Reader(where).read(text)
 
 

@@ -106,5 +106,5 @@ def test_wrong_files_are_named(mesh: rs.LevelSet, tmp_path: Path) -> None:
     flat = rs.level_set(nn.Linear(4, 1), rs.Box(torch.zeros(4), torch.eye(4)[:2], 5.0))
     with pytest.raises(rs.InputError, match="inputs of 2 numbers, got 4"):
         flat.save(tmp_path / "flat.ply", inputs=True)
-    with pytest.raises(rs.InputError, match="Curves have no triangles"):
+    with pytest.raises(rs.InputError, match=r"got 2\. Use vertices\[corners\]"):
         flat.triangles()

@@ -114,12 +114,12 @@ def test_everything_has_a_name() -> None:
             "Expected a data set, got 'two_mons'. Did you mean 'two_moons'\\? Choose from two_moons, ",
         ),
         (DataSpec(name="two_moons", options={"sigma": 1.0}), "an option of two_moons, got 'sigma'"),
-        (DataSpec(name="two_moons", options={"noise": "much"}), r"to be like 0\.2, got 'much'"),
-        (DataSpec(name="digits", options={"flatten": 1}), "to be like False, got 1"),
+        (DataSpec(name="two_moons", options={"noise": "much"}), r"of type float, got 'much'\. Write it like 0\.2"),
+        (DataSpec(name="digits", options={"flatten": 1}), "of type bool, got 1. Write it like False"),
         (DataSpec(name="digits", options={"test_share": 1.0}), "between 0 and 1, got 1"),
         (DataSpec(name="digits", n_train=1700), "at most 1,438 points of digits, got 1,700"),
         (DataSpec(name="univariate", options={"switches": "x"}), "a number or a list of places"),
-        (DataSpec(name="cifar100", options={"labels": "all"}), "'fine' or 'coarse'"),
+        (DataSpec(name="cifar100", options={"labels": "all"}), "Choose from coarse, fine"),
     ],
 )
 def test_mistakes_are_one_sentence(spec: DataSpec, sentence: str) -> None:

@@ -55,7 +55,7 @@ def test_too_few_points() -> None:
         gaussian_quantiles(3, classes=4)
     with pytest.raises(InputError, match="classes of random_labels to be a whole number of at least 2"):
         random_labels(3, classes=1)
-    with pytest.raises(InputError, match="standard deviation"):
+    with pytest.raises(InputError, match=r"got -0\.1\. Choose 0\.2"):
         two_moons(10, noise=-0.1)
 
 

@@ -198,7 +198,7 @@ def _finite(rows: Tensor, what: str) -> Tensor:
     if not bool(found.isfinite().all()):
         raise InputError(f"Expected finite {what}, got NaN or infinite entries. Remove them first.")
     if len(found) == 0:
-        raise InputError(f"Expected at least one of {what}, got 0.")
+        raise InputError(f"Expected at least one of {what}, got 0. Pass one row or more.")
     return found
 
 

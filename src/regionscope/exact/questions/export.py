@@ -86,4 +86,7 @@ def _rows(columns: Columns) -> list[tuple[Any, ...]]:
 
 def _planar(polygons: Sequence[Array], what: str) -> None:
     if polygons and polygons[0].shape[1] != 2:
-        raise InputError(f"Expected a slice of dimension 2 for {what}, got dimension {polygons[0].shape[1]}.")
+        raise InputError(
+            f"Expected a slice of dimension 2 for {what}, got dimension {polygons[0].shape[1]}. "
+            "Use a plane, such as a Box of two axes."
+        )

@@ -75,7 +75,7 @@ def lipschitz(
     region is the steepest, they are computed again by ``derivatives``. Cost: in proportion to the number of regions.
     """
     if norm not in (1, 2, math.inf):
-        raise InputError(f"Expected norm 1, 2 or inf, got {norm!r}.")
+        raise InputError(f"Expected norm 1, 2 or inf, got {norm!r}. Pass 1, 2 or math.inf.")
     slope = _chosen(maps.slope, weights)
     measure = _Measure.of(slice, norm)
     norms = measure(slope)

@@ -46,7 +46,8 @@ def output_weights(target: Target | None, n: int, c: int) -> Tensor:
     kind = str(read.dtype).removeprefix("torch.")
     raise InputError(
         f"Expected a target that is an index, a pair of indices, {c} finite floats, or one of these for each of {n} "
-        f"inputs (integers of shape ({n},) or floats of shape ({n}, {c})), got {kind} of shape {tuple(read.shape)}."
+        f"inputs (integers of shape ({n},) or floats of shape ({n}, {c})), got {kind} of shape {tuple(read.shape)}. "
+        "Pass target=0 for the first output."
     )
 
 

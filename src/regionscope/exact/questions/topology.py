@@ -23,8 +23,8 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from regionscope.exact.partition import Partition
+from regionscope.formatting import counted
 from regionscope.geometry.ragged import owners
-from regionscope.plurals import counted
 from regionscope.types import Reading
 
 

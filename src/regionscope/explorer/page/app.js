@@ -182,7 +182,8 @@ function key(mark, text, colour) {
 function writeLegend() {
   const legend = by("legend"), m = training.frames[0];
   if (state.mode === "linear") {
-    legend.replaceChildren("One colour for each affine map; a region keeps its colour while it can be followed.");
+    const followed = training.frames.length > 1 ? "; a region keeps its colour as long as it can be tracked" : "";
+    legend.replaceChildren(`One colour for each affine map${followed}.`);
   } else if (state.mode === "decision") {
     legend.replaceChildren(...training.shown.map((i) => key("swatch", className(i), training.pale[i])));
   } else if (state.mode === "neurons") {

@@ -108,7 +108,7 @@ def tie_weights(values: Array) -> tuple[list[int], list[float]]:
         if best is None or weights.min() > best[0]:
             best = (float(weights.min()), [0, i, i + 1], [float(w) for w in weights])
     if best is None:
-        raise ArithmeticError("a cell without area cannot hold a point")
+        raise ArithmeticError("A cell without area cannot hold a point. Please report this fault of regionscope.")
     return best[1], best[2]
 
 

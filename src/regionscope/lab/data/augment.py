@@ -22,7 +22,7 @@ def crop_flip(batch: Tensor, generator: torch.Generator, *, padding: int = 4, fi
             f"Expected a batch of images (b, c, h, w), got shape {tuple(batch.shape)}. Use crop_flip with images only."
         )
     if padding < 0:
-        raise InputError(f"Expected padding of crop_flip of at least 0, got {padding}.")
+        raise InputError(f"Expected padding of crop_flip of at least 0, got {padding}. Pass 4, for example.")
     _check_device(batch, generator)
     b, c, h, w = batch.shape
     device = batch.device
@@ -56,7 +56,7 @@ def mixup(
     labels (b, c) of its dtype, which cross-entropy and squared error both take. alpha = 0 mixes nothing.
     """
     if not (alpha >= 0 and math.isfinite(alpha)):
-        raise InputError(f"Expected alpha of mixup of at least 0, got {alpha}.")
+        raise InputError(f"Expected alpha of mixup of at least 0, got {alpha}. Pass 0 to mix nothing.")
     if labels.ndim == 1 and classes is None:
         raise InputError(
             "Expected classes=, the number of classes, for integer labels, got None. "
@@ -64,7 +64,8 @@ def mixup(
         )
     if labels.ndim not in (1, 2) or len(labels) != len(batch):
         raise InputError(
-            f"Expected integer labels (b,) or rows (b, c) for {len(batch)} inputs, got shape {tuple(labels.shape)}."
+            f"Expected integer labels (b,) or rows (b, c) for {len(batch)} inputs, got shape {tuple(labels.shape)}. "
+            "Pass one label or row for each input."
         )
     _check_device(batch, generator)
     dtype = batch.dtype if batch.dtype.is_floating_point else torch.float32

@@ -93,12 +93,14 @@ def check_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     accepted = user_data.OPTIONS[user_data.kind_of(name)] if is_user_file(name) else entry(name).options
     for key, value in given.items():
         if key not in accepted:
-            listed = ", ".join(f"{option} ({_plain(default)})" for option, default in accepted.items())
-            raise InputError(f"Expected an option of {name}, got {key!r}. It accepts {listed or 'none'}.")
+            raise unknown_name(f"an option of {name}", key, accepted)
         default = accepted[key]
         kinds = (int, float) if isinstance(default, float) else (type(default),)
         if default is not None and (type(value) not in kinds):
-            raise InputError(f"Expected the option {key} of {name} to be like {_plain(default)}, got {value!r}.")
+            raise InputError(
+                f"Expected the option {key} of {name} to be of type {type(default).__name__}, got {value!r}. "
+                f"Write it like {_plain(default)}."
+            )
     return {**accepted, **given}
 
 
@@ -118,7 +120,9 @@ def _read_user_data(spec: DataSpec, options: dict[str, Any]) -> DataSplit:
     return DataSplit(_flat(split.train), _flat(split.test)) if options.get("flatten") else split
 
 
-def _toy(split: Callable[..., DataSplit], n_train: int, n_test: int) -> ReadData:
+def _drawn(split: Callable[..., DataSplit], n_train: int | None = None, n_test: int | None = None) -> ReadData:
+    """Data that ``split`` makes from a seed; n_train, n_test: the numbers of points by default."""
+
     def read(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
         return split(spec.n_train or n_train, spec.n_test or n_test, seed=spec.seed, **options)
 
@@ -130,7 +134,8 @@ def _univariate(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSpli
     numbers = switches if isinstance(switches, list) else [switches]
     if switches is not None and not all(type(x) in (int, float) for x in numbers):
         raise InputError(
-            f"Expected the option switches of univariate to be a number or a list of places, got {switches!r}."
+            f"Expected the option switches of univariate to be a number or a list of places, got {switches!r}. "
+            "Write 3, or [-0.5, 0.5]."
         )
     return univariate_split(spec.n_train or 100, spec.n_test or 1000, seed=spec.seed, **options)
 
@@ -138,10 +143,6 @@ def _univariate(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSpli
 def _text(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
     text = read_text(options.pop("book"), root)
     return text_split(text, spec.n_train, spec.n_test, seed=spec.seed, **options)
-
-
-def _modular_addition(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
-    return modular_addition_split(spec.n_train, spec.n_test, seed=spec.seed, **options)
 
 
 def _digits(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
@@ -161,7 +162,7 @@ def _cifar(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
     layout = cifar.CIFAR10 if spec.name == "cifar10" else cifar.CIFAR100
     labels = options.get("labels", "fine")
     if labels not in layout.classes:
-        raise InputError(f"Expected the option labels of cifar100 to be 'fine' or 'coarse', got {labels!r}.")
+        raise unknown_name("a valid option labels of cifar100", labels, layout.classes)
     parts = cifar.read_cifar(the_folder(spec.name, root, layout.folders), layout, labels=labels)
     return _finished(_chosen(parts, spec, layout.classes[labels]), spec, options)
 
@@ -209,18 +210,19 @@ def _flat(data: Dataset) -> Dataset:
 _IMAGES = {"flatten": False, "symmetric": False}
 
 CATALOGUE: dict[str, DataSource] = {
-    "two_moons": DataSource("two half circles", "2", "2", {"noise": 0.2}, _toy(two_moons_split, 1000, 1000)),
+    "two_moons": DataSource("two half circles", "2", "2", {"noise": 0.2}, _drawn(two_moons_split, 1000, 1000)),
     "gaussian_quantiles": DataSource(
-        "rings of a normal distribution", "2", "5", {"classes": 5}, _toy(gaussian_quantiles_split, 1000, 1000)
+        "rings of a normal distribution", "2", "5", {"classes": 5}, _drawn(gaussian_quantiles_split, 1000, 1000)
     ),
     "random_labels": DataSource(
-        "uniform points, random labels", "2", "2", {"classes": 2, "dim": 2}, _toy(random_labels_split, 1000, 1000)
+        "uniform points, random labels", "2", "2", {"classes": 2, "dim": 2}, _drawn(random_labels_split, 1000, 1000)
     ),
     "univariate": DataSource(
         "a line labelled by a teacher", "1", "2", {"teacher_width": 3, "switches": None, "radius": 1.0}, _univariate
     ),
     "modular_addition": DataSource(
-        "a, b, = with a + b mod p", "3", "98", {"modulus": 97, "train_share": 0.4}, _modular_addition
+        "a, b, = with a + b mod p", "3", "98", {"modulus": 97, "train_share": 0.4},
+        _drawn(modular_addition_split),
     ),
     "text": DataSource(
         "bytes of a book", "64", "256", {"book": BOOK, "context": 64, "stride": 64, "test_share": 0.1}, _text

@@ -142,7 +142,9 @@ def add_label_noise(data: Dataset, share: float, *, seed: int = 0) -> Dataset:
     labels.
     """
     if not 0 <= share <= 1:
-        raise InputError(f"Expected label_noise, a share of the labels, from 0 to 1, got {share}.")
+        raise InputError(
+            f"Expected label_noise, a share of the labels, from 0 to 1, got {share}. Write 0.1 for a tenth of them."
+        )
     generator = torch.Generator().manual_seed(seed)
     n = len(data)
     replaced = torch.randperm(n, generator=generator, device="cpu")[: round(share * n)]

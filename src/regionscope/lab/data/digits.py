@@ -26,7 +26,7 @@ def digits_split(
     ``seed`` decides who is where; ``n_train`` and ``n_test`` then take that many out of each part.
     """
     if not 0 < test_share < 1:
-        raise InputError(f"Expected test_share of digits between 0 and 1, got {test_share}.")
+        raise InputError(f"Expected test_share of digits between 0 and 1, got {test_share}. Choose 0.2, for example.")
     everything = digits()
     in_test = torch.zeros(len(everything), dtype=torch.bool, device="cpu")
     in_test[balanced_choice(everything.labels, round(test_share * len(everything)) or 1, seed=seed)] = True

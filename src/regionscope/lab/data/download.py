@@ -110,7 +110,10 @@ def get(
     """
     wanted = _download(name)
     if base_url is not None and not base_url.startswith(("http://", "https://")):
-        raise InputError(f"Expected a mirror that starts with http:// or https://, got {base_url!r}.")
+        raise InputError(
+            f"Expected a mirror that starts with http:// or https://, got {base_url!r}. "
+            "Pass the address of the folder that holds the files."
+        )
     where = data_root(root)
     folder = where / wanted.folder
     if not force and all((folder / member).is_file() for member in wanted.members):

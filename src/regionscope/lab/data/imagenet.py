@@ -32,7 +32,7 @@ def read_imagenet(
     images of more than ``memory_gib`` are refused.
     """
     if size < 1:
-        raise InputError(f"Expected size of imagenet of at least 1, got {size}.")
+        raise InputError(f"Expected size of imagenet of at least 1, got {size}. Choose 64, for example.")
     classes = sorted(entry.name for entry in _entries(folder / "train") if entry.is_dir())
     if not classes:
         raise InputError(

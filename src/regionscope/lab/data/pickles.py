@@ -120,7 +120,9 @@ def read_pickle(path: Path) -> dict[str, Any]:
             _text(key): value.array() if isinstance(value, _PickledArray) else value for key, value in found.items()
         }
     except _UnsafePickle as error:
-        raise InputError(f"Expected a pickle of plain data at {str(path)!r}, got another: {error}.") from error
+        raise InputError(
+            f"Expected a pickle of plain data at {str(path)!r}, got another: {error}. Download it again."
+        ) from error
     except _BROKEN as error:
         raise WrongFile(
             f"Expected a pickle at {str(path)!r}, got {len(raw):,} bytes that cannot be unpickled ({error})"

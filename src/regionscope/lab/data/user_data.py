@@ -182,7 +182,7 @@ def _divided(everything: tuple[Tensor, Tensor], share: float, spec: DataSpec) ->
     """A seeded training and test part, the latter evenly over the classes."""
     x, y = everything
     if not 0 < share < 1:
-        raise InputError(f"Expected test_share between 0 and 1, got {share}.")
+        raise InputError(f"Expected test_share between 0 and 1, got {share}. Choose 0.2, for example.")
     in_test = torch.zeros(len(y), dtype=torch.bool, device="cpu")
     n = min(max(1, round(share * len(y))), len(y) - 1)
     in_test[balanced_choice(y, n, seed=derived_seed(spec.seed, "test part"))] = True

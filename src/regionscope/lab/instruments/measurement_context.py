@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regionscope.checks import unknown_name
 from regionscope.complexity.measure_points import uniform_points
 from regionscope.errors import InputError
 from regionscope.geometry import Box, Slice
@@ -29,7 +30,7 @@ class MeasurementContext:
     def data(self, part: str) -> Dataset:
         """The labelled points called "train" or "test"."""
         if part not in ("train", "test"):
-            raise InputError(f"Expected points train or test, got {part!r}. This instrument needs labels.")
+            raise unknown_name("points with labels", part, ("train", "test"))
         return self.split.train if part == "train" else self.split.test
 
     def points(self, part: str, n: int | None, options: Mapping[str, Any]) -> Tensor:

@@ -80,7 +80,9 @@ def check_option(instrument: str, name: str, value: Any, types: tuple[Any, ...])
     else:
         good = fits(value)
     if not good:
-        raise InputError(f"Expected {name} of {instrument} to be {words}, got {value!r}.")
+        raise InputError(
+            f"Expected {name} of {instrument} to be {words}, got {value!r}. Change it, or leave it out for the default."
+        )
 
 
 def _rule(name: str, types: tuple[Any, ...]) -> tuple[str, Callable[[Any], bool]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from regionscope.checks import check_module
+from regionscope.checks import check_module, unknown_name
 from regionscope.errors import InputError, RegionscopeError
 from regionscope.extras import data_frame
 from regionscope.lab.monitor.no_trace import no_trace, same_randomness
@@ -118,8 +118,7 @@ class Monitor:
         """Steps and values of the rows called ``name``, to plot or compare."""
         chosen = [row for row in self.rows if row.name == name]
         if not chosen and self._owner(name) is None:
-            known = ", ".join(dict.fromkeys((*(row.name for row in self.rows), *self._measures)))
-            raise InputError(f"Expected the name of a measure, got {name!r}. The names are {known}.")
+            raise unknown_name("a measure", name, dict.fromkeys((*(row.name for row in self.rows), *self._measures)))
         return [row.step for row in chosen], [row.value for row in chosen]
 
     def to_pandas(self) -> Any:

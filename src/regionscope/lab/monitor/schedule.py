@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from regionscope.checks import is_integer
+from regionscope.checks import is_integer, one_of, read_integer
 from regionscope.errors import InputError
 
 Unit = Literal["steps", "epochs"]
@@ -79,10 +79,8 @@ def every(n: int, unit: Unit = "steps") -> Schedule:
     >>> every(30).steps(100, per_epoch=10)
     (0, 30, 60, 90, 100)
     """
-    if not is_integer(n):
-        raise InputError(f"Expected every() of a whole number of at least 1, got {n!r}.")
-    if unit not in ("steps", "epochs"):
-        raise InputError(f'Expected unit "steps" or "epochs" in every(), got {unit!r}.')
+    read_integer("n of every()", n)
+    one_of("unit of every()", unit, ("steps", "epochs"))
     return Schedule(periods=(n,)) if unit == "steps" else Schedule(epoch_periods=(n,))
 
 
@@ -94,7 +92,8 @@ def log_spaced(a: int, b: int, points: int) -> Schedule:
     """
     if not (is_integer(a) and is_integer(b, least=a) and is_integer(points, least=2)):
         raise InputError(
-            f"Expected whole numbers 1 <= a <= b and at least 2 points, got a = {a}, b = {b} and points = {points}."
+            f"Expected whole numbers 1 <= a <= b and at least 2 points, got a = {a}, b = {b} and points = {points}. "
+            "Write log_spaced(1, 1000, 20), for example."
         )
     return Schedule(points=tuple(sorted({round(float(step)) for step in np.geomspace(a, b, points)})))
 
@@ -116,7 +115,7 @@ def as_schedule(when: Schedule | str) -> Schedule:
     if isinstance(when, str):
         return parse_schedule(when)
     if not isinstance(when, Schedule):
-        raise InputError(f"Expected when to be every(n), log_spaced(a, b, points), or words ({WORDS}), got {when!r}.")
+        raise InputError(f"Expected a schedule, got {when!r}. Write every(n), log_spaced(a, b, points), or {WORDS}.")
     return when
 
 

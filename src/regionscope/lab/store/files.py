@@ -146,7 +146,7 @@ def make_folder(path: Path, runs_dir: Path | str) -> None:
             path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
-            f"Expected a folder for the runs, got {str(runs_dir)!r}, which cannot be created: {error}."
+            f"Expected a folder for the runs, got {str(runs_dir)!r}, which cannot be created: {error}. Choose another."
         ) from error
 
 

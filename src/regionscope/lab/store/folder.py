@@ -78,7 +78,8 @@ class RunFolder:
     def open(cls, path: Path | str) -> RunFolder:
         """Open an existing run."""
         path = read_path(path)
-        document = files.read_document(path / "config.json")
+        with _repairable():
+            document = files.read_document(path / "config.json")
         if document is None:
             raise InputError(
                 f"No run found at {str(path)!r}. Pass a folder that `regionscope train` or `sweep run` created."
@@ -132,13 +133,15 @@ class RunFolder:
 
     def model_at(self, stored: Stored) -> nn.Module:
         """The network with the weights of a checkpoint, in eval mode, on the CPU, in the dtype of its training."""
-        tensors, _ = files.read_tensors(stored.path)
+        with _repairable():
+            tensors, _ = files.read_tensors(stored.path)
         model = self._network().to(torch.float64 if self.experiment.training.precision == "float64" else torch.float32)
         try:
             model.load_state_dict(tensors)
         except RuntimeError as error:
             raise RegionscopeError(
-                f"Expected weights of the network of {self.path}, got others in {stored.path}: {error}"
+                f"Expected weights of the network of {self.path}, got others in {stored.path}: {error}. "
+                "Train the run again."
             ) from error
         return model.eval()
 
@@ -296,3 +299,12 @@ class RunFolder:
         return zoo.build(
             name, classes=classes, input_shape=size, seed=self.experiment.seed, output=spec.output, **spec.options
         )
+
+
+@contextmanager
+def _repairable() -> Iterator[None]:
+    """Add to the error for a damaged file how to mend it."""
+    try:
+        yield
+    except Damaged as damage:
+        raise Damaged(f"{damage} Start the run again to repair it.") from damage

@@ -80,7 +80,7 @@ class Lock:
         owner = _read(self.path)
         if owner is None or owner.token != self.owner.token:
             raise LockLost(
-                f"The run {self.path.parent} was taken over by {owner or 'another process'}. This process stops."
+                f"The run {self.path.parent} was taken over by {owner or 'another process'}. Wait until it ends."
             )
 
     def release(self) -> None:

@@ -89,7 +89,7 @@ def as_mapping(row: Any) -> Mapping[str, Any]:
         return row
     if is_dataclass(row) and not isinstance(row, type):
         return asdict(row)
-    raise TypeError(f"Expected a mapping or a dataclass as a row, got {type(row).__name__}.")
+    raise TypeError(f"Expected a mapping or a dataclass as a row, got {type(row).__name__}. Pass a dict.")
 
 
 def fingerprint(raw: bytes) -> dict[str, Any]:

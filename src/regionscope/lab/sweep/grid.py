@@ -13,11 +13,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from regionscope.checks import check_instance, read_path
+from regionscope.checks import check_instance, read_path, unknown_name
 from regionscope.errors import InputError
+from regionscope.formatting import counted
 from regionscope.lab.config import Experiment, check_names
 from regionscope.lab.sweep.settings import labels, used_settings
-from regionscope.plurals import counted
 
 _MOST = 100_000  # runs of a sweep
 _DEEPEST = 32  # tables and lists within each other
@@ -152,8 +152,8 @@ def read_toml(path: Path | str) -> dict[str, Any]:
         return parse_toml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(
-            f"Expected a TOML file at {str(path)!r}, got nothing that can be read ({error.strerror}). Paths start in "
-            f"the working directory, {str(Path.cwd())!r}."
+            f"Expected a TOML file at {str(path)!r}, got nothing that can be read ({error.strerror}). Correct the "
+            f"path, which starts in the working directory {str(Path.cwd())!r}."
         ) from error
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
@@ -209,8 +209,7 @@ def override(document: dict[str, Any], key: str, value: Any) -> None:
         if isinstance(place, list):
             index = _index(place, name)
             if index is None:
-                known = ", ".join(_names(place)) or "none"
-                raise InputError(f"{key!r}: Expected an entry of {where} ({known}), got {name!r}.")
+                raise unknown_name(f"{key!r} to name an entry of {where}", name, _names(place))
             at: Any = index
         elif isinstance(place, dict):
             at = name
@@ -250,7 +249,10 @@ def _leaves(where: str, prefix: str, grid: Mapping[str, Any]) -> Iterator[tuple[
                 f"{where}: Expected at least one value for {key!r}, got an empty list. Add a value or remove the key."
             )
         elif key.split(".")[0] not in _PARTS:
-            raise InputError(f"{where}: Expected a key that begins with {', '.join(_PARTS)}, got {key!r}.")
+            raise InputError(
+                f"{where}: Expected a key that begins with {', '.join(_PARTS)}, got {key!r}. "
+                "Write training.lr, for example."
+            )
         else:
             yield key, list(values)
 

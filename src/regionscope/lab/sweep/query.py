@@ -40,7 +40,8 @@ def query(runs_dir: Path | str, sql: str) -> RunTable:
             found = connection.execute(sql) if statements else None
             rows = [] if found is None else found.fetchall()
         except duckdb.Error as error:
-            raise InputError(f"The query failed: {' '.join(str(error).split())}") from error
+            reason = " ".join(str(error).split())
+            raise InputError(f"The query failed: {reason} Correct it; its tables are runs and rows.") from error
         silent = all(duckdb.ExpectedResultType.NOTHING in each.expected_result_type for each in statements)
         if found is None or (silent and not rows):
             raise InputError(

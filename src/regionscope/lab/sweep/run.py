@@ -12,6 +12,7 @@ from pathlib import Path
 
 from regionscope.checks import check_positive, read_integer, read_path
 from regionscope.errors import Damaged, InputError
+from regionscope.formatting import counted
 from regionscope.lab.config import Experiment
 from regionscope.lab.experiment import check
 from regionscope.lab.store import ENDED, RunFolder, files, is_held
@@ -19,7 +20,6 @@ from regionscope.lab.sweep.cluster import run_on_dask
 from regionscope.lab.sweep.grid import Sweep
 from regionscope.lab.sweep.pool import run_in_pool
 from regionscope.lab.sweep.work import Job, JobResult, outcome_of, work
-from regionscope.plurals import counted
 
 _PATIENCE = 1.0  # seconds between two looks at runs that other processes work on
 _TRUST = 60.0  # seconds for which a lock is believed; then a worker tries it, for its owner may not hold it any more

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regionscope.checks import read_path
+from regionscope.checks import read_path, unknown_name
 from regionscope.errors import Damaged, InputError
 from regionscope.extras import data_frame
 from regionscope.file_io import plain, replace_file
+from regionscope.formatting import counted
 from regionscope.lab.store import files, is_held
 from regionscope.lab.store.folder import ENDED
 from regionscope.lab.store.repair import lost_checkpoints
 from regionscope.lab.store.rows import last_row, parse
 from regionscope.lab.sweep.settings import labels, used_settings
-from regionscope.plurals import counted
 
 FIRST = ("key", "status")
 NUMBERS = ("epochs", "steps", "seconds", "train_loss", "train_error", "test_error", "gap")
@@ -48,7 +48,7 @@ class RunTable:
     def column(self, name: str) -> list[Any]:
         """The values of one column, one for each run."""
         if name not in self.columns:
-            raise InputError(f"Expected a column of the table ({', '.join(self.columns)}), got {name!r}.")
+            raise unknown_name("a column of the table", name, self.columns)
         return [row.get(name) for row in self.rows]
 
     def varying(self) -> tuple[str, ...]:

@@ -44,17 +44,19 @@ def check_outputs(model: nn.Module, example: Tensor, classes: int) -> int:
         except RuntimeError as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise InputError(
-                f"Expected a model that takes inputs of shape {tuple(example.shape[1:])} in {example.dtype}: {reason}"
+                f"Expected a model that takes inputs of shape {tuple(example.shape[1:])} in {example.dtype}, got one "
+                f"that fails on them: {reason.rstrip('.')}. Change the network or the data."
             ) from error
     if not isinstance(outputs, Tensor) or outputs.ndim != 2 or outputs.shape[1] < classes:
         came = f"shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else f"a {type(outputs).__name__}"
         advice = (
-            ' Select the logits: network = {name = ..., output = "logits"} in a file, '
+            f"Give the last layer {classes} outputs."
+            if isinstance(outputs, Tensor)
+            else 'Select the logits: network = {name = ..., output = "logits"} in a file, '
             'rs.select_output(model, "logits") in Python.'
         )
         raise InputError(
-            f"Expected outputs of shape (1, {classes}) for one input, one for each class, got {came}."
-            + ("" if isinstance(outputs, Tensor) else advice)
+            f"Expected outputs of shape (1, {classes}) for one input, one for each class, got {came}. {advice}"
         )
     return outputs.shape[1]
 

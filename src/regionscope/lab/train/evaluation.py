@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regionscope.checks import check_labels
+from regionscope.checks import check_labels, one_of
 from regionscope.errors import InputError
 from regionscope.network import device_and_dtype, untouched
 
@@ -39,9 +39,8 @@ def evaluate(model: nn.Module, inputs: Tensor, labels: Tensor, *, loss: str = "c
     two synchronisations with the device.
     """
     if len(inputs) == 0:
-        raise InputError("Expected at least one input to evaluate on, got none. Check that the data set is not empty.")
-    if loss not in _LOSSES:
-        raise InputError(f"Expected loss to be one of {', '.join(_LOSSES)}, got {loss!r}.")
+        raise InputError("Expected at least one input to evaluate on, got none. Pass inputs with their labels.")
+    one_of("loss", loss, _LOSSES)
     n, device = len(inputs), device_and_dtype(model, like=inputs)[0]
     with untouched(model, precise=False) as private:
         total = torch.zeros((), dtype=torch.float64, device=device)

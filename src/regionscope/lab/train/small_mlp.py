@@ -41,7 +41,7 @@ def train_small(
     Cost: about a tenth of ``train`` for three hidden layers of 32 units and batches of 32.
     """
     if list(epochs) != sorted(set(epochs)) or not epochs or epochs[0] < 0:
-        raise InputError(f"Expected epochs in ascending order from 0 on, got {list(epochs)}.")
+        raise InputError(f"Expected epochs in ascending order from 0 on, got {list(epochs)}. Sort them.")
     layers = _linear_layers(model)
     check_labels(labels, layers[-1].out_features)
     net = _Network.of(layers)

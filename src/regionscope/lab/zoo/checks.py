@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from regionscope.checks import is_integer
+from regionscope.checks import check_shape
 from regionscope.errors import InputError
 
 
 def flag(name: str, value: object) -> bool:
     """``value`` as a truth value; 0 and 1 are not taken for one."""
     if not isinstance(value, bool):
-        raise InputError(f"Expected {name} to be True or False, got {value!r}.")
+        raise InputError(f"Expected {name} to be True or False, got {value!r}. Replace it by True or False.")
     return value
 
 
@@ -20,32 +20,16 @@ def number(name: str, value: object, *, least: float = 0.0, below: float = math.
     """``value`` as a finite number, ``least`` or more and smaller than ``below``."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < below:
         end = "" if math.isinf(below) else f" and smaller than {below:g}"
-        raise InputError(f"Expected {name} to be a finite number of at least {least:g}{end}, got {value!r}.")
-    return float(value)
-
-
-def choice(name: str, value: object, accepted: Iterable[str]) -> str:
-    """``value``, which must be one of the words ``accepted``."""
-    words = tuple(accepted)
-    if not isinstance(value, str) or value not in words:
-        raise InputError(f"Expected {name} to be one of {', '.join(words)}, got {value!r}.")
-    return value
-
-
-def sizes_of(input_shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape of one input: at least one size, all positive."""
-    sizes = tuple(input_shape) if isinstance(input_shape, list | tuple) else ()
-    if not sizes or not all(is_integer(size) for size in sizes):
         raise InputError(
-            "Expected input_shape to be the sizes of one input without the batch, such as (3, 32, 32) or (2,), "
-            f"got {input_shape!r}."
+            f"Expected {name} to be a finite number of at least {least:g}{end}, got {value!r}. "
+            f"Set it to a number in this range, such as {least + 0.5:g}."
         )
-    return sizes
+    return float(value)
 
 
 def channels_of(input_shape: Sequence[int]) -> int:
     """The channels of an image (channels, height, width); other shapes cannot be convolved."""
-    sizes = sizes_of(input_shape)
+    sizes = check_shape(input_shape)
     if len(sizes) != 3:
         raise InputError(
             "Expected an input_shape (channels, height, width) for a convolutional network, such as (3, 32, 32), "

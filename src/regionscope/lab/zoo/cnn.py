@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from regionscope.checks import read_integer
+from regionscope.checks import one_of, read_integer
 
-from .checks import channels_of, choice, flag
+from .checks import channels_of, flag
 from .dense import scaled
 from .layers import activation_layer, chain, convolution, head
 
@@ -38,7 +38,7 @@ def cnn(
     scale: all initial parameters are multiplied by it.
     """
     inputs, depth, width = channels_of(input_shape), read_integer("depth", depth), read_integer("width", width)
-    bn, pooling = flag("bn", bn), choice("pooling", pooling, POOLINGS)
+    bn, pooling = flag("bn", bn), one_of("pooling", pooling, POOLINGS)
     layers: list[nn.Module] = []
     for i in range(depth):
         halves = i > 0 and i % 2 == 0

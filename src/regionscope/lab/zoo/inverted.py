@@ -7,8 +7,10 @@ from functools import partial
 
 from torch import nn
 
+from regionscope.checks import one_of
+
 from .blocks import DropConnect, ResidualBlock, SqueezeExcite, projection, stages
-from .checks import channels_of, choice, number
+from .checks import channels_of, number
 from .layers import ACTIVATIONS, chain, convolution, head, network
 
 STEM = 32
@@ -51,7 +53,7 @@ def mobilenetv2(*, classes: int, input_shape: Sequence[int], activation: str = "
     change the number of channels have a shortcut too, by a 1x1 convolution; the first stage has an expansion layer, of
     factor 1. activation: "relu", or the paper's "relu6".
     """
-    kind = ACTIVATIONS[choice("activation", activation, ("relu", "relu6"))]
+    kind = ACTIVATIONS[one_of("activation", activation, ("relu", "relu6"))]
     stem = chain(*convolution(channels_of(input_shape), STEM), kind())
     block = partial(_mobile_block, activation=activation)
     made = stages(STEM, [(partial(block, expansion=e), width, depth, stride) for e, width, depth, stride in MOBILE])

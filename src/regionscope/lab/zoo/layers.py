@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from .checks import choice
+from regionscope.checks import one_of
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "relu": nn.ReLU,
@@ -35,7 +35,7 @@ _NAMES: dict[type[nn.Module], str] = {
 
 def activation_layer(name: str) -> nn.Module:
     """A new layer for one of ``ACTIVATIONS``."""
-    return ACTIVATIONS[choice("activation", name, ACTIVATIONS)]()
+    return ACTIVATIONS[one_of("activation", name, ACTIVATIONS)]()
 
 
 def chain(*layers: nn.Module) -> nn.Sequential:

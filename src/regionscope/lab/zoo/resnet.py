@@ -7,10 +7,10 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from regionscope.checks import read_integer
+from regionscope.checks import one_of, read_integer
 
 from .blocks import SqueezeExcite, basic_block, widening
-from .checks import channels_of, choice, flag
+from .checks import channels_of, flag
 from .layers import chain, convolution, head, network
 
 WIDTH = 64
@@ -41,7 +41,7 @@ def _resnet(
     depths: Sequence[int], classes: int, input_shape: Sequence[int], width: int, bn: bool, stem: str
 ) -> nn.Module:
     width, bn = read_integer("width", width), flag("bn", bn)
-    start = _stem(channels_of(input_shape), width, bn, choice("stem", stem, STEMS))
+    start = _stem(channels_of(input_shape), width, bn, one_of("stem", stem, STEMS))
     return network(start, widening(partial(basic_block, bn=bn), width, depths), head(width * 8, classes))
 
 

@@ -18,7 +18,7 @@ def seeded(seed: int) -> Iterator[None]:
     The generators of GPUs are left alone: networks are built on the CPU.
     """
     if not (is_integer(seed, least=-(2**63)) and seed < 2**64):
-        raise InputError(f"Expected seed to be a whole number of at most 64 bits, got {seed!r}.")
+        raise InputError(f"Expected seed to be a whole number of at most 64 bits, got {seed!r}. Choose 0, for example.")
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield

@@ -83,7 +83,7 @@ class _FirstCalls(Draws):
         if any(id(value) in self._originals for value in args) and func._schema.is_mutable:
             raise InputError(
                 "Expected a model that reaches its layers through self, got one that changes a layer through "
-                "another object, such as a global one."
+                "another object, such as a global one. Read the layer through self."
             )
 
 

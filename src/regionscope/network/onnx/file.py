@@ -132,7 +132,7 @@ def _external(tensor: Any, folder: Path) -> bytes:
     if path is None or Path(location).is_absolute() or not path.is_relative_to(root):
         raise InputError(
             f"Expected external data inside {root}, got {location!r} for tensor {tensor.name!r}. "
-            "Nothing outside the folder of the model is read."
+            "Move the data into the folder of the model."
         )
     try:
         offset, length = int(entries.get("offset", 0)), int(entries.get("length", -1))

@@ -82,7 +82,7 @@ class _Reading:
             kind = f"{proto.domain}.{proto.op_type}".lstrip(".")
             raise InputError(
                 f"Node {name!r} is the operator {kind} (opset {self.graph.opset}), which read_onnx does not know. "
-                f"It knows {', '.join(sorted(OPERATORS))}."
+                f"Export the model with others, or pass the torch module. Known are {', '.join(sorted(OPERATORS))}."
             )
         for read in proto.input:
             if read and read not in self.constants and read not in self.values:

@@ -73,7 +73,10 @@ class Node:
 
     def error(self, reason: str) -> NoReturn:
         """Refuse the node."""
-        raise InputError(f"Node {self.name!r} ({self.kind}, opset {self.opset}) cannot be read: {reason}.")
+        raise InputError(
+            f"Node {self.name!r} ({self.kind}, opset {self.opset}) cannot be read: {reason}. "
+            "Export the model without it, or pass the torch module."
+        )
 
 
 class Apply(nn.Module):

@@ -180,21 +180,17 @@ def reduced_axis(x: Data, dims: list[int], keepdim: bool) -> int:
     return x.axis if keepdim else x.axis - sum(d < x.axis for d in dims)
 
 
-def _reduced(call: Call, x: Data, dim: Any, keepdim: bool, function: Any, dtype: Any) -> Data:
+def _reduced(
+    call: Call, x: Data, dim: Any = None, keepdim: bool = False, *, axis: Any = None, dtype: Any = None, function: Any
+) -> Data:
     call.check_real_dtype(dtype)
-    dims = row_dims(call, x, dim)
+    dims = row_dims(call, x, axis if dim is None else dim)
     physical = [d + 1 for d in dims]
     return call.affine(Fixed(function, (physical, keepdim)), x, axis=reduced_axis(x, dims, keepdim))
 
 
-@rule("sum", any_axis=True)
-def _sum(call: Call, x: Data, dim: Any = None, keepdim: bool = False, *, axis: Any = None, dtype: Any = None) -> Data:
-    return _reduced(call, x, axis if dim is None else dim, keepdim, torch.sum, dtype)
-
-
-@rule("mean", any_axis=True)
-def _mean(call: Call, x: Data, dim: Any = None, keepdim: bool = False, *, axis: Any = None, dtype: Any = None) -> Data:
-    return _reduced(call, x, axis if dim is None else dim, keepdim, torch.mean, dtype)
+rule("sum", any_axis=True)(partial(_reduced, function=torch.sum))
+rule("mean", any_axis=True)(partial(_reduced, function=torch.mean))
 
 
 @rule("cumsum")

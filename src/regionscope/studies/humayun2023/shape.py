@@ -85,17 +85,18 @@ def double_descent(steps: Sequence[float], values: Sequence[float], errors: Sequ
     if not len(steps) == len(values) == len(errors) or len(steps) < 2:
         raise InputError(
             f"Expected two or more steps, values and errors, as many of each, got {len(steps)}, {len(values)} and "
-            f"{len(errors)}."
+            f"{len(errors)}. Pass lists of one length."
         )
     if not all(map(math.isfinite, values)) or any(map(math.isinf, errors)):
-        raise InputError("Expected a finite curve, got NaN or infinite values.")
+        raise InputError("Expected a finite curve, got NaN or infinite values. Remove them.")
     rise = _largest_rise(values, errors)
     ascent = rise if rise.clear else None
     if ascent is None:
         fall = _largest_rise([-value for value in values], errors)
     else:
         start = max(range(ascent.first + 1), key=lambda i: values[i])
-        fall = Change(start, ascent.first, *_difference(start, ascent.first, values, errors))
+        low = ascent.first
+        fall = Change(start, low, values[start] - values[low], math.hypot(errors[start], errors[low]))
     second = None if ascent is None else _to_the_end(ascent.last, values, errors)
     return DescentShape(tuple(steps), tuple(values), fall, rise, ascent, second, turning_points(values, errors))
 
@@ -139,10 +140,6 @@ def _to_the_end(peak: int, values: Sequence[float], errors: Sequence[float]) -> 
         return None
     level, error = (sum(these[i] for i in last) / len(last) for these in (values, errors))
     return Change(peak, len(values) - 1, values[peak] - level, math.hypot(errors[peak], error))
-
-
-def _difference(high: int, low: int, values: Sequence[float], errors: Sequence[float]) -> tuple[float, float]:
-    return values[high] - values[low], math.hypot(errors[high], errors[low])
 
 
 def _beyond(amount: float, one: float, other: float) -> bool:

@@ -24,7 +24,9 @@ def of_table3(runs: Sequence[RunFolder], notes: tuple[str, ...] = ()) -> Outcome
     """The correlation is low early in training and rises."""
     moments = evolution(runs)
     if len(moments) < 3:
-        raise InputError(f"Expected regions_path at 3 or more shared steps, got {len(moments)}.")
+        raise InputError(
+            f"Expected regions_path at 3 or more shared steps, got {len(moments)}. Train with: regionscope study run"
+        )
     start, end = moments[0], moments[-1]
     return Outcome(
         claims=(

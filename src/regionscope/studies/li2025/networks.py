@@ -33,7 +33,10 @@ def _whole(runs: Sequence[RunFolder], wanted: Sequence[Experiment]) -> tuple[str
     names = (experiment.network.name for experiment in wanted)
     found = tuple(dict.fromkeys(name for name in names if name not in left_out))
     if not found:
-        raise InputError(f"Expected a run of each setting of one of {', '.join(sorted(left_out))}, got fewer.")
+        raise InputError(
+            f"Expected a run of each setting of one of {', '.join(sorted(left_out))}, got fewer. "
+            "Train them with: regionscope study run"
+        )
     return found
 
 

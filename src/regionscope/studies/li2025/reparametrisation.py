@@ -58,7 +58,10 @@ def rescale(model: nn.Module, kind: str, *, seed: int = 0) -> None:
     """
     layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
     if len(layers) < 2 or any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
-        raise InputError("Expected at least two linear layers and no batch normalisation, got another network.")
+        raise InputError(
+            "Expected at least two linear layers and no batch normalisation, got another network. "
+            "Pass an MLP without batch normalisation."
+        )
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for i, layer in enumerate(layers[:-1]):

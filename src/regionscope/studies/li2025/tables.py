@@ -15,11 +15,11 @@ from statistics import fmean
 from typing import Any
 
 from regionscope.errors import InputError
+from regionscope.formatting import counted
 from regionscope.lab.config import Experiment
 from regionscope.lab.store import RunFolder
 from regionscope.measures.correlate import Coefficient, Correlation, correlate, correlation_difference
 from regionscope.measures.statistics import deviation, standard_error
-from regionscope.plurals import counted
 from regionscope.studies.li2025.schedule import planned
 from regionscope.studies.li2025.settings import FITTED
 from regionscope.studies.workspace import Workspace

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from regionscope.formatting import counted
 from regionscope.lab.config import Experiment
 from regionscope.lab.data import Dataset
-from regionscope.plurals import counted
 from regionscope.studies import verdict
 from regionscope.studies.charts import Picture, Pictures
 from regionscope.studies.papers import read_study

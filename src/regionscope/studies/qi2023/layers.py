@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from regionscope.plurals import counted
+from regionscope.formatting import counted
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Picture, Pictures
 from regionscope.studies.papers import read_study

@@ -8,9 +8,9 @@ from torch import nn
 
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
+from regionscope.formatting import counted
 from regionscope.lab.load import box
 from regionscope.lab.store import RunFolder
-from regionscope.plurals import counted
 from regionscope.studies.charts import Picture, Pictures
 
 _SMALL = 1.6  # inches: eight pictures stand side by side

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from regionscope.formatting import counted
 from regionscope.lab.store import RunFolder
-from regionscope.plurals import counted
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Picture, Pictures, Series
 from regionscope.studies.papers import read_study

@@ -1,0 +1,32 @@
+"""Numbers as text: with their nouns ("1 run", "2 runs") and with their standard errors ("12.35 ± 0.079")."""
+
+from __future__ import annotations
+
+import math
+
+
+def counted(n: int, noun: str) -> str:
+    """A number with its noun, in the plural unless it is 1.
+
+    >>> counted(1, "run"), counted(1200, "run")
+    ('1 run', '1,200 runs')
+    """
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def estimated(value: float, stderr: float | None) -> str:
+    """A number with its standard error, where there is one.
+
+    >>> estimated(12.3456, 0.0789), estimated(25103.2, 123.4), estimated(25103.0, None), estimated(3.5, math.nan)
+    ('12.35 ± 0.079', '25100 ± 120', '25103', '3.5')
+    """
+    error = "" if stderr is None or math.isnan(stderr) else f" ± {_rounded(stderr, 2)}"
+    return f"{_rounded(value, 4)}{error}"
+
+
+def _rounded(number: float, digits: int) -> str:
+    """This number of significant digits, all of a whole number, and no exponent up to 1e15."""
+    if abs(number) >= 1e15:
+        return f"{number:.{digits}g}"
+    short = float(number) if float(number).is_integer() else float(f"{number:.{digits}g}")
+    return f"{short:.0f}" if short.is_integer() else f"{short:.{digits}g}"
