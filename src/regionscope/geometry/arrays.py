@@ -249,6 +249,7 @@ def lerp(first: Tensor, second: Tensor, t: Tensor) -> Tensor:
 
 def components(n: int, pairs: Tensor) -> Tensor:
     """Connected components of n nodes under the pairs (m, 2): a number for each node (n,)."""
-    joined = pairs.cpu().numpy()
+    joined = pairs if isinstance(pairs, np.ndarray) else pairs.cpu().numpy()
     graph = coo_array((np.ones(len(joined), dtype=np.int8), (joined[:, 0], joined[:, 1])), shape=(n, n))
-    return torch.from_numpy(connected_components(graph, directed=False)[1].astype(np.int64)).to(pairs.device)
+    found = connected_components(graph, directed=False)[1].astype(np.int64)
+    return found if isinstance(pairs, np.ndarray) else torch.from_numpy(found).to(pairs.device)

@@ -10,12 +10,11 @@ from regionscope.studies import verdict
 from regionscope.studies.humayun2023.claims import (
     NO_ASCENT,
     WithError,
-    difference,
+    distance,
     larger,
     ordered,
     rise,
     second_descent,
-    size,
     steepness,
     three_phases,
 )
@@ -103,7 +102,7 @@ def depth_claims(fine: Mapping[str, CurvesByLabel], coarse: Mapping[str, CurvesB
     ]  # fmt: skip
     claims += [
         ordered(f"|train - test| LC at the peak, r = {radius:g}", "less with depth", falling,
-                {label: size(difference(curve, found["test"][label], curve.shape.peak))
+                {label: distance(curve, found["test"][label], curve.shape.peak)
                  for label, curve in found["train"].items()})
         for radius, found in both
     ]  # fmt: skip
