@@ -9,6 +9,7 @@ from regionscope.measures.correlate import Coefficient
 from regionscope.studies.charts import Bars, Series
 from regionscope.studies.li2025 import paper, settings
 from regionscope.studies.li2025.claims import correlation_claim, points_table, undefined
+from regionscope.studies.li2025.networks import read_networks
 from regionscope.studies.li2025.tables import Point, correlation, group_by, points, stored
 from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
@@ -30,8 +31,7 @@ def runs_of_table2(size: Size) -> tuple[Experiment, ...]:
 
 
 def table2(workspace: Workspace, size: Size) -> Outcome:
-    runs, notes = stored(workspace, runs_of_table2(size))
-    chosen = points(runs)
+    chosen, notes = read_networks(workspace, runs_of_table2(size), size)
     claims: list[Claim] = []
     for members in group_by(chosen, lambda point: f"{point.network} {point.data}").values():
         network, data = members[0].network, members[0].data
