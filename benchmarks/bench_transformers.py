@@ -44,7 +44,7 @@ class Sizes:
     repeats: int
 
 
-CPU = Sizes(width=128, depth=4, tokens=32, vocabulary=256, points=(32,), slices=2, prompts=64, repeats=5)
+CPU = Sizes(width=128, depth=4, tokens=32, vocabulary=256, points=(32, 128), slices=2, prompts=128, repeats=5)
 GPU = Sizes(width=768, depth=12, tokens=64, vocabulary=50257, points=(32, 256), slices=8, prompts=256, repeats=2)
 
 
@@ -123,11 +123,13 @@ def measure(device: torch.device, sizes: Sizes) -> list[dict[str, object]]:
 
     for points in sizes.points:
         n = 50 * points
+        clock.repeats = max(2, sizes.repeats * sizes.points[0] // points)
         row("GPT", "local_complexity", n, partial(rs.local_complexity, text, ids[:points], radius=0.1), on_text(n))
         more = partial(rs.local_complexity, text, ids[:points], radius=0.1, attention=True, norms=True)
         row("GPT", "local_complexity, attention, norms", n, more, on_text(n))
         of_images = partial(rs.local_complexity, image, images[:points], radius=0.5)
         row("ViT", "local_complexity", n, of_images, on_images(n))
+    clock.repeats = sizes.repeats
     n = sizes.slices * grid
     row("GPT", "region_count, next token", n, lambda: rs.region_count(text, ids, slices=sizes.slices), on_text(n))
     row("GPT", "spline_features", len(ids), lambda: rs.spline_features(text, ids), on_text(len(ids)))
