@@ -35,6 +35,8 @@ class Operation:
     memory: "fresh" - the result owns its memory; "view" - it may share the memory of the first input;
         "shared" - rows or columns of the result may share memory with each other, so it is never written to.
     scratch: bytes of temporary memory a row needs while the function runs.
+    rounding: size of what the function adds up for each number of its result, where that is more than the terms of a
+        sum; its rounding error is a few units of that. None for a function that rounds like a sum.
     """
 
     function: Callable[..., Tensor]
@@ -42,6 +44,7 @@ class Operation:
     in_place: Callable[..., Tensor] | None = None
     memory: Memory = "fresh"
     scratch: int = 0
+    rounding: Callable[..., Tensor] | None = None
 
 
 @dataclass(frozen=True, eq=False)
