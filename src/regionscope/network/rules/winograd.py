@@ -16,6 +16,7 @@ from fractions import Fraction
 from functools import cache
 from importlib.util import find_spec
 from math import prod
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,14 +38,15 @@ def matrices(m: int) -> tuple[Matrix, Matrix, Matrix]:
     """
     points = [Fraction(p) for p in _POINTS[m]]
     others = [[q for q in points if q != p] for p in points]
-    last: list[list[Fraction | int]] = [[0, 0, 1]]
-    a = [[*(p**i for p in points), int(i == m - 1)] for i in range(m)]
-    b = [*([*_coefficients(roots), 0] for roots in others), _coefficients(points)]
-    g = [[p**i / prod(p - q for q in roots) for i in range(3)] for p, roots in zip(points, others, strict=True)]
-    return _floats(a), _floats(b), _floats([*g, *last])
+    a: list[list[Any]] = [[*(p**i for p in points), int(i == m - 1)] for i in range(m)]
+    b: list[list[Any]] = [*([*_coefficients(roots), 0] for roots in others), _coefficients(points)]
+    g: list[list[Any]] = [
+        [p**i / prod(p - q for q in roots) for i in range(3)] for p, roots in zip(points, others, strict=True)
+    ]
+    return _floats(a), _floats(b), _floats([*g, [0, 0, 1]])
 
 
-def _floats(rows: Iterable[Iterable[Fraction | int]]) -> Matrix:
+def _floats(rows: Iterable[Iterable[Any]]) -> Matrix:
     return tuple(tuple(float(number) for number in row) for row in rows)
 
 
