@@ -26,11 +26,11 @@ FEW_CHANNELS = 32  # below, the transformations take longer than the products th
 _WORKSPACE = 2**29  # bytes of transformed tiles at a time
 _POINTS = {2: (0, 1, -1), 4: (0, 1, -1, 2, Fraction(-1, 2))}
 
-Matrix = tuple[tuple[float, ...], ...]
+Coefficients = tuple[tuple[float, ...], ...]
 
 
 @cache
-def matrices(m: int) -> tuple[Matrix, Matrix, Matrix]:
+def matrices(m: int) -> tuple[Coefficients, Coefficients, Coefficients]:
     """A, B and G for tiles of m x m outputs, from polynomials through the points and infinity (Toom and Cook).
 
     >>> matrices(2)[0]
@@ -46,7 +46,7 @@ def matrices(m: int) -> tuple[Matrix, Matrix, Matrix]:
     return _floats(a), _floats(b), _floats([*g, [0, 0, 1]])
 
 
-def _floats(rows: Iterable[Iterable[Any]]) -> Matrix:
+def _floats(rows: Iterable[Iterable[Any]]) -> Coefficients:
     return tuple(tuple(float(number) for number in row) for row in rows)
 
 
@@ -87,13 +87,13 @@ def tiled(
     """The convolution with the given transformations: ``tiles_of`` and ``join_tiles``, or their twins in Triton."""
     t, (n, c), o = m + 2, x.shape[:2], weight.shape[0]
     height, width = (size + 2 * pad - 2 for size, pad in zip(x.shape[2:], padding, strict=True))
-    kernels = _transformed(weight, m)
+    kernels, (a, b, _) = _transformed(weight, m), matrices(m)
     out = x.new_empty((n, o, height, width))
     row_bytes = t * t * (c + o) * -(-height // m) * -(-width // m) * x.element_size()
     step = max(1, workspace // row_bytes)
     for start in range(0, n, step):
         some = out[start : start + step]
-        join(kernels @ split(x[start : start + step], padding, some.shape, m), bias, some, m)
+        join(kernels @ split(x[start : start + step], padding, some.shape, m, b), bias, some, m, a)
     return out
 
 
@@ -103,16 +103,16 @@ def _transformed(weight: Tensor, m: int) -> Tensor:
     return (torch.kron(g, g) @ weight.reshape(-1, 9).T).view(-1, *weight.shape[:2])
 
 
-def tiles_of(x: Tensor, padding: Sequence[int], shape: Sequence[int], m: int, b: Matrix | None = None) -> Tensor:
+def tiles_of(x: Tensor, padding: Sequence[int], shape: Sequence[int], m: int, b: Coefficients) -> Tensor:
     """B tile B' for all tiles: (t * t, c, tiles), of x (n, c, ...) and an output of this shape. Slow twin."""
-    return _two_sided(b or matrices(m)[1], _windows(x, padding, shape, m)).flatten(0, 1).flatten(2)
+    return _two_sided(b, _windows(x, padding, shape, m)).flatten(0, 1).flatten(2)
 
 
-def join_tiles(tiles: Tensor, bias: Tensor, out: Tensor, m: int, a: Matrix | None = None) -> None:
+def join_tiles(tiles: Tensor, bias: Tensor, out: Tensor, m: int, a: Coefficients) -> None:
     """Write A tile A' + bias for all tiles (t * t, o, tiles) to ``out`` (n, o, height, width). Slow twin."""
     n, o, height, width = out.shape
     grid = tiles.view(m + 2, m + 2, o, n, -(-height // m), -(-width // m)).permute(3, 2, 4, 5, 0, 1)
-    found = _two_sided(a or matrices(m)[0], grid).permute(3, 2, 4, 0, 5, 1)
+    found = _two_sided(a, grid).permute(3, 2, 4, 0, 5, 1)
     torch.add(found.flatten(4).flatten(2, 3)[:, :, :height, :width], bias[:, None, None], out=out)
 
 
@@ -137,7 +137,7 @@ def _windows(x: Tensor, padding: Sequence[int], shape: Sequence[int], m: int) ->
     return x.unfold(2, m + 2, m).unfold(3, m + 2, m)
 
 
-def _two_sided(matrix: Matrix, tiles: Tensor) -> Tensor:
+def _two_sided(matrix: Coefficients, tiles: Tensor) -> Tensor:
     """``matrix @ tile @ matrix'`` of tiles (n, c, down, across, t, t), as (i, j, c, n, down, across)."""
     own = torch.tensor(matrix, dtype=tiles.dtype, device=tiles.device)
     return torch.einsum("nchwij->ijcnhw", own @ tiles @ own.T)

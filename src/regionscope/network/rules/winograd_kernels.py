@@ -6,34 +6,33 @@ Import this file only where Triton is installed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from regionscope.network.rules.winograd import matrices
-
 TILES = 128  # of a program
 WARPS = 4
 
 
-def tiles_of(x: Tensor, padding: Sequence[int], shape: Sequence[int], m: int) -> Tensor:
+def tiles_of(x: Tensor, padding: Sequence[int], shape: Sequence[int], m: int, b: Any) -> Tensor:
     """See ``winograd.tiles_of``."""
     (n, c), down, across = x.shape[:2], -(-shape[2] // m), -(-shape[3] // m)
     out = x.new_empty(((m + 2) ** 2, c, n * down * across))
     _split[triton.cdiv(out.shape[2], TILES), c](
         x, out, *x.stride(), *x.shape[2:], *padding, down, across, out.shape[2],
-        matrix=matrices(m)[1], m=m, block=TILES, num_warps=WARPS,
+        matrix=b, m=m, block=TILES, num_warps=WARPS,
     )  # fmt: skip
     return out
 
 
-def join_tiles(tiles: Tensor, bias: Tensor, out: Tensor, m: int) -> None:
+def join_tiles(tiles: Tensor, bias: Tensor, out: Tensor, m: int, a: Any) -> None:
     """See ``winograd.join_tiles``."""
     (o, height, width), n_tiles = out.shape[1:], tiles.shape[2]
     _join[triton.cdiv(n_tiles, TILES), o](
         tiles, bias, out, height, width, -(-height // m), -(-width // m), n_tiles,
-        matrix=matrices(m)[0], m=m, block=TILES, num_warps=WARPS,
+        matrix=a, m=m, block=TILES, num_warps=WARPS,
     )  # fmt: skip
 
 
