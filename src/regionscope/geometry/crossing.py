@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.geometry.arrays import cat, empty, mask, nonzero, quotients, repeat, take
+from regionscope.geometry.arrays import arange, cat, empty, mask, nonzero, quotients, repeat, take
 from regionscope.geometry.block_size import rows_at_a_time
 from regionscope.geometry.ragged import sort_within
 from regionscope.tolerance import LEAST
@@ -183,6 +183,8 @@ def place_points(edge: Tensor, unit: Tensor, ua: Tensor, ub: Tensor, tolerance: 
     order = sort_within(edge, t)
     unit, t, ua, ub, tolerance = (take(x, order) for x in (unit, t, ua, ub, tolerance))
     same = coincident(edge, t, ua, ub, tolerance)
+    if not bool(same.any()):  # one wait on a GPU, where each size below takes another one
+        return Points(edge, t), Crossings(unit, arange(len(edge), edge), edge[:0])
     first = mask(len(edge), True, edge)
     first[1:] = ~same
     point, chosen = first.cumsum(0) - 1, nonzero(first)
