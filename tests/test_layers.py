@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -48,6 +49,14 @@ LAYERS = {
 STRANGERS = {("geometry", "network"), ("network", "geometry"), ("exact", "sampled"), ("sampled", "exact")}
 CORE_LIBRARIES = {"torch", "numpy", "scipy", "matplotlib", "typer", "rich", "safetensors"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_garbage() -> Iterator[None]:
+    """All trees stay to the end, so that the garbage collection would look through millions of nodes for nothing."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @cache

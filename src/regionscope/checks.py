@@ -154,7 +154,7 @@ def model_advice(model: object, otherwise: str) -> str:
 
 def check_shape(input_shape: object) -> tuple[int, ...]:
     """The sizes of one input without the batch, or an ``InputError``."""
-    if not isinstance(input_shape, Sequence) or not all(map(is_integer, input_shape)):
+    if not isinstance(input_shape, Sequence) or not input_shape or not all(map(is_integer, input_shape)):
         raise InputError(
             f"Expected input_shape to be the sizes of one input without the batch, got {input_shape!r}. "
             "Write a tuple such as (2,) or (3, 32, 32)."

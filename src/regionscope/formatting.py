@@ -17,7 +17,16 @@ def counted(n: int, noun: str) -> str:
 def estimated(value: float, stderr: float | None) -> str:
     """A number with its standard error, where there is one.
 
-    >>> estimated(12.3456, 0.0789), estimated(3, None), estimated(3.5, math.nan)
-    ('12.35 ± 0.079', '3', '3.5')
+    >>> estimated(12.3456, 0.0789), estimated(25103.2, 123.4), estimated(25103.0, None), estimated(3.5, math.nan)
+    ('12.35 ± 0.079', '25100 ± 120', '25103', '3.5')
     """
-    return f"{value:.4g}" if stderr is None or math.isnan(stderr) else f"{value:.4g} ± {stderr:.2g}"
+    error = "" if stderr is None or math.isnan(stderr) else f" ± {_rounded(stderr, 2)}"
+    return f"{_rounded(value, 4)}{error}"
+
+
+def _rounded(number: float, digits: int) -> str:
+    """This number of significant digits, all of a whole number, and no exponent up to 1e15."""
+    if abs(number) >= 1e15:
+        return f"{number:.{digits}g}"
+    short = float(number) if float(number).is_integer() else float(f"{number:.{digits}g}")
+    return f"{short:.0f}" if short.is_integer() else f"{short:.{digits}g}"

@@ -238,7 +238,13 @@ def test_a_model_that_does_other_things_for_other_numbers_of_inputs_is_refused()
         local_complexity(Odd(), torch.randn(3, 2), dims=2, radius=0.5)
 
 
-@pytest.mark.parametrize("wrap", [lambda net: torch.compile(net, backend="eager"), nn.DataParallel])
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        nn.DataParallel,
+        pytest.param(lambda net: torch.compile(net, backend="eager"), id="compiled", marks=pytest.mark.slow),
+    ],
+)
 def test_a_wrapped_model_is_the_one_inside(wrap: Callable[[nn.Module], nn.Module]) -> None:
     model, x = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2)), torch.randn(5, 4)
     plain, wrapped = (local_complexity(net, x, dims=3, radius=0.5) for net in (model, wrap(model)))
@@ -247,6 +253,7 @@ def test_a_wrapped_model_is_the_one_inside(wrap: Callable[[nn.Module], nn.Module
     assert list(rs.deformation(wrap(model), x, dims=3).diameter) == list(rs.deformation(model, x, dims=3).diameter)
 
 
+@pytest.mark.slow
 def test_a_compiled_part_is_watched_uncompiled() -> None:
     part = nn.Sequential(nn.Linear(4, 6), nn.ReLU())
     model, x = nn.Sequential(torch.compile(part, backend="eager"), nn.Linear(6, 2), nn.ReLU()), torch.randn(5, 4)

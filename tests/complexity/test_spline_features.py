@@ -83,6 +83,12 @@ def test_logits_are_made_at_one_token_only() -> None:
     assert shapes[-1] == (9, 1, 30)
 
 
+@pytest.mark.slow
+def test_pandas_has_a_column_for_each_feature() -> None:
+    found = rs.spline_features(TinyGPT(), prompts(3, 4), layers="layers.1.*")
+    assert list(found.to_pandas().columns) == list(found.columns)
+
+
 def test_names_and_readings() -> None:
     found = rs.spline_features(TinyGPT(), prompts(3, 4), layers="layers.1.*")
     assert found.columns == tuple(f"layers.1.mlp.0:{feature}" for feature in FEATURES)
@@ -90,6 +96,5 @@ def test_names_and_readings() -> None:
     assert name == found.columns[0]
     assert mean == pytest.approx(float(found.table[:, 0].mean()))
     assert stderr is not None
-    assert list(found.to_pandas().columns) == list(found.columns)
     with pytest.raises(InputError, match=r"Choose from layers\.0\.mlp\.0, layers\.1\.mlp\.0"):
         rs.spline_features(TinyGPT(), prompts(3, 4), layers="blocks.*")

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from scipy import ndimage
 from torch import Tensor, nn
 
-from cases import CASES, Case, marked, reference_of
+from cases import CASES, Case, marked, program_of, reference_of
 from regionscope.errors import InputError, SliceError
 from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
 from regionscope.exact.known_answers import KnownAnswer, known_answers
@@ -36,11 +36,10 @@ def assert_same_sizes(fast: Tensor, slow: np.ndarray) -> None:
 
 
 def assert_equal_to_reference(
-    model: nn.Module, slice: Slice, found: tuple[ReferencePartition, ReferenceDecision] | None = None
+    program: Program, slice: Slice, slow: ReferencePartition, expected: ReferenceDecision
 ) -> tuple[Partition, DecisionRegions]:
-    """Counts, sizes and labels of the fast engine are those ``found`` by the slow one; the results prove themselves."""
-    program = trace(model, slice.input_shape)
-    fast, (slow, expected) = linear_regions(model, slice), found or reference_regions(program, slice)
+    """Counts, sizes and labels of the fast engine are those of the slow one; the results prove themselves."""
+    fast = linear_regions(program, slice)
     fast.check()
     assert dict(fast.by_layer) == slow.by_layer
     assert list(fast.by_layer) == list(slow.by_layer)
@@ -71,7 +70,7 @@ def assert_labels_are_those_of_the_network(program: Program, decided: DecisionRe
 
 @pytest.mark.parametrize("case", [marked(case) for case in CASES], ids=str)
 def test_nasty_cases(case: Case) -> None:
-    fast, decided = assert_equal_to_reference(case.build(), case.slice, reference_of(case))
+    fast, decided = assert_equal_to_reference(program_of(case), case.slice, *reference_of(case))
     found = (fast.n_activation_regions, fast.n_linear_regions, decided.count)
     known = (case.activation, case.linear, case.decision)
     assert found == tuple(f if k is None else k for f, k in zip(found, known, strict=True))
@@ -96,13 +95,15 @@ def test_random_networks(problem: Problem) -> None:
         slice = problem.slice()
     except SliceError:
         assume(False)
-    assert_equal_to_reference(problem.build(), slice)
+    program = trace(problem.build(), slice.input_shape)
+    assert_equal_to_reference(program, slice, *reference_regions(program, slice))
 
 
 def by_seed(answer: KnownAnswer) -> Any:
-    """A case that repeats another one with a further seed is left out of the quick tests."""
+    """A case that is slow, or repeats another one with a further seed, is left out of the quick tests."""
     again = answer.name.endswith(("seed 2", "seed 3", "seed 5"))
-    return pytest.param(answer, marks=[pytest.mark.slow] if again else [])
+    slow = again or answer.name in ("padded max pool first, triangle, seed 1", "CNN with max pool, triangle, seed 1")
+    return pytest.param(answer, marks=[pytest.mark.slow] if slow else [])
 
 
 @pytest.mark.parametrize("answer", [by_seed(answer) for answer in CORPUS], ids=lambda answer: answer.name)
@@ -163,7 +164,7 @@ def test_decision_regions_are_the_components_of_a_fine_grid(seed: int, n_classes
         np.testing.assert_allclose(shares, large, rtol=0.05)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])
 def test_decision_regions_of_a_segment_are_the_runs_of_a_fine_grid(seed: int) -> None:
     model = Ridges(seed, 3)
     slice = Segment([-3.0, -2.0], [3.0, 2.5])

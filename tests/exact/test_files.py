@@ -107,7 +107,7 @@ TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "tolerance in words": (_about(tolerance={"zero": "a", "slope": 0.1, "rank": 0.1}), "zero of a Tolerance"),
     "another status": (_about(status={"done": True}), "unexpected keyword"),
     "another slice": (_about(slice={"kind": "Ball"}), "Ball"),
-    "slice without parts": (_about(slice={"kind": "Box"}), "for a Box, got none"),
+    "slice without parts": (_about(slice={"kind": "Box"}), "for a Box, got \\[\\]"),
     "deep header": (lambda arrays: arrays.update(about=np.array("[" * 200_000)), "nested too deep"),
     "vertices outside": (_array("vertices", lambda a: a + 5), "checksum"),
     "sizes exchanged": (_array("sizes", lambda a: a[::-1].copy()), "checksum"),
@@ -172,7 +172,7 @@ def test_a_file_in_another_format_is_refused(version: int, way_out: str, tmp_pat
         arrays = dict(file)
     arrays["about"] = np.array(json.dumps(json.loads(str(arrays["about"])) | {"format": version}))
     np.savez(path, **arrays)
-    with pytest.raises(rs.InputError, match=rf"got format {version}: .*{way_out}"):
+    with pytest.raises(rs.InputError, match=rf"got format {version} in .*{way_out}"):
         rs.Partition.load(path)
 
 

@@ -10,7 +10,7 @@ import torch
 from hypothesis import assume, given, settings
 from torch import Tensor
 
-from cases import CASES, Case, reference_of
+from cases import CASES, Case, program_of, reference_of
 from regionscope.errors import SliceError
 from regionscope.exact.reference import (
     ReferenceDecision,
@@ -67,7 +67,7 @@ KNOWN = [case for case in CASES if case.linear is not None]  # the others are co
 @pytest.mark.slow
 @pytest.mark.parametrize("case", KNOWN, ids=str)
 def test_nasty_cases(case: Case) -> None:
-    program = trace(case.build(), case.slice.input_shape)
+    program = program_of(case)
     partition, decision = reference_of(case)
     check_invariants(program, case.slice, partition, decision)
     found = (partition.n_activation_regions, partition.n_linear_regions, decision.count)

@@ -6,8 +6,6 @@ import pytest
 import torch
 
 from regionscope.geometry import arrays, interpolation
-from regionscope.geometry.planar import cut as splitting
-from regionscope.geometry.planar import mesh as meshes
 from regionscope.geometry.planar.cut import PlanarSplit, Units, split
 from regionscope.geometry.planar.mesh import Mesh
 
@@ -33,8 +31,7 @@ def _cut_twice() -> tuple[PlanarSplit, torch.Tensor]:
 
 def test_numpy_and_tensors_cut_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     here, coords = _cut_twice()
-    for module in (splitting, meshes, interpolation):
-        monkeypatch.setattr(module, "numpy_on_cpu", lambda value: value)
+    monkeypatch.setattr(arrays, "numpy_on_cpu", lambda value: value)
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
     monkeypatch.setattr(interpolation, "_LARGE", 10**9)
     there, again = _cut_twice()

@@ -29,6 +29,7 @@ def stats() -> Any:
     return stats
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_three_coefficients_are_those_of_scipy(name: str, stats: Any) -> None:
     x, y = CASES[name]
@@ -41,6 +42,7 @@ def test_the_three_coefficients_are_those_of_scipy(name: str, stats: Any) -> Non
         assert one.n == len(x)
 
 
+@pytest.mark.slow
 def test_a_resample_is_counted_as_scipy_would(stats: Any) -> None:
     x, y = CASES["ties"]
     rows = np.random.default_rng(3).integers(0, 40, 40)

@@ -197,6 +197,7 @@ def test_any_classifier_and_any_shape_of_input() -> None:
         rs.region_count(silu, images, slices=15, method="exact")
 
 
+@pytest.mark.slow
 def test_a_scikit_learn_estimator() -> None:
     tree = pytest.importorskip("sklearn.tree")
     points = DATA.numpy()
@@ -208,6 +209,7 @@ def test_a_scikit_learn_estimator() -> None:
     assert est.counts.tolist() == [2 if c else 1 for c in crosses]
 
 
+@pytest.mark.slow
 def test_the_bootstrap_interval_covers_the_mean_about_as_often_as_it_says() -> None:
     generator = torch.Generator().manual_seed(0)
     hits = 0

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations, prune
+
+from regionscope.network import Program, trace
 
 
 class Architecture(NamedTuple):
@@ -355,3 +358,9 @@ def freshly_built(architecture: Architecture, seed: int = 0) -> nn.Module:
             if isinstance(child, nn.PReLU):
                 nn.init.uniform_(child.weight, -0.3, 0.6)
     return module
+
+
+@cache
+def traced(architecture: Architecture) -> Program:
+    """The program of the freshly built network, which is read once for all tests of a process."""
+    return trace(freshly_built(architecture), architecture.shape)

@@ -55,6 +55,7 @@ def test_a_program_is_read_as_its_module(make: Callable[[], nn.Module], shape: t
     assert found.n_units == wanted.n_units
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 def test_a_fixed_batch_dimension_is_one_sentence() -> None:
     program = torch.export.export(mlp([2, 4, 2], seed=0), (torch.zeros(3, 2),))

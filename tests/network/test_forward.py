@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from network.architectures import ARCHITECTURES, Architecture, ResNet, freshly_built
+from network.architectures import ARCHITECTURES, Architecture, ResNet, freshly_built, traced
 from regionscope.network import Program, patterns, trace
 from regionscope.network.program import Values
 
@@ -41,8 +41,7 @@ def step_by_step(program: Program, x: Tensor, *, consume: bool) -> Tensor:
 
 @every_architecture
 def test_equals_the_module(architecture: Architecture) -> None:
-    module = freshly_built(architecture)
-    program, x = trace(module, architecture.shape), inputs(architecture, 6)
+    program, x = traced(architecture), inputs(architecture, 6)
     expected = in_double(freshly_built(architecture), x)
     before = x.clone()
     assert_close(program(x), expected)
@@ -63,7 +62,7 @@ def test_single_precision(architecture: Architecture) -> None:
 
 @every_architecture
 def test_rows_are_independent(architecture: Architecture) -> None:
-    program, x = trace(freshly_built(architecture), architecture.shape), inputs(architecture, 5)
+    program, x = traced(architecture), inputs(architecture, 5)
     together = program(x)
     for rows in (0, 1, 2, 4):
         assert_rows_close(program(x[:rows]), together[:rows])
@@ -78,7 +77,7 @@ def assert_rows_close(got: Tensor, expected: Tensor) -> None:
 
 @every_architecture
 def test_advance_leaves_its_argument_alone(architecture: Architecture) -> None:
-    program, x = trace(freshly_built(architecture), architecture.shape), inputs(architecture, 3)
+    program, x = traced(architecture), inputs(architecture, 3)
     values = program.begin(x)
     for kink in program.kinks:
         copies = {name: tensor.clone() for name, tensor in values.items()}
@@ -90,7 +89,7 @@ def test_advance_leaves_its_argument_alone(architecture: Architecture) -> None:
 
 @every_architecture
 def test_every_live_value_has_the_rows_in_front_and_is_needed(architecture: Architecture) -> None:
-    program, x = trace(freshly_built(architecture), architecture.shape), inputs(architecture, 3)
+    program, x = traced(architecture), inputs(architecture, 3)
     values = program.begin(x)
     for i, kink in enumerate(program.kinks):
         assert all(tensor.shape[0] == 3 for tensor in values.values())
@@ -157,12 +156,11 @@ def fold_signs(cuts: Any) -> Tensor:
 @every_architecture
 def test_kink_by_kink_on_a_segment(architecture: Architecture) -> None:
     """Vertices that are only ever interpolated carry the same values as a forward pass through those inputs."""
-    module = freshly_built(architecture)
-    program = trace(module, architecture.shape)
+    program = traced(architecture)
     a, b = inputs(architecture, 2, seed=2)
     positions, got = refined(program, a, b)
     points = a + positions.reshape(-1, *[1] * a.dim()) * (b - a)
-    expected = in_double(module, points)
+    expected = in_double(freshly_built(architecture), points)
     assert (got - expected).abs().max() <= 1e-10 * expected.abs().max().clamp(min=1e-3)
     middles = (points[1:] + points[:-1]) / 2
     assert torch.allclose(program(middles), (got[1:] + got[:-1]) / 2, rtol=1e-8, atol=1e-9)
@@ -171,7 +169,7 @@ def test_kink_by_kink_on_a_segment(architecture: Architecture) -> None:
 @every_architecture
 def test_patterns_name_the_linear_region(architecture: Architecture) -> None:
     """Inputs with equal patterns lie in one linear region: the value at their midpoint is the mean of theirs."""
-    program = trace(freshly_built(architecture), architecture.shape)
+    program = traced(architecture)
     x = inputs(architecture, 40, seed=3)
     near = x + 1e-3 * inputs(architecture, 40, seed=4)
     rows = patterns(program, torch.cat([x, near]))

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from network.architectures import ARCHITECTURES, Architecture, Lambda, freshly_built
+from network.architectures import ARCHITECTURES, Architecture, Lambda, traced
 from regionscope.network import Kink, Maxima, Thresholds, trace
 
 
@@ -169,7 +169,7 @@ def test_names_and_kinds() -> None:
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda a: a.name)
 def test_names_are_unique_and_units_add_up(architecture: Architecture) -> None:
-    program = trace(freshly_built(architecture), architecture.shape)
+    program = traced(architecture)
     names = [kink.name for kink in program.kinks]
     assert len(set(names)) == len(names)
     values = program.begin(torch.zeros(2, *architecture.shape))

@@ -202,6 +202,7 @@ def test_a_way_to_the_original_that_cannot_be_followed_is_refused() -> None:
     assert_same(before, state_of(module))
 
 
+@pytest.mark.slow
 def test_a_compiled_part_is_read_uncompiled() -> None:
     part = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
     program = trace(nn.Sequential(torch.compile(part, backend="eager"), nn.Linear(4, 2)), (3,))

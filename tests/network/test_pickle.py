@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from network.architectures import ARCHITECTURES, Architecture, freshly_built
+from network.architectures import ARCHITECTURES, Architecture, traced
 from regionscope.exact import linear_regions
 from regionscope.geometry import Segment
-from regionscope.network import Program, patterns, trace, with_decision
+from regionscope.network import Program, patterns, with_decision
 
 
 def rows(architecture: Architecture) -> Tensor:
@@ -22,7 +22,7 @@ def rows(architecture: Architecture) -> Tensor:
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda a: a.name)
 def test_the_same_program(architecture: Architecture) -> None:
-    program, x = with_decision(trace(freshly_built(architecture), architecture.shape)), rows(architecture)
+    program, x = with_decision(traced(architecture)), rows(architecture)
     again = pickle.loads(pickle.dumps(program))
     assert torch.equal(again(x), program(x))
     assert torch.equal(patterns(again, x), patterns(program, x))
@@ -35,10 +35,7 @@ def counted(program: Program, x: Tensor) -> int:
 
 @pytest.mark.slow
 def test_in_a_worker_process() -> None:
-    jobs = [
-        (trace(freshly_built(architecture), architecture.shape), rows(architecture))
-        for architecture in ARCHITECTURES[:12]
-    ]
+    jobs = [(traced(architecture), rows(architecture)) for architecture in ARCHITECTURES[:12]]
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         found = list(pool.map(counted, *zip(*jobs, strict=True)))
     assert found == [counted(*job) for job in jobs]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import regionscope as rs
 from regionscope.lab import instruments
 from regionscope.lab.config import MeasureSpec
-from regionscope.lab.data import DataSplit, two_moons
+from regionscope.lab.data import DataSplit, random_labels
 from regionscope.network import Program, retrace
 
 X = torch.randn(7, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
@@ -28,9 +28,12 @@ def equal(program: Program, net: nn.Module) -> bool:
 
 
 def step(net: nn.Module) -> None:
-    optimiser = torch.optim.SGD(net.parameters(), lr=0.5)
-    net(X.float()).square().mean().backward()
-    optimiser.step()
+    """A step of gradient descent; the optimisers of torch import its compiler, which takes a second."""
+    weights = list(net.parameters())
+    gradients = torch.autograd.grad(net(X.float()).square().mean(), weights)
+    with torch.no_grad():
+        for weight, gradient in zip(weights, gradients, strict=True):
+            weight.sub_(gradient, alpha=0.5)
 
 
 def write(net: nn.Module) -> None:
@@ -155,7 +158,7 @@ def test_retrace_reads_again_where_it_must(monkeypatch: pytest.MonkeyPatch) -> N
     ("name", "options"), [("linear_regions", {}), ("decision_regions", {}), ("linear_region_count", {"slices": 10})]
 )
 def test_monitors_read_the_weights_alone(name: str, options: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    split = DataSplit(two_moons(30, seed=0), two_moons(30, seed=1))
+    split = DataSplit(random_labels(30, seed=0), random_labels(30, seed=1))
     spec = MeasureSpec(instrument=name, name="it", options=options)
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))

@@ -28,7 +28,7 @@ SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
 PART, DECISION = rs.linear_regions(NET, SQUARE), rs.decision_regions(NET, SQUARE)
 X = torch.rand(12, 2, generator=torch.Generator().manual_seed(0))
 COUNT = rs.region_count(NET, X, slices=5)
-LOCAL = rs.local_complexity(NET, X, dims=2)
+LOCAL = rs.local_complexity(NET, X, dims=2, radius=0.3)
 ROWS = [
     {"key": f"{i}", "status": "finished", "training.lr": 0.1 * i, "gap": 0.1 + i, "count": 2.0 * i, "count.spread": 0.1}
     for i in range(40)
@@ -38,7 +38,7 @@ TRAINED = Trained("finished", (EpochRow(1, 5, 0.5, 0.2, 0.3, 1.0), EpochRow(2, 1
 
 
 def watched() -> Any:
-    watch = rs.ComplexityWatch(draw_points(X, X, n=4), dims=2)
+    watch = rs.ComplexityWatch(draw_points(X, X, n=4), dims=2, radius=0.3)
     for step in (0, 5):
         watch(step, NET)
     return watch.history
@@ -109,16 +109,20 @@ def test_the_table_has_the_counts() -> None:
 
 
 def test_every_estimate_has_its_standard_error() -> None:
-    history = RESULTS["history"].rows[-1].levels["train"]
-    (layer, counts), *_ = LOCAL.by_layer.items()
-    cells = {
-        "local complexity": f"<td>{layer}</td><td>{rs.Estimate.of(counts)}".removesuffix(" (n = 12)"),
-        "history": f"<td>train</td><td>{history.mean:.4g} ± {history.stderr:.2g}",
-        "monitor": "<td>norm</td><td>2</td><td>1.5",
-        "runs": "<td>0</td><td>0.1</td><td>0 ± 0.1",
-    }
-    for name, cell in cells.items():
-        assert f"{cell}</td>" in notebook.as_html(RESULTS[name])
+    level = RESULTS["history"].rows[-1].levels["train"]
+    layer, counts = next(iter(LOCAL.by_layer.items()))
+    monitor = rs.Monitor({"lc": lambda model: LOCAL, "exact": lambda model: 25103.0})
+    monitor(0, NET)
+    assert LOCAL.stderr > 0
+    assert level.stderr > 0
+    for result, cells in (
+        (LOCAL, f"<td>{layer}</td><td>{rs.Estimate.of(counts)}".removesuffix(" (n = 12)")),
+        (RESULTS["history"], f"<td>train</td><td>{level.mean:.4g} ± {level.stderr:.2g}"),
+        (monitor, f"<td>lc</td><td>0</td><td>{LOCAL.mean:.4g} ± {LOCAL.stderr:.2g}"),
+        (monitor, "<td>exact</td><td>0</td><td>25,103"),
+        (TABLE, "<td>0.1</td><td>1.1</td><td>2 ± 0.1"),
+    ):
+        assert f"{cells}</td>" in notebook.as_html(result)
 
 
 def test_large_partitions_have_no_inline_figure(monkeypatch: pytest.MonkeyPatch) -> None:

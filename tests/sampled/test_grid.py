@@ -187,10 +187,11 @@ def test_bridges_do_not_join_squares_that_touch_in_their_corners() -> None:
         assert found.settled.all()
 
 
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 12), marks=pytest.mark.slow)], ids=["few", "more"])
 @pytest.mark.parametrize("width", [0.02, *(pytest.param(width, marks=pytest.mark.slow) for width in (0.01, 0.005))])
-def test_a_strip_thinner_than_the_spacing_separates_what_lies_on_its_sides(width: float) -> None:
+def test_a_strip_thinner_than_the_spacing_separates_what_lies_on_its_sides(width: float, seeds: range) -> None:
     """On the lattice its two sides seem connected, between the few points that fall into it."""
-    for seed in range(12):
+    for seed in seeds:
         height, slope = torch.rand(2, generator=torch.Generator().manual_seed(seed)).tolist()
 
         def strip(x: Tensor, a: float = 0.3 + 0.5 * height, b: float = 0.4 + 0.6 * slope) -> Tensor:
@@ -218,7 +219,7 @@ def test_hidden_cuts_are_found_along_a_whole_strip_and_nowhere_else() -> None:
     assert ends[:, 1, 1].gt(0.517).all()
 
 
-@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize("dim", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_refined_counts_agree_with_exact_ones(dim: int) -> None:
     data = torch.randn(100, 3, generator=torch.Generator().manual_seed(0)) * 2
     net = mlp([3, 8, 8, 4], seed=4)

@@ -67,6 +67,7 @@ def test_nan_is_not_a_label() -> None:
     assert labels_from(torch.tensor([[math.nan]]), 1, who="it").tolist() == [INVALID]
 
 
+@pytest.mark.slow
 def test_estimators_get_flat_rows_and_may_name_their_classes() -> None:
     neighbors = pytest.importorskip("sklearn.neighbors")
     images = X.double().reshape(11, 2, 2).numpy()

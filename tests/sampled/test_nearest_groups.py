@@ -10,7 +10,7 @@ from regionscope.sampled.refinement.nearest_groups import nearest_groups, neares
 
 @pytest.mark.parametrize("side", [40, 70])
 @pytest.mark.parametrize("shares", [(1.0,), (0.5, 0.5), (0.9, 0.1)])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_the_same_as_by_all_distances(side: int, shares: tuple[float, ...], seed: int) -> None:
     """Points of a lattice in groups of one, of a few, and some that are large and far from the others."""
     rng = np.random.default_rng(seed)

@@ -96,7 +96,7 @@ def test_claims_about_an_ascent_say_where_there_is_none() -> None:
         both = claims.larger("", "", ("a", value(up)), ("b", value(down)))
         assert (both.verdict.grade, "no ascent" in both.ours) == (NO, True)
     assert claims.rise(down) == pytest.approx((0.0, 0.01 * math.sqrt(2)))
-    assert claims.difference(up, down, down.shape.peak) is None
+    assert claims.distance(up, down, down.shape.peak) is None
     assert claims.duration(up) == pytest.approx((2.0, math.hypot(0.25, 0.5)))
     assert "no ascent" in claims.three_phases("", down).ours
     assert "3.5 joint standard errors" in claims.three_phases("", down).verdict.rule

@@ -36,7 +36,8 @@ def study(name: str, source: str) -> Study:
 def page(source: str, size: str, **grades: str) -> dict[str, Any]:
     return {
         "paper": "qi2023", "source": source, "size": size, "config": {}, "verdict": "shown",
-        "claims": [{"what": what, "paper": "", "verdict": {"grade": grade}} for what, grade in grades.items()],
+        "claims": [{"what": what, "paper": "", "ours": "1", "spread": "", "verdict": {"grade": grade}}
+                   for what, grade in grades.items()],
     }  # fmt: skip
 
 
@@ -62,6 +63,15 @@ def test_an_item_is_graded_at_the_largest_size_that_was_run() -> None:
     assert (second.size, second.studies, second.grade) == ("desk", ("small",), Grade.NOT_REPRODUCED)
     assert third is None
     assert evidence(ITEMS["qi2023"][0], "li2025", PAGES) is None
+
+
+def test_a_claim_that_two_pages_show_with_the_same_numbers_counts_once() -> None:
+    again, other = (page("Figure 1, again", "full", wide="same trend") for _ in range(2))
+    other["claims"][0]["ours"] = "2"
+    for second, count in ((again, 1), (other, 2)):
+        found = evidence(ITEMS["qi2023"][0], "qi2023", {**PAGES, "second": second})
+        assert found is not None
+        assert (found.studies, len(found.claims)) == (("large", "second"), count)
 
 
 def test_a_picture_has_no_claims_and_is_shown() -> None:

@@ -106,9 +106,19 @@ def test_a_network_without_all_settings_is_left_out_of_a_page(tmp_path: Path) ->
     assert {claim.what.split(":")[0] for claim in both.claims if "test accuracy" in claim.what} == {"mlp", "cnn"}
     assert {claim.what.split(":")[0] for claim in alone.claims if "test accuracy" in claim.what} == {"mlp"}
     assert "18 of 19 planned runs" in alone.notes[1]
-    assert any(note.startswith("mlp: All 9 settings have a training error below 1%") for note in alone.notes)
+    assert any(note.startswith("mlp, 10 epochs: All 9 settings have a training error below 1%") for note in alone.notes)
     with pytest.raises(InputError, match="a run of each setting of one of cnn"):
         networks.fitted_networks(place, [wanted[-1], lacking])
+
+
+def test_pages_of_networks_at_full_size_have_the_settings_that_fit(tmp_path: Path) -> None:
+    place = Workspace(tmp_path)
+    unfitted = made(place.runs_folder, {"regions": 9.0}, train=0.1, test=0.2, lr=0.5)
+    wanted = [one.experiment for one in (*planted(place.runs_folder), unfitted)]
+    lacking = replace(wanted[0], data=DataSpec(name="two_moons"))  # another data set does not make a grid incomplete
+    desk, full = (networks.read_networks(place, [*wanted, lacking], size) for size in ("desk", "full"))
+    assert (len(desk[0]), len(full[0])) == (10, 9)
+    assert "mlp, 10 epochs: 1 of 10 settings have a training error of 1% or more" in full[1][-1]
 
 
 def test_settings_that_did_not_train_are_left_out(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from regionscope.formatting import estimated
 from regionscope.lab import sweep as lab
 from regionscope.lab.config import DataSpec, Experiment, NetworkSpec
 from regionscope.lab.sweep.settings import is_setting
@@ -80,11 +81,10 @@ def _side(name: str, rows: Sequence[dict[str, Any]]) -> Any:
 def _text(name: str, row: dict[str, Any]) -> str:
     if name == "key":
         return str(row["key"])[:_KEY]
-    spread = row.get(f"{name}.spread")
-    return _number(row.get(name)) + (f" ± {spread:.2g}" if isinstance(spread, float) else "")
+    return _number(row.get(name), row.get(f"{name}.spread"))
 
 
-def _number(value: Any) -> str:
+def _number(value: Any, stderr: float | None = None) -> str:
     if value is None:
         return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return estimated(value, stderr) if isinstance(value, float) else str(value)

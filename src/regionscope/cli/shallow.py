@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -156,14 +156,11 @@ def regions(
         rows = theory.regions_vs_teacher_width(wanted, n=samples, runs=runs, seed=seed, options=limit)
     title = f"Late flows on {samples} points, {runs} runs for each teacher"
     names = ("r", "width", "bound", "least", "right", "ended", "line", "inside", "mean", "KKT", "error")
-    table = _table(title, names)
-    for row in rows:
-        table.add_row(
-            str(row.r), str(row.width), str(row.bound), str(row.minimum), f"{row.classified}/{row.runs}",
-            f"{row.converged}/{row.runs}", str(row.line), str(row.inside), f"{row.mean_inside:.1f}", f"{row.kkt:.2g}",
-            f"{row.error:.3f}",
-        )  # fmt: skip
-    console.print(table)
+    _print_table(console, title, names, (
+        (row.r, row.width, row.bound, row.minimum, f"{row.classified}/{row.runs}", f"{row.converged}/{row.runs}",
+         row.line, row.inside, f"{row.mean_inside:.1f}", f"{row.kkt:.2g}", f"{row.error:.3f}")
+        for row in rows
+    ))  # fmt: skip
     console.print(
         "right: flows that classify every point; ended: whose direction converged; line, inside: largest effective "
         "number of linear regions on the line and on (-R, R), mean: on (-R, R)."
@@ -190,22 +187,22 @@ def width(
         limit = theory.FlowOptions(max_steps=steps, stall=1e-5, rest=1e-4)
         rows = theory.success_vs_width(switches, n=samples, runs=runs, seed=seed, options=limit)
     title = f"Gradient flow on {switches} evenly spaced label changes, {runs} runs for each width"
-    table = _table(title, ("alpha", "width", "success", "95%", "median loss", "bound", "above", "cut off"))
-    for row in rows:
-        bound = "" if row.bound is None else f"{row.bound:.3f}"
-        above = "" if row.bound is None else f"{row.above_bound:.2f}"
-        table.add_row(
-            f"{row.alpha:g}", str(row.width), f"{row.success:.2f}", f"{row.low:.2f}–{row.high:.2f}", f"{row.loss:.3g}",
-            bound, above, str(row.unfinished),
-        )  # fmt: skip
-    console.print(table)
+    names = ("alpha", "width", "success", "95%", "median loss", "bound", "above", "cut off")
+    _print_table(console, title, names, (
+        (f"{row.alpha:g}", row.width, f"{row.success:.2f}", f"{row.low:.2f}–{row.high:.2f}", f"{row.loss:.3g}",
+         *(("", "") if row.bound is None else (f"{row.bound:.3f}", f"{row.above_bound:.2f}")), row.unfinished)
+        for row in rows
+    ))  # fmt: skip
     _store(out, pictures.width_figure(rows), "width.png", {"rows": [asdict(row) for row in rows]}, "width.json")
 
 
-def _table(title: str, names: Sequence[str]) -> Table:
+def _print_table(console: Console, title: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table of numbers that a narrow terminal takes."""
     columns = (Column(name, justify="right", no_wrap=True) for name in names)
-    return Table(*columns, title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table = Table(*columns, title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for row in rows:
+        table.add_row(*map(str, row))
+    console.print(table)
 
 
 def _store(out: Path, figure: Figure | None, picture: str, numbers: dict[str, Any], document: str) -> None:
@@ -229,15 +226,13 @@ def _print_flow(
     console: Console, result: theory.Flow, rows: list[FlowRow], teacher: theory.Teacher, needs: list[Requirements]
 ) -> None:
     names = ("log t", "-log L", "margin", "KKT", "turned", "regions", "effective", "dec.", "error")
-    table = _table(f"{result!r}", names)
     step = max(1, len(rows) // _ROWS)
-    for row in [*rows[:-1][::step], rows[-1]]:
-        table.add_row(
-            f"{row.log_t:.3g}", f"{row.log_inverse_loss:.3g}", f"{row.margin:.2g}", f"{row.kkt:.2g}",
-            f"{row.direction_change:.1g}", f"{row.regions_line}/{row.regions_inside}",
-            f"{row.effective}/{row.effective_inside}", f"{row.plateau_decades:.1f}", f"{row.classification_error:.3f}",
-        )  # fmt: skip
-    console.print(table)
+    _print_table(console, repr(result), names, (
+        (f"{row.log_t:.3g}", f"{row.log_inverse_loss:.3g}", f"{row.margin:.2g}", f"{row.kkt:.2g}",
+         f"{row.direction_change:.1g}", f"{row.regions_line}/{row.regions_inside}",
+         f"{row.effective}/{row.effective_inside}", f"{row.plateau_decades:.1f}", f"{row.classification_error:.3f}")
+        for row in [*rows[:-1][::step], rows[-1]]
+    ))  # fmt: skip
     console.print(
         "regions, effective: on the line / on (-R, R). dec.: decades of tolerance with the same effective number."
     )
@@ -278,14 +273,12 @@ def _requirement(need: Requirements) -> str:
 
 def _print_rates(console: Console, rows: list[RateRow]) -> None:
     names = ("eta", "steps", "ηλ start", "late", "regions", "95%", "loss", "lost", "6.4", "6.5", "6.3a", "6.3b", "fail")
-    table = _table("Region counts, sharpness, least relative slack of each inequality", names)
-    for row in rows:
-        slack = [f"{row.least_slack[name]:.2f}" for name in ("lemma_6_4", "lemma_6_5", "first", "second")]
-        table.add_row(
-            f"{row.rate:.2g}", str(row.steps), f"{row.edge:.2f}", f"{row.sharpness:.2f}", f"{row.regions:.2f}",
-            f"{row.low:.2f}–{row.high:.2f}", f"{row.loss:.1g}", f"{row.lost}/{row.runs}", *slack, str(row.failures),
-        )  # fmt: skip
-    console.print(table)
+    _print_table(console, "Region counts, sharpness, least relative slack of each inequality", names, (
+        (f"{row.rate:.2g}", row.steps, f"{row.edge:.2f}", f"{row.sharpness:.2f}", f"{row.regions:.2f}",
+         f"{row.low:.2f}–{row.high:.2f}", f"{row.loss:.1g}", f"{row.lost}/{row.runs}",
+         *(f"{row.least_slack[name]:.2f}" for name in ("lemma_6_4", "lemma_6_5", "first", "second")), row.failures)
+        for row in rows
+    ))  # fmt: skip
 
 
 def _trend_sentences(trends: dict[str, Trend], rows: list[RateRow]) -> list[str]:

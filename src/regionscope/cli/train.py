@@ -13,6 +13,7 @@ from rich.table import Column, Table
 from regionscope.cli import options, output
 from regionscope.cli.running import ProgressOption, duration, epochs_bar, interruptible
 from regionscope.errors import InputError, RegionscopeError, Stopped
+from regionscope.formatting import estimated
 from regionscope.lab import instruments, zoo
 from regionscope.lab.data import names as data_names
 from regionscope.lab.experiment import prepare, run
@@ -149,8 +150,7 @@ def _report(folder: RunFolder, json_file: str | None, *, had_ended: bool) -> Non
             if result[name] is not None:
                 table.add_row(name.replace("_", " "), f"{result[name]:.4g}")
         for name, found in result["measures"].items():
-            value = "" if found["value"] is None else f"{found['value']:.6g}"
-            table.add_row(name, value + ("" if found["spread"] is None else f" ± {found['spread']:.2g}"))
+            table.add_row(name, "" if found["value"] is None else estimated(found["value"], found["spread"]))
         table.add_row("training time", duration(result["seconds"]))
         Console().print(table)
         ended = "; the run had ended before, and nothing was trained" if had_ended else ""

@@ -61,7 +61,7 @@ _POOLS: dict[str, Callable[..., Any]] = {
 MAX_POOLS = {**_POOLS, **{f"{name}_with_indices": pool for name, pool in _POOLS.items()}}
 
 # Attention and normalisation have no kink. What counts as a fold of theirs is stated in ``attention_winners`` and
-# ``centred``; they are counted only where the user asks for it.
+# ``normalised``; they are counted only where the user asks for it.
 ATTENTION = ("scaled_dot_product_attention", "multi_head_attention_forward", "softmax")
 NORMS = ("layer_norm", "rms_norm")
 
@@ -103,26 +103,41 @@ def attention_winners(func: Callable[..., Any], args: Sequence[Any], kwargs: Map
 
     A row of attention folds where this key changes, as a window of max-pooling does where its largest entry changes.
     """
+    return for_each_head(_largest, func, args, kwargs)
+
+
+def for_each_head(
+    reduce: Callable[[Tensor], Tensor], func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Tensor:
+    """(b, queries, heads), where ``reduce`` makes (b, queries) of the scores (b, queries, keys) of a head.
+
+    The largest score belongs to the largest weight. Heads that torch computes together come in one call, as
+    (b, heads, queries, keys).
+    """
     op = operation(func)
     if op == "softmax":
         dim = argument(args, kwargs, 1, "dim", default=-1)
-        found = _largest(argument(args, kwargs, 0, "input", "self"), dim)
+        found = reduce(argument(args, kwargs, 0, "input", "self").movedim(dim, -1))
     elif op == "multi_head_attention_forward":
         named = {**dict(zip(_MHA, args[15:], strict=False)), **kwargs, "need_weights": True}
-        found = func(*args[:15], **{**named, "average_attn_weights": False})[1].argmax(-1)
+        found = reduce(func(*args[:15], **{**named, "average_attn_weights": False})[1])
     else:
-        return _dot_product_winners(args, kwargs)
+        return _dot_products(reduce, args, kwargs)
     return found.movedim(-1, 1) if found.ndim > 2 else found
 
 
-def centred(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    """What a normalisation divides by the spread: x minus its mean for LayerNorm, x for RMSNorm.
+def normalised(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Tensor]:
+    """The output of a normalisation, and what it divides by the spread: x minus its mean for LayerNorm, x for RMSNorm.
 
     An entry of a normalisation folds where this changes sign: its output has the same sign before scale and shift.
     """
     values: Tensor = argument(args, kwargs, 0, "input")
-    dims = tuple(range(-len(argument(args, kwargs, 1, "normalized_shape")), 0))
-    return values - values.mean(dims, keepdim=True) if op == "layer_norm" else values
+    if operation(func) != "layer_norm":
+        return func(*args, **kwargs), values
+    shape, eps = argument(args, kwargs, 1, "normalized_shape"), argument(args, kwargs, 4, "eps", default=1e-5)
+    weight, bias = argument(args, kwargs, 2, "weight"), argument(args, kwargs, 3, "bias")
+    output, mean, _ = torch.native_layer_norm(values, shape, weight, bias, eps)
+    return output, values - mean
 
 
 # Arguments of multi_head_attention_forward after the first 15.
@@ -137,41 +152,47 @@ _MHA: tuple[str, ...] = (
 _MHA += ("static_k", "static_v", "average_attn_weights", "is_causal")
 
 
-def _dot_product_winners(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    """``attention_winners`` of scaled dot-product attention, head by head.
-
-    The product of queries and keys then needs no copy of either, and the scores of a head fit the caches of a CPU.
+def _dot_products(reduce: Callable[[Tensor], Tensor], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    """``for_each_head`` of scaled dot-product attention, with as many heads at a time as take no more memory than the
+    queries.
     """
     query, key = argument(args, kwargs, 0, "query"), argument(args, kwargs, 1, "key")
-    scale = argument(args, kwargs, 6, "scale")
+    scale, mask = argument(args, kwargs, 6, "scale"), argument(args, kwargs, 3, "attn_mask")
     scale = query.shape[-1] ** -0.5 if scale is None else scale
-    mask = argument(args, kwargs, 3, "attn_mask")
-    mask = query.new_zeros(()) if mask is None else mask
     if argument(args, kwargs, 5, "is_causal", default=False):
         mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()
-    if mask.dtype == torch.bool:
+    if scale > 0 and query.element_size() > 2 and (mask is None or mask.dtype == torch.bool):
+        scale = 1.0  # the order of the scores is the same, up to rounding
+    if mask is not None and mask.dtype == torch.bool:
         mask = query.new_zeros(mask.shape).masked_fill_(~mask, -torch.inf)
+
+    def reduced(query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
+        scores = query @ key.mT
+        scores = scores if scale == 1.0 else scores.mul_(scale)
+        return reduce(scores if mask is None else scores.add_(mask))
+
     if query.ndim < 4 and query.shape[:-2] == key.shape[:-2]:
-        return _row_winners(query, key, mask, scale)
+        return reduced(query, key, mask)
     heads = max(query.shape[-3], key.shape[-3])
-    parts = ([_head(values, i, heads) for values in (query, key, mask)] for i in range(heads))
-    return torch.stack([_row_winners(query, key, mask, scale) for query, key, mask in parts], -1).movedim(-2, 1)
+    step = max(1, heads * query.shape[-1] // max(1, key.shape[-2]))
+    parts = [range(start, min(start + step, heads)) for start in range(0, heads, step)]
+    found = [reduced(*(_heads(values, part, heads) for values in (query, key, mask))) for part in parts]
+    return torch.cat(found, -2).movedim(-1, 1)
 
 
-def _head(values: Tensor, i: int, heads: int) -> Tensor:
-    """(..., rows, columns) of head i, which it may share with others."""
-    return values if values.ndim < 3 else values.select(-3, i * values.shape[-3] // heads)
+def _heads(values: Any, part: range, heads: int) -> Any:
+    """(..., rows, columns) of some heads, which may share them."""
+    if values is None or values.ndim < 3 or values.shape[-3] == 1:
+        return values
+    if values.shape[-3] == heads:
+        return values[..., part.start : part.stop, :, :]
+    return values[..., [i * values.shape[-3] // heads for i in part], :, :]
 
 
-def _row_winners(query: Tensor, key: Tensor, mask: Tensor, scale: float) -> Tensor:
-    """(..., queries): the key with the largest score; ``mask`` is added to the scores."""
-    return _largest((query @ key.mT).mul_(scale).add_(mask))
-
-
-def _largest(values: Tensor, dim: int = -1) -> Tensor:
-    """The place of the first of the largest entries along an axis."""
+def _largest(values: Tensor) -> Tensor:
+    """The place of the first of the largest entries along the last axis."""
     array = fast_array(values)
-    return values.argmax(dim) if array is None else torch.from_numpy(np.asarray(array.argmax(dim)))
+    return values.argmax(-1) if array is None else torch.from_numpy(np.asarray(array.argmax(-1)))
 
 
 def fast_array(values: Tensor) -> np.ndarray[Any, Any] | None:
@@ -237,3 +258,6 @@ _WITH_ARGUMENTS: dict[str, Callable[[Sequence[Any], Mapping[str, Any]], Folds | 
     "max": _larger,
     "min": _larger,
 }
+
+# Functions that are more than "other" to an observer; "addmm" may be a linear layer.
+OBSERVED = frozenset((*_FIXED, *_WITH_ARGUMENTS, *LINEAR, *MAX_POOLS, *ATTENTION, *NORMS, "addmm", "batch_norm"))

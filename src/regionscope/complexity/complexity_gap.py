@@ -6,12 +6,15 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regionscope.complexity.local_complexity import LocalComplexity
 from regionscope.errors import InputError
 from regionscope.inputs import read_array
 from regionscope.types import Reading
+
+_Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -56,15 +59,12 @@ def complexity_gap(train: LocalComplexity | Tensor, test: LocalComplexity | Tens
     >>> gap.value, round(gap.auc, 3)
     (1.0, 0.778)
     """
-    from scipy.stats import rankdata  # takes longer to import than all of regionscope
-
     inside, outside = _values(train, "train"), _values(test, "test")
     n, m = len(inside), len(outside)
     variance = inside.var(ddof=1) / n + outside.var(ddof=1) / m
-    ranks = rankdata(np.concatenate([inside, outside]))
     # For each train point the share of test points below it, and for each test point the share of train points above.
-    below = (ranks[:n] - rankdata(inside)) / m
-    above = 1 - (ranks[n:] - rankdata(outside)) / n
+    below = _share_below(inside, outside)
+    above = 1 - _share_below(outside, inside)
     spread = below.var(ddof=1) / n + above.var(ddof=1) / m
     return ComplexityGap(
         value=float(inside.mean() - outside.mean()),
@@ -76,12 +76,18 @@ def complexity_gap(train: LocalComplexity | Tensor, test: LocalComplexity | Tens
     )
 
 
-def _values(found: LocalComplexity | Tensor, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _share_below(values: _Numbers, others: _Numbers) -> _Numbers:
+    """For each value, the share of the others below it; an equal one counts half."""
+    ordered = np.sort(others)
+    return (np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")) / (2 * len(others))
+
+
+def _values(found: LocalComplexity | Tensor, name: str) -> _Numbers:
     counts = found.total if isinstance(found, LocalComplexity) else read_array(found)
     if counts.ndim != 1 or len(counts) < 2:
         raise InputError(
             f"Expected counts (b,) of at least two points as {name}, got shape {tuple(counts.shape)}. "
             "Pass one number for each point."
         )
-    values: np.ndarray[tuple[int], np.dtype[np.float64]] = counts.double().cpu().numpy()
+    values: _Numbers = counts.double().cpu().numpy()
     return values

@@ -11,7 +11,7 @@ import torch
 from torch import Size, Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from regionscope.complexity.activations import ATTENTION, LINEAR, NORMS, Folds, argument, attention_winners, centred
+from regionscope.complexity.activations import ATTENTION, LINEAR, NORMS, Folds, argument, attention_winners
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.errors import InputError
 from regionscope.network.call.determinism import check_fixed_outputs
@@ -227,7 +227,7 @@ class _LayerLister(ForwardObserver):
     def at_norm(self, call: ObservedCall) -> Any:
         sources = self._of(call)
         if sources is not None:
-            values = centred(call.op, call.args, call.kwargs)
+            values: Tensor = argument(call.args, call.kwargs, 0, "input")
             width = Size(argument(call.args, call.kwargs, 1, "normalized_shape")).numel()
             self._add(call, "norm", values, positions=values.numel() // (self._rows * width))
         return self._run(call, sources)

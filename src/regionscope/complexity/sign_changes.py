@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regionscope.complexity.activations import LINEAR, Folds, attention_winners, centred, fast_array, operation, winners
+from regionscope.complexity.activations import (
+    LINEAR,
+    OBSERVED,
+    Folds,
+    attention_winners,
+    fast_array,
+    for_each_head,
+    normalised,
+    operation,
+    winners,
+)
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.complexity.layers import Layer, tensors
 from regionscope.complexity.neighbourhoods import VertexBatch
@@ -33,6 +45,7 @@ class SignChanges(ForwardObserver):
         self._layers = {layer.name: layer for layer in layers}
         self._ranges: dict[str, tuple[Tensor, Tensor]] = {}
         self._at: dict[str, tuple[float, ...]] = {}
+        self._keys: dict[str, list[Tensor]] = {}  # with the largest scores at the first vertex
         self._points = self._vertices = torch.empty(0, device="cpu")
         self._batch = VertexBatch(0, self._points.clone)
         self._version = self._m = 0
@@ -77,7 +90,7 @@ class SignChanges(ForwardObserver):
 
     def _over(self, parts: Sequence[VertexBatch], inputs: Callable[[VertexBatch], Tensor]) -> dict[str, Tensor]:
         """The counts after a pass over the inputs of each part, -1 where NaN came."""
-        self._ranges = {}
+        self._ranges, self._keys = {}, {}
         for part in parts:
             self._batch, self._m = part, part.m
             self._vertices = inputs(part)
@@ -89,6 +102,8 @@ class SignChanges(ForwardObserver):
         self, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         op = operation(func)
+        if not self._placed and op not in OBSERVED:
+            return func(*args, **(kwargs or {}))
         if not self._placed or op in _VIEWS:
             return super().__torch_function__(func, types, args, kwargs)
         taken = sum(map(self._is_vertices, tensors((args, kwargs))))
@@ -107,9 +122,7 @@ class SignChanges(ForwardObserver):
         low, high = (ends.reshape(len(ends), layer.positions or 1, -1) for ends in self._ranges[name])
         if layer.role in ("max_pool", "attention"):
             return (low != high).sum(2)
-        cut = sum(
-            (((low < t) & (high > t)).sum(2) for t in self._at[name]), torch.zeros((), dtype=torch.int64, device="cpu")
-        )
+        cut = reduce(add, (((low < t) & (high > t)).sum(2) for t in self._at[name]))
         return torch.where(low.amin(2).isnan(), -1, cut)
 
     def at_activation(self, call: ObservedCall, found: Folds) -> Any:
@@ -125,14 +138,16 @@ class SignChanges(ForwardObserver):
 
     def at_attention(self, call: ObservedCall) -> Any:
         if call.name in self._layers:
-            self._gather(call.name, attention_winners(call.func, call.args, call.kwargs))
+            self._gather_attention(call)
         return call.run()
 
     def at_norm(self, call: ObservedCall) -> Any:
-        if call.name in self._layers:
-            self._at[call.name] = (0.0,)
-            self._gather(call.name, centred(call.op, call.args, call.kwargs))
-        return call.run()
+        if call.name not in self._layers:
+            return call.run()
+        output, values = normalised(call.func, call.args, call.kwargs)
+        self._at[call.name] = (0.0,)
+        self._gather(call.name, values)
+        return output
 
     def at_linear(self, call: ObservedCall) -> Any:
         made_of = self._batch.made_of
@@ -178,14 +193,37 @@ class SignChanges(ForwardObserver):
         return found.flatten(0, 1)
 
     def _gather(self, name: str, values: Tensor) -> None:
-        layer = self._layers[name]
         m, n = self._m, len(self._points)
-        over = layer.rows(values, m * n).reshape(m, n, -1)
-        low, high = _extremes(over)
+        self._merge(name, *_extremes(self._layers[name].rows(values, m * n).reshape(m, n, -1)))
+
+    def _merge(self, name: str, low: Tensor, high: Tensor) -> None:
         if name in self._ranges:
             before = self._ranges[name]
             low, high = torch.minimum(before[0], low), torch.maximum(before[1], high)
         self._ranges[name] = low, high
+
+    def _gather_attention(self, call: ObservedCall) -> None:
+        """Whether another key than the first vertex's has the largest score at any vertex, as a range of 0 to 1.
+
+        That takes the largest scores and those of the first vertex's keys, which are faster than the place of the
+        largest. In half precision, scores are often equal, and the first of them counts.
+        """
+        layer, kept = self._layers[call.name], self._keys.get(call.name)
+        keys: list[Tensor] = []  # of the first vertex, for each head
+
+        def overtaken(scores: Tensor) -> Tensor:
+            by_vertex = scores.unflatten(0, (self._m, -1))
+            keys.append(by_vertex[0].argmax(-1) if kept is None else kept[len(keys)])
+            largest = by_vertex.amax(-1)
+            starts = torch.arange(0, scores.numel(), scores.shape[-1], device=scores.device).view(largest.shape)
+            return torch.any(largest > scores.take(starts + keys[-1]), 0)
+
+        if layer.axis == 0 and self._points.dtype in (torch.float32, torch.float64):
+            moved = layer.rows(for_each_head(overtaken, call.func, call.args, call.kwargs), len(self._points))
+            self._keys[call.name] = keys
+            self._merge(call.name, torch.zeros_like(moved), moved)
+        else:
+            self._gather(call.name, attention_winners(call.func, call.args, call.kwargs))
 
 
 class _ReadsVertices(Exception):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regionscope.errors import LimitReached
 from regionscope.geometry import Slice
-from regionscope.geometry.arrays import as_tensors, bincount, numpy_on_cpu
+from regionscope.geometry import arrays as xp
 from regionscope.network import Kink, Program, Values
 
 Keep = Callable[[int, Callable[[], tuple[Tensor, Tensor]], Tensor, Values], Tensor | None]
@@ -96,7 +96,11 @@ class Record:
         """Count the regions (by slice) that exist after a nonlinearity."""
         several = self.counts.shape[1] > 1
         counts = self.counts.numpy()[kink]  # a view: tensors of a few numbers take longer
-        counts += as_tensors(bincount(numpy_on_cpu(slice_id), len(counts))).cpu().numpy() if several else len(slice_id)
+        counts += (
+            xp.as_tensors(xp.bincount(xp.numpy_on_cpu(slice_id), len(counts))).cpu().numpy()
+            if several
+            else len(slice_id)
+        )
         if limit is not None and counts.max() > limit:
             raise TooManyRegions(kink)
         if time.monotonic() > self.deadline:
@@ -107,7 +111,7 @@ class Record:
     def snap(self, slice_id: Tensor) -> None:
         """Count signs that could not be told from zero (``slice_id``: their slices)."""
         if len(slice_id):
-            self.snapped += as_tensors(bincount(numpy_on_cpu(slice_id), len(self.snapped))).cpu()
+            self.snapped += xp.as_tensors(xp.bincount(xp.numpy_on_cpu(slice_id), len(self.snapped))).cpu()
 
     def finish(self, share: float) -> None:
         """Report that this share of all slices has been worked through."""

@@ -19,17 +19,7 @@ from regionscope.exact.budget import Budget, inputs_of
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.zero_tolerance import probe_points
 from regionscope.geometry import Slice
-from regionscope.geometry.arrays import (
-    arange,
-    argsort,
-    as_tensors,
-    cat,
-    largest_rows,
-    nonzero,
-    numpy_on_cpu,
-    searchsorted,
-    take,
-)
+from regionscope.geometry import arrays as xp
 from regionscope.network import Program, full_precision, patterns
 from regionscope.tolerance import COVER, FLAT, TINY, UNIT, Tolerance
 
@@ -120,34 +110,34 @@ def check_sample(
     0.1% of the regions, or over all of them where they are few and the network is small.
     """
     arrays = (found.offsets, found.corners, found.coords, found.outputs, rounding)
-    offsets, corners, coords, outputs, allowed = map(numpy_on_cpu, arrays)
+    offsets, corners, coords, outputs, allowed = map(xp.numpy_on_cpu, arrays)
     missed = offsets[:0]
     if seen:
-        agrees, missed = _at_probes(slices[0], coords[:, 0], outputs, allowed, numpy_on_cpu(torch.cat(list(seen))))
+        agrees, missed = _at_probes(slices[0], coords[:, 0], outputs, allowed, xp.numpy_on_cpu(torch.cat(list(seen))))
         if agrees:
             return
     regions = _sample(offsets, corners, outputs, max(_SAMPLE_BYTES // max(1, program.row_bytes), len(slices)))
-    regions = cat([regions, missed])
+    regions = xp.cat([regions, missed])
     slice_id, size = regions, abs(outputs).max()
     if len(slices) > 1:  # the regions of a slice one after another
-        slice_id = take(numpy_on_cpu(found.slice_id), take(corners, take(offsets, regions)))
-        order = argsort(slice_id)
-        regions, slice_id = take(regions, order), take(slice_id, order)
+        slice_id = xp.take(xp.numpy_on_cpu(found.slice_id), xp.take(corners, xp.take(offsets, regions)))
+        order = xp.argsort(slice_id)
+        regions, slice_id = xp.take(regions, order), xp.take(slice_id, order)
         largest = found.outputs.abs().amax(1)
-        size = numpy_on_cpu(largest.new_zeros(len(slices)).scatter_reduce(0, found.slice_id, largest, "amax"))
-        size, allowed = take(size, slice_id)[:, None], take(allowed, slice_id)[:, None]
+        size = xp.numpy_on_cpu(largest.new_zeros(len(slices)).scatter_reduce(0, found.slice_id, largest, "amax"))
+        size, allowed = xp.take(size, slice_id)[:, None], xp.take(allowed, slice_id)[:, None]
     allowed = allowed + _ACCURACY * size
-    starts = take(offsets, regions)
-    counts = (take(offsets, regions + 1) - starts)[:, None]
-    place = arange(int(counts.max()), offsets)  # a region with fewer corners repeats them in turn
-    index = take(corners, (starts[:, None] + place % counts).reshape(-1))
+    starts = xp.take(offsets, regions)
+    counts = (xp.take(offsets, regions + 1) - starts)[:, None]
+    place = xp.arange(int(counts.max()), offsets)  # a region with fewer corners repeats them in turn
+    index = xp.take(corners, (starts[:, None] + place % counts).reshape(-1))
     shape = (len(regions), len(place), -1)
-    middle, mean = (take(x, index).reshape(shape).sum(1) / len(place) for x in (coords, outputs))
+    middle, mean = (xp.take(x, index).reshape(shape).sum(1) / len(place) for x in (coords, outputs))
     rows = budget.inputs(program)
     for start in range(0, len(regions), rows):
         part = slice(start, start + rows)
-        inputs = inputs_of(program, slices, as_tensors(middle[part]), as_tensors(slice_id[part]))
-        gap = abs(numpy_on_cpu(program(inputs)) - mean[part])
+        inputs = inputs_of(program, slices, xp.as_tensors(middle[part]), xp.as_tensors(slice_id[part]))
+        gap = abs(xp.numpy_on_cpu(program(inputs)) - mean[part])
         if not bool((gap <= (allowed if len(slices) == 1 else allowed[part])).all()):
             raise CheckFailed(
                 f"Expected the affine map of each region to equal the network, got a difference of "
@@ -167,10 +157,10 @@ def _at_probes(line: Slice, coords: Tensor, outputs: Tensor, rounding: Tensor, s
     allowed = rounding + _ACCURACY * abs(outputs).max()
     lengths, steps = coords[1:] - coords[:-1], abs(outputs[1:] - outputs[:-1])
     gentle = steps * (UNIT * abs(coords).max()) <= _GENTLE * allowed * lengths[:, None]
-    last = searchsorted(coords, points).clip(1, len(coords) - 1)
-    t = ((points - take(coords, last - 1)) / take(lengths, last - 1))[:, None]
-    gap = abs(take(outputs, last - 1) * (1 - t) + take(outputs, last) * t - seen)
-    missed = take(last - 1, nonzero(~(gap <= allowed).all(1)))
+    last = xp.searchsorted(coords, points).clip(1, len(coords) - 1)
+    t = ((points - xp.take(coords, last - 1)) / xp.take(lengths, last - 1))[:, None]
+    gap = abs(xp.take(outputs, last - 1) * (1 - t) + xp.take(outputs, last) * t - seen)
+    missed = xp.take(last - 1, xp.nonzero(~(gap <= allowed).all(1)))
     return bool(gentle.all()) and len(missed) == 0, missed
 
 
@@ -178,11 +168,11 @@ def _sample(offsets: Tensor, corners: Tensor, outputs: Tensor, least: int) -> Te
     """Some regions: 0.1% of them and at least this number; half of them the steepest, the others at equal distances."""
     n = len(offsets) - 1
     wanted = min(n, max(n // _SHARE, least))
-    regions = arange(wanted, offsets) * n // wanted
+    regions = xp.arange(wanted, offsets) * n // wanted
     if wanted < n:
         every = -(-n // _CANDIDATES)
         first, last = offsets[:-1:every], offsets[1::every]
-        step = take(outputs, take(corners, first)) - take(outputs, take(corners, (first + last) // 2))
-        steep = largest_rows(step, (wanted + 1) // 2) * every
+        step = xp.take(outputs, xp.take(corners, first)) - xp.take(outputs, xp.take(corners, (first + last) // 2))
+        steep = xp.largest_rows(step, (wanted + 1) // 2) * every
         regions[: len(steep)] = steep
     return regions

@@ -21,7 +21,7 @@ from regionscope.exact.questions.topology import ClassTopology, topology
 from regionscope.exact.storage import array_names, load_arrays, save_arrays
 from regionscope.extras import data_frame
 from regionscope.geometry import Slice
-from regionscope.geometry.arrays import components
+from regionscope.geometry import arrays as xp
 from regionscope.geometry.bitsets import lowest
 from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
 from regionscope.geometry.ragged import owners
@@ -86,7 +86,7 @@ class DecisionRegions:
         walls = self.partition.walls
         inner = walls.inner
         drawn = inner[walls.layer[inner] == len(self.partition.by_layer)]
-        return components(len(self.partition), walls.regions[drawn])
+        return xp.components(len(self.partition), walls.regions[drawn])
 
     @cached_property
     def boundary_walls(self) -> Tensor:
@@ -238,7 +238,7 @@ def label_pieces(part: Partition) -> DecisionRegions:
     piece_labels = labels_of(part.outputs, part.corners, part.offsets, part.stats.rounding)
     pairs = part.neighbours
     same = piece_labels[pairs[:, 0]] == piece_labels[pairs[:, 1]]
-    piece_regions = components(len(part), pairs[same])
+    piece_regions = xp.components(len(part), pairs[same])
     count = int(piece_regions.max()) + 1
     labels = piece_labels.new_empty(count).index_copy_(0, piece_regions, piece_labels)
     return DecisionRegions(part, piece_labels, piece_regions, labels)

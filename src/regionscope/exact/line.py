@@ -11,22 +11,7 @@ from torch import Tensor
 from regionscope.exact.budget import ON_LINES, Budget, Record, bytes_of, corner_inputs
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
-from regionscope.geometry.arrays import (
-    arange,
-    argsort,
-    as_tensors,
-    bincount,
-    cat,
-    double,
-    full,
-    largest,
-    minimum,
-    nonzero,
-    numpy_on_cpu,
-    put,
-    repeat,
-    take,
-)
+from regionscope.geometry import arrays as xp
 from regionscope.geometry.block_size import rows_at_a_time
 from regionscope.geometry.crossing import Points, place_points
 from regionscope.geometry.interpolation import OnEdges
@@ -51,7 +36,7 @@ class LineState:
     @property
     def intervals(self) -> Tensor:
         """Indices of the vertices at which a region starts (it ends at the next vertex)."""
-        return nonzero(self.slice_id[1:] == self.slice_id[:-1])
+        return xp.nonzero(self.slice_id[1:] == self.slice_id[:-1])
 
 
 def partition_lines(
@@ -64,14 +49,14 @@ def partition_lines(
     ``Program.begin`` at the corners, where they are known; they may be overwritten.
     """
     corners = [slice.corners.to(program.device, torch.float64) for slice in slices]
-    coords = numpy_on_cpu(torch.cat(corners)[:, 0])
-    slice_id = arange(len(coords), coords) // 2
+    coords = xp.numpy_on_cpu(torch.cat(corners)[:, 0])
+    slice_id = xp.arange(len(coords), coords) // 2
     values = begun or program.begin(corner_inputs(program, slices, corners))
-    layer = full(len(slice_id), -1, slice_id)
+    layer = xp.full(len(slice_id), -1, slice_id)
     length = 0.0 if record.finished is None else float((coords[1::2] - coords[0::2]).sum())
     cutter = _LineCutter(program, zero_tolerances, budget, record, length, consume)
     state, outputs = cutter.finish(0, LineState(coords, slice_id, layer, values))
-    return as_tensors(state), outputs
+    return xp.as_tensors(state), outputs
 
 
 def cut_line(cuts: Thresholds | Maxima, state: LineState, zero_tolerance: Tensor) -> tuple[Points, Tensor]:
@@ -80,17 +65,17 @@ def cut_line(cuts: Thresholds | Maxima, state: LineState, zero_tolerance: Tensor
     zero_tolerance: of this nonlinearity, from ``zero_tolerances_of``.
     """
     if isinstance(cuts, Thresholds):
-        zero_tolerance = numpy_on_cpu(zero_tolerance)
-        changes, snapped = sign_changes(numpy_on_cpu(cuts.values), cuts.at, state.slice_id, zero_tolerance)
+        zero_tolerance = xp.numpy_on_cpu(zero_tolerance)
+        changes, snapped = sign_changes(xp.numpy_on_cpu(cuts.values), cuts.at, state.slice_id, zero_tolerance)
     else:
-        start, tolerance = as_tensors(state.intervals), at_vertices(zero_tolerance, state.slice_id)
+        start, tolerance = xp.as_tensors(state.intervals), at_vertices(zero_tolerance, state.slice_id)
         candidates = Candidates(cuts.values, cuts.groups, tolerance)
-        breaks = numpy_on_cpu(breaks_along(candidates, leaders(candidates), start, start + 1))
-        edge = take(numpy_on_cpu(start), breaks.row)
-        changes = edge, breaks.group, breaks.ua, breaks.ub, take(numpy_on_cpu(tolerance), edge)
-        snapped = numpy_on_cpu(snapped_signs(cuts, tolerance))
+        breaks = xp.numpy_on_cpu(breaks_along(candidates, leaders(candidates), start, start + 1))
+        edge = xp.take(xp.numpy_on_cpu(start), breaks.row)
+        changes = edge, breaks.group, breaks.ua, breaks.ub, xp.take(xp.numpy_on_cpu(tolerance), edge)
+        snapped = xp.numpy_on_cpu(snapped_signs(cuts, tolerance))
     points, crossings = place_points(*changes)
-    return points, cat([snapped, crossings.merged])
+    return points, xp.cat([snapped, crossings.merged])
 
 
 def sign_changes(
@@ -100,7 +85,7 @@ def sign_changes(
     ``place_points``; and the vertex of each value that counts as zero. Some rows at a time.
     """
     n, several = values.shape[1], len(zero_tolerance) > 1
-    most = largest(zero_tolerance, 0) if several else zero_tolerance[0]
+    most = xp.largest(zero_tolerance, 0) if several else zero_tolerance[0]
     found: list[tuple[Tensor, ...]] = []
     snapped = [slice_id[:0]]
     step = rows_at_a_time(8 * n, values.device)
@@ -114,24 +99,24 @@ def sign_changes(
             else:
                 tolerance = most
                 if several:
-                    tolerance = take(zero_tolerance, of)
+                    tolerance = xp.take(zero_tolerance, of)
                     below, above = block < threshold - tolerance, block > threshold + tolerance
                     told = below | above
                 change = (below[1:] & above[:-1]) | (above[1:] & below[:-1])
-                hidden = nonzero((~told & (tolerance > LEAST))[:step].reshape(-1))
+                hidden = xp.nonzero((~told & (tolerance > LEAST))[:step].reshape(-1))
                 snapped.append(hidden // n + start)
             if several:
                 change &= (of[1:] == of[:-1])[:, None]
-            key = nonzero(change.reshape(-1))
+            key = xp.nonzero(change.reshape(-1))
             row = key // n
             unit = key - row * n
-            near = zero_tolerance[take(of, row), unit] if several else take(most, unit)
+            near = zero_tolerance[xp.take(of, row), unit] if several else xp.take(most, unit)
             found.append((row + start, unit, block[row, unit] - threshold, block[row + 1, unit] - threshold, near))
-    edge, unit, ua, ub, near = found[0] if len(found) == 1 else map(cat, zip(*found, strict=True))
+    edge, unit, ua, ub, near = found[0] if len(found) == 1 else map(xp.cat, zip(*found, strict=True))
     if len(at) > 1:
-        order = argsort(edge)
-        edge, unit, ua, ub, near = (take(x, order) for x in (edge, unit, ua, ub, near))
-    return (edge, unit, double(ua), double(ub), near), cat(snapped)
+        order = xp.argsort(edge)
+        edge, unit, ua, ub, near = (xp.take(x, order) for x in (edge, unit, ua, ub, near))
+    return (edge, unit, xp.double(ua), xp.double(ub), near), xp.cat(snapped)
 
 
 @dataclass(frozen=True)
@@ -148,21 +133,21 @@ class _Refined:
     @staticmethod
     def by(state: LineState, points: Points, layer: int) -> _Refined:
         n, p = len(state.coords), len(points)
-        a = repeat(arange(n, points.edge), bincount(points.edge, n) + 1, n + p)
-        new = points.edge + 1 + arange(p, points.edge)
-        t, made = double(full(n + p, 0, a)), take(state.layer, a)
-        put(t, new, points.t)
-        put(made, new, full(p, layer, a))
+        a = xp.repeat(xp.arange(n, points.edge), xp.bincount(points.edge, n) + 1, n + p)
+        new = points.edge + 1 + xp.arange(p, points.edge)
+        t, made = xp.double(xp.full(n + p, 0, a)), xp.take(state.layer, a)
+        xp.put(t, new, points.t)
+        xp.put(made, new, xp.full(p, layer, a))
         return _Refined(state, a, t, made)
 
     def state(self, rows: slice) -> LineState:
         """These vertices, and the values there."""
         before, a, t = self.before, self.a[rows], self.t[rows]
         n = len(before.coords)
-        on_edges = OnEdges(a, minimum(a + 1, full(1, n - 1, a)), t, n)
+        on_edges = OnEdges(a, xp.minimum(a + 1, xp.full(1, n - 1, a)), t, n)
         values = {name: on_edges.apply(old) for name, old in before.values.items()}
-        coords = take(before.coords, a) * (1 - t) + take(before.coords, on_edges.b) * t
-        return LineState(coords, take(before.slice_id, a), self.layer[rows], values)
+        coords = xp.take(before.coords, a) * (1 - t) + xp.take(before.coords, on_edges.b) * t
+        return LineState(coords, xp.take(before.slice_id, a), self.layer[rows], values)
 
 
 @dataclass
@@ -181,7 +166,7 @@ class _LineCutter:
         while layer < len(kinks):
             cuts = kinks[layer].cuts(state.values)
             points, snapped = cut_line(cuts, state, self.zero_tolerances[layer])
-            self.record.snap(take(state.slice_id, snapped))
+            self.record.snap(xp.take(state.slice_id, snapped))
             rows = max(2, self.budget.rows(kinks[layer], self.held, self.program.device, ON_LINES))
             if len(state.coords) + len(points) > rows:
                 return self._in_parts(layer, _Refined.by(state, points, layer), rows)
@@ -190,11 +175,11 @@ class _LineCutter:
             layer += 1
         if self.record.finished is not None:
             start = state.intervals
-            length = (take(state.coords, start + 1) - take(state.coords, start)).sum()
+            length = (xp.take(state.coords, start + 1) - xp.take(state.coords, start)).sum()
             self.record.finish(float(length) / self.total_length)
         outputs = self.program.outputs(state.values)
         if self.consume is not None:
-            self.consume(as_tensors(state), outputs)
+            self.consume(xp.as_tensors(state), outputs)
         return state, outputs
 
     def _in_parts(self, layer: int, refined: _Refined, rows: int) -> tuple[LineState, Tensor]:
@@ -211,16 +196,16 @@ class _LineCutter:
         # the last vertex of a part is the first of the next one
         kept = [len(outputs) - 1 for _, outputs in parts[:-1]] + [len(parts[-1][1])]
         joined = LineState(
-            cat([part.coords[:n] for (part, _), n in zip(parts, kept, strict=True)]),
-            cat([part.slice_id[:n] for (part, _), n in zip(parts, kept, strict=True)]),
-            cat([part.layer[:n] for (part, _), n in zip(parts, kept, strict=True)]),
+            xp.cat([part.coords[:n] for (part, _), n in zip(parts, kept, strict=True)]),
+            xp.cat([part.slice_id[:n] for (part, _), n in zip(parts, kept, strict=True)]),
+            xp.cat([part.layer[:n] for (part, _), n in zip(parts, kept, strict=True)]),
             {},
         )
         return joined, torch.cat([outputs[:n] for (_, outputs), n in zip(parts, kept, strict=True)])
 
     def _advance(self, layer: int, state: LineState) -> LineState:
         one = self.record.counts.shape[1] == 1  # every vertex but the first ends a region
-        regions = state.slice_id[1:] if one else take(state.slice_id, state.intervals)
+        regions = state.slice_id[1:] if one else xp.take(state.slice_id, state.intervals)
         self.record.add(layer, regions, self.budget.max_regions)
         values = self.program.kinks[layer].advance(state.values, consume=True)
         return LineState(state.coords, state.slice_id, state.layer, values)

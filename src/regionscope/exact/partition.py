@@ -28,7 +28,7 @@ from regionscope.exact.walls import Walls
 from regionscope.extras import data_frame
 from regionscope.formatting import counted
 from regionscope.geometry import Slice
-from regionscope.geometry.arrays import components
+from regionscope.geometry import arrays as xp
 from regionscope.geometry.ragged import gather_rows, mean_of_rows, owners
 from regionscope.network import Program, patterns
 from regionscope.tolerance import Tolerance
@@ -130,7 +130,7 @@ class Partition:
     def linear_ids(self) -> Tensor:
         """The linear region that each activation region belongs to (r,)."""
         same, _ = self._compared
-        return components(len(self), self.walls.regions[self.walls.inner][same])
+        return xp.components(len(self), self.walls.regions[self.walls.inner][same])
 
     @property
     def n_undecided(self) -> int:
@@ -195,7 +195,7 @@ class Partition:
         one_of("layer of this partition", layer, names)
         inner = self.walls.inner
         later = inner[self.walls.layer[inner] > names.index(layer)]
-        return components(len(self), self.walls.regions[later])
+        return xp.components(len(self), self.walls.regions[later])
 
     def polygons(self) -> list[NDArray[np.float64]]:
         """The corners of each region as an array (m, k), in slice coordinates."""

@@ -14,22 +14,7 @@ from torch import Tensor
 from regionscope.exact.budget import Budget, Keep, Record, bytes_of, corner_inputs
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
-from regionscope.geometry.arrays import (
-    arange,
-    array,
-    as_tensors,
-    empty,
-    full,
-    maximum,
-    minimum,
-    numpy_on_cpu,
-    put,
-    quotients,
-    repeat,
-    sort,
-    stack,
-    take,
-)
+from regionscope.geometry import arrays as xp
 from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates
 from regionscope.geometry.planar.cut import PlanarSplit, Units, split
@@ -63,13 +48,13 @@ class PlaneState:
 def plane_mesh(corners: Sequence[Tensor]) -> tuple[Mesh, Tensor, Tensor]:
     """One cell a slice, from its corners (m, 2): the mesh, the coordinates of its vertices and their slices."""
     coords, n = torch.cat(tuple(corners)), sum(map(len, corners))
-    sizes = array([len(own) for own in corners], numpy_on_cpu(coords))
-    offsets, vertex, slice_id = offsets_of(sizes), arange(n, sizes), arange(len(corners), sizes)
-    none, sides, following = full(n, -1, sizes), empty(n, sizes), next_in_row(offsets)
-    ends, order = sort(minimum(vertex, following) * n + maximum(vertex, following))
-    put(sides, order, vertex)
-    mesh = Mesh(n, stack(*quotients(ends, n)), none, none, vertex, sides, offsets, slice_id)
-    return mesh, coords, repeat(slice_id, sizes, n)
+    sizes = xp.array([len(own) for own in corners], xp.numpy_on_cpu(coords))
+    offsets, vertex, slice_id = offsets_of(sizes), xp.arange(n, sizes), xp.arange(len(corners), sizes)
+    none, sides, following = xp.full(n, -1, sizes), xp.empty(n, sizes), next_in_row(offsets)
+    ends, order = xp.sort(xp.minimum(vertex, following) * n + xp.maximum(vertex, following))
+    xp.put(sides, order, vertex)
+    mesh = Mesh(n, xp.stack(*xp.quotients(ends, n)), none, none, vertex, sides, offsets, slice_id)
+    return mesh, coords, xp.repeat(slice_id, sizes, n)
 
 
 def partition_planes(
@@ -102,8 +87,8 @@ def cut_plane(
     if isinstance(cuts, Thresholds):
         return split(state.mesh, Units(cuts.values, cuts.at, zero_tolerance), layer=layer, cells=cells, zeros=zeros)
     candidates = Candidates(cuts.values, cuts.groups, zero_tolerance)
-    mesh = as_tensors(state.mesh)
-    return numpy_on_cpu(split_maxima(mesh, candidates, state.coords, layer=layer, cells=as_tensors(cells)))
+    mesh = xp.as_tensors(state.mesh)
+    return xp.numpy_on_cpu(split_maxima(mesh, candidates, state.coords, layer=layer, cells=xp.as_tensors(cells)))
 
 
 @dataclass
@@ -129,7 +114,7 @@ class _PlaneCutter:
                 values = kinks[layer].advance(state.values, consume=True)
                 state = PlaneState(state.mesh, state.coords, state.slice_id, values)
                 if self.keep is not None:
-                    mask = self.keep(layer, as_tensors(state.mesh).cell_corners, state.coords, values)
+                    mask = self.keep(layer, xp.as_tensors(state.mesh).cell_corners, state.coords, values)
                     state = state if mask is None else _kept(state, mask)
                 layer, cells, zeros = layer + 1, None, None
                 continue
@@ -140,9 +125,9 @@ class _PlaneCutter:
                 if n_parts > 1 and state.mesh.n_cells > 1:
                     return self._in_parts(layer, state, None, n_parts)
             if cells is None and isinstance(cuts, Maxima):
-                self.record.snap(take(state.slice_id, numpy_on_cpu(snapped_signs(cuts, zero_tolerance))))
+                self.record.snap(xp.take(state.slice_id, xp.numpy_on_cpu(snapped_signs(cuts, zero_tolerance))))
             result = cut_plane(cuts, state, zero_tolerance, layer, cells, zeros)
-            self.record.snap(take(state.slice_id, result.snapped))
+            self.record.snap(xp.take(state.slice_id, result.snapped))
             max_vertices = self.budget.rows(kinks[layer], self.held, state.coords.device)
             if result.mesh.n_vertices > max_vertices and result.mesh.n_cells > 1:
                 return self._in_parts(layer, state, result, -(-_HEADROOM * result.mesh.n_vertices // max_vertices))
@@ -150,7 +135,7 @@ class _PlaneCutter:
             cells, zeros = result.unsettled, result.zeros
         if self.record.finished is not None:
             self.record.finish(float(areas(state.mesh, state.coords).sum()) / self.total_area)
-        mesh, outputs = as_tensors(state.mesh), self.program.outputs(state.values)
+        mesh, outputs = xp.as_tensors(state.mesh), self.program.outputs(state.values)
         if self.consume is not None:
             self.consume(mesh, state.coords, outputs)
         return mesh, state.coords, outputs
@@ -163,8 +148,8 @@ class _PlaneCutter:
         cut: at nonlinearity ``layer``; None divides the cells before it.
         """
         self.keep = None  # neighbours in other parts have to find the same points on the border
-        state = as_tensors(state)
-        divided = _uncut(state.mesh) if cut is None else as_tensors(cut)
+        state = xp.as_tensors(state)
+        divided = _uncut(state.mesh) if cut is None else xp.as_tensors(cut)
         coords = divided.interpolation.apply(state.coords)
         slice_id = divided.interpolation.copy_first(state.slice_id)
         position = coords[divided.mesh.corners[divided.mesh.offsets[:-1]]]
@@ -183,7 +168,9 @@ class _PlaneCutter:
             local[vertices] = torch.arange(len(vertices), device=vertices.device)
             zeros = torch.stack([local[divided.zeros[:, 0]], divided.zeros[:, 1]], 1)
             unsettled = None if cut is None else torch.isin(group, divided.unsettled).nonzero()[:, 0]
-            part_state = PlaneState(numpy_on_cpu(part), coords[vertices], numpy_on_cpu(slice_id[vertices]), values)
+            part_state = PlaneState(
+                xp.numpy_on_cpu(part), coords[vertices], xp.numpy_on_cpu(slice_id[vertices]), values
+            )
             finished = self.finish(layer, part_state, unsettled, zeros[zeros[:, 0] >= 0])
             if self.consume is None:
                 parts.append(Part(finished[0], finished[1:], vertices))
@@ -198,7 +185,7 @@ def _expected_vertices(cuts: Thresholds | Maxima, state: PlaneState) -> int:
     """About how many vertices a cut adds, from the lines that pass through a sample of the cells; half of them meet."""
     if not isinstance(cuts, Thresholds):
         return 0
-    mesh = as_tensors(state.mesh)
+    mesh = xp.as_tensors(state.mesh)
     cells = torch.arange(0, mesh.n_cells, max(1, mesh.n_cells // _SAMPLE), device=mesh.offsets.device)
     index, offsets = gather_rows(mesh.offsets, cells)
     values, of = cuts.values[mesh.corners[index]], owners(offsets, len(index))
@@ -225,7 +212,7 @@ def _follow(state: PlaneState, result: PlanarSplit) -> PlaneState:
 
 def _kept(state: PlaneState, mask: Tensor) -> PlaneState:
     """The cells of the mask alone."""
-    mesh, kept = state.mesh.extract(numpy_on_cpu(mask.nonzero()[:, 0]))
-    vertices = as_tensors(kept)
+    mesh, kept = state.mesh.extract(xp.numpy_on_cpu(mask.nonzero()[:, 0]))
+    vertices = xp.as_tensors(kept)
     values = {name: rows[vertices] for name, rows in state.values.items()}
-    return PlaneState(mesh, state.coords[vertices], take(state.slice_id, kept), values)
+    return PlaneState(mesh, state.coords[vertices], xp.take(state.slice_id, kept), values)

@@ -96,7 +96,7 @@ def ordered(cell: Cell) -> Array:
 
 def _shoelace(points: Array) -> float:
     x, y = (points - points[0]).T
-    return float(np.sum(x * np.roll(y, -1) - y * np.roll(x, -1))) / 2
+    return float(x[:-1] @ y[1:] - y[:-1] @ x[1:]) / 2
 
 
 def measure(cell: Cell) -> float:

@@ -13,22 +13,7 @@ from regionscope.exact.line import LineState
 from regionscope.exact.polytopes import CellPartition
 from regionscope.exact.space import SpacePartition
 from regionscope.exact.walls import Walls
-from regionscope.geometry.arrays import (
-    arange,
-    argsort,
-    array,
-    as_tensors,
-    bincount,
-    copied,
-    empty,
-    full,
-    numpy_on_cpu,
-    put,
-    searchsorted,
-    stack,
-    take,
-    where,
-)
+from regionscope.geometry import arrays as xp
 from regionscope.geometry.planar.mesh import Mesh, areas
 from regionscope.geometry.polytope.complex import Complex
 from regionscope.geometry.polytope.faces import facets, volumes
@@ -57,25 +42,25 @@ class RegionBatch:
 
     @staticmethod
     def of_lines(line: LineState, outputs: Tensor) -> RegionBatch:
-        own = numpy_on_cpu(line)
+        own = xp.numpy_on_cpu(line)
         start = own.intervals
-        index, after = arange(len(own.coords) + 1, start), start + 1
-        sides = full((len(own.coords), 2), -1, start)
+        index, after = xp.arange(len(own.coords) + 1, start), start + 1
+        sides = xp.full((len(own.coords), 2), -1, start)
         sides[after, 0] = sides[start, 1] = index[: len(start)]
-        walls = as_tensors(Walls(index[:-1], index, sides, own.layer))
-        corners, sizes = stack(start, after).reshape(-1), take(own.coords, after) - take(own.coords, start)
-        corners, offsets, sizes = map(as_tensors, (corners, 2 * index[: len(start) + 1], sizes))
-        return RegionBatch(as_tensors(own.coords[:, None]), outputs, line.slice_id, corners, offsets, sizes, walls)
+        walls = xp.as_tensors(Walls(index[:-1], index, sides, own.layer))
+        corners, sizes = xp.stack(start, after).reshape(-1), xp.take(own.coords, after) - xp.take(own.coords, start)
+        corners, offsets, sizes = map(xp.as_tensors, (corners, 2 * index[: len(start) + 1], sizes))
+        return RegionBatch(xp.as_tensors(own.coords[:, None]), outputs, line.slice_id, corners, offsets, sizes, walls)
 
     @staticmethod
     def of_mesh(mesh: Mesh, coords: Tensor, outputs: Tensor) -> RegionBatch:
-        own = numpy_on_cpu(mesh)
-        slice_id = full(own.n_vertices, 0, own.corners)
-        put(slice_id, own.corners, take(own.slice_id, own.corner_cells()))
-        ends = 2 * arange(len(own.edges) + 1, own.edges)
-        walls = as_tensors(Walls(own.edges.reshape(-1), ends, own.edge_cells(), own.layer))
+        own = xp.numpy_on_cpu(mesh)
+        slice_id = xp.full(own.n_vertices, 0, own.corners)
+        xp.put(slice_id, own.corners, xp.take(own.slice_id, own.corner_cells()))
+        ends = 2 * xp.arange(len(own.edges) + 1, own.edges)
+        walls = xp.as_tensors(Walls(own.edges.reshape(-1), ends, own.edge_cells(), own.layer))
         sizes = areas(own, coords)
-        return RegionBatch(coords, outputs, as_tensors(slice_id), mesh.corners, mesh.offsets, sizes, walls)
+        return RegionBatch(coords, outputs, xp.as_tensors(slice_id), mesh.corners, mesh.offsets, sizes, walls)
 
     @staticmethod
     def of_space(found: Sequence[SpacePartition | CellPartition], program: Program) -> RegionBatch:
@@ -92,12 +77,12 @@ class RegionBatch:
     def _of_solids(found: SpacePartition, program: Program) -> RegionBatch:
         solids, coords = found.solids, found.coords
         walls = Walls(solids.corners, solids.offsets, solids.cells, _layers(solids.wall, program))
-        own = numpy_on_cpu(solids)
+        own = xp.numpy_on_cpu(solids)
         corners, offsets = own.cell_corners()
-        slice_id = full(own.n_vertices, 0, corners)
-        put(slice_id, corners, take(own.slice_id, owners(offsets, len(corners))))
-        sizes = own.volumes(numpy_on_cpu(coords), take(corners, offsets[:-1]))
-        slice_id, corners, offsets, sizes = map(as_tensors, (slice_id, corners, offsets, sizes))
+        slice_id = xp.full(own.n_vertices, 0, corners)
+        xp.put(slice_id, corners, xp.take(own.slice_id, owners(offsets, len(corners))))
+        sizes = own.volumes(xp.numpy_on_cpu(coords), xp.take(corners, offsets[:-1]))
+        slice_id, corners, offsets, sizes = map(xp.as_tensors, (slice_id, corners, offsets, sizes))
         return RegionBatch(coords, found.outputs, slice_id, corners, offsets, sizes, walls, in_order=True)
 
     @staticmethod
@@ -135,16 +120,16 @@ class RegionBatch:
         """One for each slice, numbered from 0 in every one; their order stays. One pass, however many there are."""
         if n_slices == 1:
             return [self]
-        own = numpy_on_cpu(self)
+        own = xp.numpy_on_cpu(self)
         walls = own.walls
         vertex = _Sorted.by(own.slice_id, n_slices)
-        region = _Sorted.by(take(own.slice_id, take(own.corners, own.offsets[:-1])), n_slices)
-        wall = _Sorted.by(take(own.slice_id, take(walls.vertices, walls.offsets[:-1])), n_slices)
-        sides = where(walls.regions < 0, -1, region.place[walls.regions])
+        region = _Sorted.by(xp.take(own.slice_id, xp.take(own.corners, own.offsets[:-1])), n_slices)
+        wall = _Sorted.by(xp.take(own.slice_id, xp.take(walls.vertices, walls.offsets[:-1])), n_slices)
+        sides = xp.where(walls.regions < 0, -1, region.place[walls.regions])
         of_vertices = [vertex.split(rows) for rows in (own.coords, own.outputs, own.slice_id)]
-        of_regions = [*region.split_rows(take(vertex.place, own.corners), own.offsets), region.split(own.sizes)]
+        of_regions = [*region.split_rows(xp.take(vertex.place, own.corners), own.offsets), region.split(own.sizes)]
         of_walls = [
-            *wall.split_rows(take(vertex.place, walls.vertices), walls.offsets),
+            *wall.split_rows(xp.take(vertex.place, walls.vertices), walls.offsets),
             wall.split(sides),
             wall.split(walls.layer),
         ]
@@ -159,8 +144,8 @@ class RegionBatch:
 def _layers(wall: Tensor, program: Program) -> Tensor:
     """The nonlinearity of each unit (counted over all of them), -1 for a negative number."""
     ends = torch.tensor([0, *[kink.n_units for kink in program.kinks]], device="cpu").cumsum(0).to(wall.device)
-    own = numpy_on_cpu(wall)
-    return as_tensors(where(own < 0, -1, searchsorted(numpy_on_cpu(ends), own, right=True) - 1))
+    own = xp.numpy_on_cpu(wall)
+    return xp.as_tensors(xp.where(own < 0, -1, xp.searchsorted(xp.numpy_on_cpu(ends), own, right=True) - 1))
 
 
 @dataclass(frozen=True)
@@ -177,22 +162,22 @@ class _Sorted:
 
     @staticmethod
     def by(slice_id: Tensor, n_slices: int) -> _Sorted:
-        order, starts = argsort(slice_id), offsets_of(bincount(slice_id, n_slices))
-        place = empty(len(order), order)
-        put(place, order, arange(len(order), order) - take(starts, take(slice_id, order)))
+        order, starts = xp.argsort(slice_id), offsets_of(xp.bincount(slice_id, n_slices))
+        place = xp.empty(len(order), order)
+        xp.put(place, order, xp.arange(len(order), order) - xp.take(starts, xp.take(slice_id, order)))
         return _Sorted(order, place, starts.tolist())
 
     def split(self, rows: Tensor) -> list[Tensor]:
         """The rows (n, ...) of each slice, in memory of their own."""
-        return _pieces(take(rows, self.order), self.bounds)
+        return _pieces(xp.take(rows, self.order), self.bounds)
 
     def split_rows(self, values: Tensor, offsets: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         """A ragged array of n rows: the values and the offsets of each slice."""
         index, ends = gather_rows(offsets, self.order)
-        own = _pieces(take(values, index), take(ends, array(self.bounds, ends)).tolist())
-        return own, [as_tensors(ends[start : end + 1] - ends[start]) for start, end in pairwise(self.bounds)]
+        own = _pieces(xp.take(values, index), xp.take(ends, xp.array(self.bounds, ends)).tolist())
+        return own, [xp.as_tensors(ends[start : end + 1] - ends[start]) for start, end in pairwise(self.bounds)]
 
 
 def _pieces(rows: Tensor, bounds: list[int]) -> list[Tensor]:
     """Copies of the rows between bounds."""
-    return [as_tensors(copied(rows[start:end])) for start, end in pairwise(bounds)]
+    return [xp.as_tensors(xp.copied(rows[start:end])) for start, end in pairwise(bounds)]

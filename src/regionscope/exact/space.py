@@ -13,7 +13,7 @@ from torch import Tensor
 from regionscope.exact.budget import Budget, Keep, Record, bytes_of, inputs_of
 from regionscope.exact.polytopes import CellPartition, CellState, carry_cells, partition_cells
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
-from regionscope.geometry.arrays import as_tensors, numpy_on_cpu
+from regionscope.geometry import arrays as xp
 from regionscope.geometry.bitsets import lowest
 from regionscope.geometry.block_size import rows_at_a_time
 from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
@@ -64,8 +64,8 @@ class SpaceState:
 
     def take(self, cells: Tensor) -> SpaceState:
         """The cells of a mask (r,) alone."""
-        solids, kept = numpy_on_cpu(self.solids).take(numpy_on_cpu(cells))
-        solids, kept = as_tensors(solids), as_tensors(kept)
+        solids, kept = xp.numpy_on_cpu(self.solids).take(xp.numpy_on_cpu(cells))
+        solids, kept = xp.as_tensors(solids), xp.as_tensors(kept)
         values = {name: rows.index_select(0, kept) for name, rows in self.values.items()}
         return SpaceState(solids, self.coords[kept], self.slice_id[kept], values)
 
@@ -239,8 +239,8 @@ def _without_losers(state: SpaceState, candidates: Candidates, first_new: int, l
 
 
 def _cell_corners(solids: Solids) -> tuple[Tensor, Tensor]:
-    corners, offsets = numpy_on_cpu(solids).cell_corners()
-    return as_tensors(corners), as_tensors(offsets)
+    corners, offsets = xp.numpy_on_cpu(solids).cell_corners()
+    return xp.as_tensors(corners), xp.as_tensors(offsets)
 
 
 def _extended(rows: Tensor, batches: Sequence[NewVertices]) -> Tensor:
@@ -248,7 +248,7 @@ def _extended(rows: Tensor, batches: Sequence[NewVertices]) -> Tensor:
     total = len(rows) + sum(len(new) for new in batches)
     out, count = rows.new_empty(total, *rows.shape[1:]), len(rows)
     # NumPy copies, and blocks are small, so that torch starts no second thread: it would spin between the operations
-    numpy_on_cpu(out)[:count] = numpy_on_cpu(rows)
+    xp.numpy_on_cpu(out)[:count] = xp.numpy_on_cpu(rows)
     step = rows_at_a_time(64 * max(1, rows[:1].numel()), rows.device)
     for new in batches:
         weight = new.t.to(rows.dtype).view(-1, *[1] * (rows.ndim - 1))

@@ -144,7 +144,8 @@ def _opened(path: Path) -> Iterator[Any]:
     except WrongFile:
         raise
     except (*ARRAY_FILE_ERRORS, AttributeError, IndexError) as error:
-        reason = "" if "pickle" in str(error) else f" ({error})"  # numpy's advice there is to trust the file
+        found = str(error).rstrip(".")
+        reason = "" if "pickle" in found else f" ({found})"  # numpy's advice there is to trust the file
         sentence = (
             f"Expected a saved partition, got {path}, which is another file or damaged{reason}. "
             "Write one with Partition.save(path)."

@@ -14,7 +14,7 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.exact.budget import Budget, corner_inputs
 from regionscope.geometry import Slice
-from regionscope.geometry.arrays import as_tensors, cat, empty_like, largest, maximum, minimum, numpy_on_cpu, take
+from regionscope.geometry import arrays as xp
 from regionscope.geometry.block_size import rows_at_a_time
 from regionscope.network import FoldSites, Kink, Program, Thresholds, Values
 from regionscope.tolerance import LEAST, Tolerance
@@ -61,19 +61,19 @@ def zero_tolerances_of(
                 part = weights[first : first + at_once].to(program.device, program.dtype)
                 shaken = min(len(part), max(0, n_corners + _SHAKEN - first))
                 parts.append(_magnitudes(program, corners, part, shaken, seen, begun))
-            blocks.append(_joined(parts, lambda x: reduce(maximum, x)) if len(parts) > 1 else parts[0])
+            blocks.append(_joined(parts, lambda x: reduce(xp.maximum, x)) if len(parts) > 1 else parts[0])
             order += own
     found = blocks[0]  # of each layer (slices,), of each of its units (slices, units)
     if len(blocks) > 1:
-        place = numpy_on_cpu(torch.tensor(order, device="cpu").argsort().to(program.device))
-        found = _joined(blocks, lambda x: take(cat(x), place))
-    if not bool((cat([layer for layer, _ in found]) < math.inf).all()):
+        place = xp.numpy_on_cpu(torch.tensor(order, device="cpu").argsort().to(program.device))
+        found = _joined(blocks, lambda x: xp.take(xp.cat(x), place))
+    if not bool((xp.cat([layer for layer, _ in found]) < math.inf).all()):
         raise InputError(
             "Expected finite values on the slice, got NaN or infinite values. Use a smaller slice, or check the "
             "weights."
         )
     zero_tolerances = [
-        as_tensors((tolerance.zero * minimum(units, layer.reshape(-1, *[1] * (units.ndim - 1)))).clip(min=LEAST))
+        xp.as_tensors((tolerance.zero * xp.minimum(units, layer.reshape(-1, *[1] * (units.ndim - 1)))).clip(min=LEAST))
         for layer, units in found
     ]
     if program.kinks and program.kinks[-1].kind == "argmax":  # it compares the outputs themselves
@@ -85,7 +85,7 @@ def at_vertices(zero_tolerance: Tensor, slice_id: Tensor) -> Tensor:
     """``zero_tolerance`` (slices, ...) of one kink for the slice of each vertex, (v, ...)."""
     if len(zero_tolerance) == 1:
         return zero_tolerance.expand(len(slice_id), *zero_tolerance.shape[1:])
-    return zero_tolerance.index_select(0, as_tensors(slice_id))
+    return zero_tolerance.index_select(0, xp.as_tensors(slice_id))
 
 
 def snapped_signs(cuts: FoldSites, zero_tolerance: Tensor) -> Tensor:
@@ -158,7 +158,7 @@ class _Versions:
 
     def starts(self, rows: Tensor) -> Tensor:
         """(2, s, shaken, n): from which values the next moved and drifted ones come, the plain and the drifted ones."""
-        return cat([self.plain(rows)[None, :, : self.shaken], self.perturbed(rows)[1:]])
+        return xp.cat([self.plain(rows)[None, :, : self.shaken], self.perturbed(rows)[1:]])
 
 
 @np.errstate(all="ignore")
@@ -182,18 +182,18 @@ def _magnitudes(
         """Of each column, for the moved and the drifted version: (s, n)."""
         rows = _flat(value)
         plain = versions.plain(rows)
-        top = largest(abs(plain), 1)
+        top = xp.largest(abs(plain), 1)
         if not shaken:
             return top, top
-        apart = largest(abs(versions.perturbed(rows) - plain[:, :shaken]), 2) * (_CANCELLED / shakes.size)
-        return maximum(apart[0], top), maximum(apart[1], top)
+        apart = xp.largest(abs(versions.perturbed(rows) - plain[:, :shaken]), 2) * (_CANCELLED / shakes.size)
+        return xp.maximum(apart[0], top), xp.maximum(apart[1], top)
 
     def combined(plain: Tensor, moved: Tensor) -> Tensor:
         pairs = ((weights, plain), (weights[:shaken], moved))
         mixed = [(own.to(x.dtype) @ x.reshape(versions.n_slices, m, -1)).view(-1, *x.shape[1:]) for own, x in pairs]
         return torch.cat([*mixed, mixed[1]])
 
-    changed = corners * (1 + as_tensors(shakes.draw(math.prod(program.input_shape)))).view(program.input_shape)
+    changed = corners * (1 + xp.as_tensors(shakes.draw(math.prod(program.input_shape)))).view(program.input_shape)
     if len(corners) > 2:
         pairs = {name: value.chunk(2) for name, value in program.begin(torch.cat([corners, changed])).items()}
     else:  # MKL multiplies two rows by a matrix twice in a third of the time that it takes for four
@@ -206,15 +206,15 @@ def _magnitudes(
     for kink in program.kinks:
         cuts = kink.cuts(live)
         moved, drifted = sizes(cuts.values)
-        layer = largest(moved, 1)
-        found.append((layer, maximum(moved, drifted) if isinstance(cuts, Thresholds) else layer))
+        layer = xp.largest(moved, 1)
+        found.append((layer, xp.maximum(moved, drifted) if isinstance(cuts, Thresholds) else layer))
         if kink.kind == "argmax":  # changes no value
             break
         live = _behind(kink, live, cuts, shakes, versions)
     last = program.outputs(live)
     if seen is not None:
         seen.append(last[: len(weights)])
-    outputs = largest(sizes(last)[0], 1)
+    outputs = xp.largest(sizes(last)[0], 1)
     return [*found, (outputs, outputs)]
 
 
@@ -225,7 +225,7 @@ class _Shakes:
         self.size = float(torch.finfo(program.dtype).eps) ** 0.5
         self.dtype, self.device = program.dtype, program.device
         self.used, self.generator = 0, torch.Generator().manual_seed(1)
-        self.kept = numpy_on_cpu(_kept(self.dtype, self.size).to(self.device))
+        self.kept = xp.numpy_on_cpu(_kept(self.dtype, self.size).to(self.device))
 
     def draw(self, n: int) -> Tensor:
         """(n,): 0.5 to 1.5 times ``size``, up or down.
@@ -235,7 +235,7 @@ class _Shakes:
         start, self.used = self.used, self.used + n
         if self.used <= _KEPT:
             return self.kept[start : self.used]
-        return numpy_on_cpu(_drawn(n, self.dtype, self.size, self.generator).to(self.device))
+        return xp.numpy_on_cpu(_drawn(n, self.dtype, self.size, self.generator).to(self.device))
 
 
 def _drawn(n: int, dtype: torch.dtype, size: float, generator: torch.Generator) -> Tensor:
@@ -251,7 +251,7 @@ def _kept(dtype: torch.dtype, size: float) -> Tensor:
 
 def _flat(value: Tensor) -> Tensor:
     """(v, n) of values (v, ...)."""
-    return numpy_on_cpu(value).reshape(len(value), -1)
+    return xp.numpy_on_cpu(value).reshape(len(value), -1)
 
 
 def _behind(kink: Kink, live: Values, cuts: FoldSites, shakes: _Shakes, versions: _Versions) -> Values:
@@ -262,13 +262,13 @@ def _behind(kink: Kink, live: Values, cuts: FoldSites, shakes: _Shakes, versions
     changes = shakes.draw(2 * (sum(flat[name].shape[1] for name in real) + units.shape[1])).reshape(2, 1, 1, -1)
     before, end = {}, 0
     for name, rows in flat.items():
-        found, starts = empty_like(rows), versions.starts(rows)
+        found, starts = xp.empty_like(rows), versions.starts(rows)
         versions.plain(found)[:] = versions.plain(rows)
         if name in real:
             starts *= 1 + changes[..., end : end + rows.shape[1]]
             end += rows.shape[1]
         versions.perturbed(found)[:] = starts
-        before[name] = as_tensors(found).view(live[name].shape)
-    noise = versions.starts(numpy_on_cpu(units))
+        before[name] = xp.as_tensors(found).view(live[name].shape)
+    noise = versions.starts(xp.numpy_on_cpu(units))
     noise *= changes[..., end:] * _OFF
-    return kink.advance(before, consume=True, noise=as_tensors(noise))
+    return kink.advance(before, consume=True, noise=xp.as_tensors(noise))

@@ -16,7 +16,7 @@ from regionscope.geometry.ragged import owners
 from regionscope.plot import style
 
 
-def surface_page(found: LevelSet, *, title: str = "") -> str:
+def surface_page(found: LevelSet) -> str:
     """The text of the page. Coordinates are stored in float32, which a graphics card draws."""
     if found.dim != 3:
         raise InputError("Expected a level set in three dimensions, got one on a plane. Draw it with plot.level_set().")
@@ -33,9 +33,8 @@ def surface_page(found: LevelSet, *, title: str = "") -> str:
     whole = float((high - low).norm()) / 2
     reach = float((found.vertices - (low + high) / 2).norm(dim=1).max()) if len(found) else whole
     colours = np.round(255 * style.region_colours(torch.arange(len(found)))).astype(np.uint8)
-    title = title or "Level set"
     document: dict[str, Any] = {
-        "title": title,
+        "title": "Level set",
         "what": _what(found),
         "reach": min(1.35 * reach, whole) if len(found) else whole,
         "half": ((high - low) / 2).tolist(),
@@ -44,7 +43,7 @@ def surface_page(found: LevelSet, *, title: str = "") -> str:
         "areas": [float(f"{area:.6g}") for area in found.areas.tolist()],
     }
     data = [script("surface", json_text(document))]
-    return whole_page(title, main=read_part("surface.html"), data=data, programs=("surface.js",))
+    return whole_page("Level set", main=read_part("surface.html"), data=data, programs=("surface.js",))
 
 
 def _what(found: LevelSet) -> str:

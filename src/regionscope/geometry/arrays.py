@@ -5,8 +5,8 @@ not its work: indexing 200 numbers takes NumPy 0.7 µs and torch 7 µs, picking 
 ahead for 10,000 numbers, so ``numpy_on_cpu`` hands cuts on a CPU to NumPy, without a copy. A GPU keeps its tensors.
 Methods of an array take 1 to 2 µs less than the functions of NumPy that call them.
 
-Functions of this chapter that use these operations take both kinds and return the kind that they got. The annotations
-say ``Tensor`` for either.
+Other files import this module as ``xp``, the usual name of an array namespace. Functions that use it take both kinds
+and return the kind that they got. The annotations say ``Tensor`` for either.
 """
 
 from __future__ import annotations
@@ -249,6 +249,7 @@ def lerp(first: Tensor, second: Tensor, t: Tensor) -> Tensor:
 
 def components(n: int, pairs: Tensor) -> Tensor:
     """Connected components of n nodes under the pairs (m, 2): a number for each node (n,)."""
-    joined = pairs.cpu().numpy()
+    joined = pairs if isinstance(pairs, np.ndarray) else pairs.cpu().numpy()
     graph = coo_array((np.ones(len(joined), dtype=np.int8), (joined[:, 0], joined[:, 1])), shape=(n, n))
-    return torch.from_numpy(connected_components(graph, directed=False)[1].astype(np.int64)).to(pairs.device)
+    found = connected_components(graph, directed=False)[1].astype(np.int64)
+    return found if isinstance(pairs, np.ndarray) else torch.from_numpy(found).to(pairs.device)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.geometry.arrays import arange, cat, empty, mask, nonzero, quotients, repeat, take
+from regionscope.geometry import arrays as xp
 from regionscope.geometry.block_size import rows_at_a_time
 from regionscope.geometry.ragged import sort_within
 from regionscope.tolerance import LEAST
@@ -39,7 +39,7 @@ class SignTable:
         """
         v, n = values.shape
         n_units = n * len(at)
-        words = empty((v, -(-n_units // 8)), values)
+        words = xp.empty((v, -(-n_units // 8)), values)
         table = SignTable(words, n_units)
         less: Any = np.less if isinstance(words, np.ndarray) else torch.lt
         codes, flags = table.codes, words.view(bool if isinstance(words, np.ndarray) else torch.bool)
@@ -70,8 +70,8 @@ class SignTable:
         for start in range(0, len(self.words), step):
             block = self.words[start : start + step]
             signed = (block | (block >> 1)) & _ONES
-            found.append(nonzero((signed != _ONES).any(1)) + start)
-        return cat(found) if found else empty(0, self.words)
+            found.append(xp.nonzero((signed != _ONES).any(1)) + start)
+        return xp.cat(found) if found else xp.empty(0, self.words)
 
     def snapped(self, tolerance: Tensor, marked: Tensor | None = None) -> Tensor:
         """The vertex of each sign that counts as zero, once for each unit, with the ``tolerance`` given to ``of``.
@@ -82,9 +82,9 @@ class SignTable:
         rows = self.vertices_with_zero() if marked is None else marked
         if len(rows) == 0:
             return rows
-        alive = take(tolerance, rows).reshape(len(rows), 1, -1) > LEAST
-        zero = take(self.codes, rows)[:, : self.n_units].reshape(len(rows), -1, alive.shape[2]) == 0
-        return repeat(rows, (zero & alive).reshape(len(rows), -1).sum(1))
+        alive = xp.take(tolerance, rows).reshape(len(rows), 1, -1) > LEAST
+        zero = xp.take(self.codes, rows)[:, : self.n_units].reshape(len(rows), -1, alive.shape[2]) == 0
+        return xp.repeat(rows, (zero & alive).reshape(len(rows), -1).sum(1))
 
     def sign_changes(self, a: Tensor, b: Tensor, on: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Pairs (row, unit) where the unit is strictly positive at one of ``a[row], b[row]`` and negative at the other.
@@ -94,19 +94,19 @@ class SignTable:
         rows, units = [], []
         step = rows_at_a_time(self.words.shape[1] * 8, self.words.device)
         for start in range(0, len(a), step):
-            x = take(self.words, a[start : start + step])
-            x ^= take(self.words, b[start : start + step])
+            x = xp.take(self.words, a[start : start + step])
+            x ^= xp.take(self.words, b[start : start + step])
             x &= x >> 1
             x &= _ONES
             if on is not None:
-                y = take(self.words, on[start : start + step])
+                y = xp.take(self.words, on[start : start + step])
                 x &= ~(y | (y >> 1))
             row, unit = _lanes(x)
             rows.append(row + start)
             units.append(unit)
         if not rows:
-            return empty(0, a), empty(0, a)
-        return cat(rows), cat(units)
+            return xp.empty(0, a), xp.empty(0, a)
+        return xp.cat(rows), xp.cat(units)
 
 
 def codes_of(values: Tensor, tolerance: Tensor | int) -> Tensor:
@@ -124,14 +124,14 @@ def _lanes(x: Tensor) -> tuple[Tensor, Tensor]:
     """Rows and bytes of the words x (n, w) whose lowest bit is set; the other bits are not."""
     if isinstance(x, np.ndarray):  # NumPy finds places of truth values, and divides by a number, several times as fast
         words, width = x.reshape(-1), 8 * x.shape[1]
-        place = nonzero(words != 0)
-        hit = nonzero(words[place].view(bool))
+        place = xp.nonzero(words != 0)
+        hit = xp.nonzero(words[place].view(bool))
         lane = 8 * place[hit >> 3] + (hit & 7)
-        return quotients(lane, width)
+        return xp.quotients(lane, width)
     row, word = x.nonzero(as_tuple=True)
     shifts = 8 * torch.arange(8, device=x.device)
     hit, lane = ((x[row, word][:, None] >> shifts) & 1).nonzero(as_tuple=True)
-    return take(row, hit), take(word, hit) * 8 + lane
+    return xp.take(row, hit), xp.take(word, hit) * 8 + lane
 
 
 @dataclass(frozen=True)
@@ -181,24 +181,24 @@ def place_points(edge: Tensor, unit: Tensor, ua: Tensor, ub: Tensor, tolerance: 
     """
     t = ua / (ua - ub)
     order = sort_within(edge, t)
-    unit, t, ua, ub, tolerance = (take(x, order) for x in (unit, t, ua, ub, tolerance))
+    unit, t, ua, ub, tolerance = (xp.take(x, order) for x in (unit, t, ua, ub, tolerance))
     same = coincident(edge, t, ua, ub, tolerance)
     if not bool(same.any()):  # one wait on a GPU, where each size below takes another one
-        return Points(edge, t), Crossings(unit, arange(len(edge), edge), edge[:0])
-    first = mask(len(edge), True, edge)
+        return Points(edge, t), Crossings(unit, xp.arange(len(edge), edge), edge[:0])
+    first = xp.mask(len(edge), True, edge)
     first[1:] = ~same
-    point, chosen = first.cumsum(0) - 1, nonzero(first)
-    at = take(t, chosen)
+    point, chosen = first.cumsum(0) - 1, xp.nonzero(first)
+    at = xp.take(t, chosen)
     while bool(same.any()):
-        at = take(t, take(sort_within(point, -abs(ua - ub) / tolerance), chosen))
-        own = take(at, point)
+        at = xp.take(t, xp.take(sort_within(point, -abs(ua - ub) / tolerance), chosen))
+        own = xp.take(at, point)
         off = (abs(ua + own * (ub - ua)) > tolerance) & (t != own)
         apart = same & (off[1:] != off[:-1])  # a flat unit is near two crossings that are not near each other
         if not bool(apart.any()):
             break
         same = same & ~apart
         first[1:] = ~same
-        point, chosen = first.cumsum(0) - 1, nonzero(first)
-        at = take(t, chosen)
-    points = Points(edge=take(edge, chosen), t=at)
+        point, chosen = first.cumsum(0) - 1, xp.nonzero(first)
+        at = xp.take(t, chosen)
+    points = Points(edge=xp.take(edge, chosen), t=at)
     return points, Crossings(unit=unit, point=point, merged=edge[1:][same])

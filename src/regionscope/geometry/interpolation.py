@@ -12,19 +12,7 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from regionscope.geometry.arrays import (
-    arange,
-    array,
-    as_tensors,
-    cat,
-    double,
-    full,
-    nonzero,
-    numpy_on_cpu,
-    repeat,
-    stack,
-    take,
-)
+from regionscope.geometry import arrays as xp
 from regionscope.geometry.ragged import gather_rows, offsets_of
 
 _TERMS = (1, 2, 4, 3)
@@ -55,8 +43,8 @@ class Interpolation:
     @staticmethod
     def of_points(n_old: int, a: Tensor, b: Tensor, t: Tensor) -> Interpolation:
         """Only points inside edges."""
-        none = full((0, 3), 0, a)
-        return Interpolation(n_old, a, b, t, a[:0], a[:0], t[:0], none, double(none))
+        none = xp.full((0, 3), 0, a)
+        return Interpolation(n_old, a, b, t, a[:0], a[:0], t[:0], none, xp.double(none))
 
     @property
     def n_vertices(self) -> int:
@@ -66,8 +54,8 @@ class Interpolation:
         """Labels of all vertices when a new vertex takes that of its first ancestor (for labels constant on a
         slice).
         """
-        with_points = cat([labels, take(labels, self.a)])
-        return cat([with_points, take(with_points, self.c), take(labels, self.triple_points[:, 0])])
+        with_points = xp.cat([labels, xp.take(labels, self.a)])
+        return xp.cat([with_points, xp.take(with_points, self.c), xp.take(labels, self.triple_points[:, 0])])
 
     def apply(self, rows: Tensor, vertices: Tensor | None = None) -> Tensor:
         """Rows (w, ...) of the wanted vertices (all by default) from the rows (n_old, ...) of the old ones."""
@@ -76,23 +64,28 @@ class Interpolation:
 
     def matrix(self) -> InterpolationMatrix:
         """The interpolation of all vertices as a sparse matrix, for use on several arrays."""
-        arrays = numpy_on_cpu(self)
-        old = arange(self.n_old, arrays.a)
-        columns = [old, stack(arrays.a, arrays.b).reshape(-1)]
-        weights = [double(full(self.n_old, 1, arrays.a)), stack(1 - arrays.t, arrays.t).reshape(-1)]
+        arrays = xp.numpy_on_cpu(self)
+        old = xp.arange(self.n_old, arrays.a)
+        columns = [old, xp.stack(arrays.a, arrays.b).reshape(-1)]
+        weights = [xp.double(xp.full(self.n_old, 1, arrays.a)), xp.stack(1 - arrays.t, arrays.t).reshape(-1)]
         if len(self.c):  # the ends of a chord as two old vertices each
-            first, second = cat([old, arrays.a]), cat([old, arrays.b])
-            t = cat([double(full(self.n_old, 0, arrays.a)), arrays.t])
-            at_c, at_d = take(t, arrays.c), take(t, arrays.d)
-            ends = take(first, arrays.c), take(second, arrays.c), take(first, arrays.d), take(second, arrays.d)
+            first, second = xp.cat([old, arrays.a]), xp.cat([old, arrays.b])
+            t = xp.cat([xp.double(xp.full(self.n_old, 0, arrays.a)), arrays.t])
+            at_c, at_d = xp.take(t, arrays.c), xp.take(t, arrays.d)
+            ends = (
+                xp.take(first, arrays.c),
+                xp.take(second, arrays.c),
+                xp.take(first, arrays.d),
+                xp.take(second, arrays.d),
+            )
             shares = (1 - arrays.s) * (1 - at_c), (1 - arrays.s) * at_c, arrays.s * (1 - at_d), arrays.s * at_d
-            columns.append(stack(*ends).reshape(-1))
-            weights.append(stack(*shares).reshape(-1))
+            columns.append(xp.stack(*ends).reshape(-1))
+            weights.append(xp.stack(*shares).reshape(-1))
         columns.append(arrays.triple_points.reshape(-1))
         weights.append(arrays.weights.reshape(-1))
-        counts = array([self.n_old, len(self.a), len(self.c), len(self.triple_points)], arrays.a)
-        start = offsets_of(repeat(array(_TERMS, arrays.a), counts, self.n_vertices))
-        return InterpolationMatrix(start, cat(columns), cat(weights), self.n_old)
+        counts = xp.array([self.n_old, len(self.a), len(self.c), len(self.triple_points)], arrays.a)
+        start = offsets_of(xp.repeat(xp.array(_TERMS, arrays.a), counts, self.n_vertices))
+        return InterpolationMatrix(start, xp.cat(columns), xp.cat(weights), self.n_old)
 
 
 @dataclass(frozen=True)
@@ -106,8 +99,8 @@ class InterpolationMatrix:
 
     def of(self, vertices: Tensor) -> InterpolationMatrix:
         """The rows of the wanted vertices."""
-        index, start = gather_rows(self.start, numpy_on_cpu(vertices))
-        return InterpolationMatrix(start, take(self.columns, index), take(self.weights, index), self.n_old)
+        index, start = gather_rows(self.start, xp.numpy_on_cpu(vertices))
+        return InterpolationMatrix(start, xp.take(self.columns, index), xp.take(self.weights, index), self.n_old)
 
     def apply(self, rows: Tensor) -> Tensor:
         """The interpolated rows (w, ...); one pass over memory."""
@@ -126,7 +119,7 @@ class InterpolationMatrix:
     def _product(self, flat: Tensor, n: int) -> Tensor:
         if self.n_old < max(_TERMS):  # rows of nothing: cuSPARSE refuses a matrix with more entries than places
             flat = torch.nn.functional.pad(flat, (0, 0, 0, max(_TERMS) - self.n_old))
-        own = as_tensors(self)
+        own = xp.as_tensors(self)
         _silence_beta()
         matrix = torch.sparse_csr_tensor(
             own.start, own.columns, own.weights.to(flat.dtype), (n, len(flat)), device=flat.device,
@@ -151,20 +144,20 @@ class OnEdges:
         """The interpolated rows (w, ...)."""
         if not rows.is_cpu or len(self.a) * rows[:1].numel() >= _LARGE:
             return self._matrix.apply(rows)
-        old, new = numpy_on_cpu(rows), nonzero(self.t)
-        found = take(old, self.a)
-        t = take(self.t, new).reshape(-1, *[1] * (rows.ndim - 1))
-        first, second = take(found, new), take(old, take(self.b, new))
+        old, new = xp.numpy_on_cpu(rows), xp.nonzero(self.t)
+        found = xp.take(old, self.a)
+        t = xp.take(self.t, new).reshape(-1, *[1] * (rows.ndim - 1))
+        first, second = xp.take(found, new), xp.take(old, xp.take(self.b, new))
         first *= 1 - t
         second *= t
         first += second
         found[new] = first
-        return as_tensors(found)
+        return xp.as_tensors(found)
 
     @cached_property
     def _matrix(self) -> InterpolationMatrix:
-        columns, weights = stack(self.a, self.b).reshape(-1), stack(1 - self.t, self.t).reshape(-1)
-        return InterpolationMatrix(2 * arange(len(self.a) + 1, self.a), columns, weights, self.n_old)
+        columns, weights = xp.stack(self.a, self.b).reshape(-1), xp.stack(1 - self.t, self.t).reshape(-1)
+        return InterpolationMatrix(2 * xp.arange(len(self.a) + 1, self.a), columns, weights, self.n_old)
 
 
 _silencing = threading.Lock()

@@ -8,20 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.geometry.arrays import (
-    arange,
-    argsort,
-    cat,
-    differences,
-    empty,
-    full,
-    mask,
-    nonzero,
-    numpy,
-    put,
-    repeat,
-    take,
-)
+from regionscope.geometry import arrays as xp
 
 _FEW = 1000  # things that are sorted in less time than it takes to choose those to sort
 
@@ -33,7 +20,7 @@ def offsets_of(counts: Tensor) -> Tensor:
     >>> offsets_of(torch.tensor([2, 0, 3])).tolist()
     [0, 2, 2, 5]
     """
-    offsets = empty(len(counts) + 1, counts)
+    offsets = xp.empty(len(counts) + 1, counts)
     offsets[0] = 0
     if isinstance(counts, np.ndarray):
         counts.cumsum(out=offsets[1:])
@@ -52,7 +39,7 @@ def owners(offsets: Tensor, total: int | None = None) -> Tensor:
     if len(offsets) < 2:
         return offsets[:0]
     if isinstance(offsets, np.ndarray):
-        return repeat(arange(len(offsets) - 1, offsets), differences(offsets))
+        return xp.repeat(xp.arange(len(offsets) - 1, offsets), xp.differences(offsets))
     total = int(offsets[-1]) if total is None else total
     steps = offsets.new_zeros(total + 1)  # one up at the start of each row but the first
     steps.scatter_add_(0, offsets[1:-1], offsets.new_ones(1).expand(len(offsets) - 2))
@@ -70,14 +57,14 @@ def ranges(starts: Tensor, counts: Tensor) -> Tensor:
 
 
 def _ranges(starts: Tensor, counts: Tensor, offsets: Tensor) -> Tensor:
-    shift = repeat(starts - offsets[:-1], counts, int(offsets[-1]))
-    return arange(len(shift), shift) + shift
+    shift = xp.repeat(starts - offsets[:-1], counts, int(offsets[-1]))
+    return xp.arange(len(shift), shift) + shift
 
 
 def gather_rows(offsets: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """Indices of all values of ``rows``, in that order, and the offsets of the result. Cost: that of ``rows`` alone."""
-    starts = take(offsets, rows)
-    counts = take(offsets, rows + 1) - starts
+    starts = xp.take(offsets, rows)
+    counts = xp.take(offsets, rows + 1) - starts
     found = offsets_of(counts)
     return _ranges(starts, counts, found), found
 
@@ -89,9 +76,9 @@ def next_in_row(offsets: Tensor) -> Tensor:
     >>> next_in_row(torch.tensor([0, 2, 2, 5])).tolist()
     [1, 0, 3, 4, 2]
     """
-    following = arange(int(offsets[-1]), offsets) + 1
-    filled = nonzero(offsets[1:] > offsets[:-1])
-    put(following, take(offsets, filled + 1) - 1, take(offsets, filled))
+    following = xp.arange(int(offsets[-1]), offsets) + 1
+    filled = xp.nonzero(offsets[1:] > offsets[:-1])
+    xp.put(following, xp.take(offsets, filled + 1) - 1, xp.take(offsets, filled))
     return following
 
 
@@ -102,10 +89,10 @@ def runs(ascending: Tensor) -> tuple[Tensor, Tensor]:
     >>> [x.tolist() for x in runs(torch.tensor([3, 3, 5, 8, 8]))]
     [[0, 2, 3], [2, 1, 2]]
     """
-    new = mask(len(ascending), True, ascending)
+    new = xp.mask(len(ascending), True, ascending)
     new[1:] = ascending[1:] != ascending[:-1]
-    start = nonzero(new)
-    return start, differences(cat([start, full(1, len(ascending), ascending)]))
+    start = xp.nonzero(new)
+    return start, xp.differences(xp.cat([start, xp.full(1, len(ascending), ascending)]))
 
 
 def mean_of_rows(values: Tensor, offsets: Tensor) -> Tensor:
@@ -116,19 +103,19 @@ def mean_of_rows(values: Tensor, offsets: Tensor) -> Tensor:
     [[1.0], [4.0]]
     """
     if isinstance(values, np.ndarray):
-        return numpy.add.reduceat(values, offsets[:-1], 0) / differences(offsets)[:, None]
+        return xp.numpy.add.reduceat(values, offsets[:-1], 0) / xp.differences(offsets)[:, None]
     total = values.new_zeros((len(offsets) - 1, values.shape[1]))
     return total.index_add_(0, owners(offsets, len(values)), values) / offsets.diff()[:, None]
 
 
 def sort_by(group: Tensor, key: Tensor) -> Tensor:
     """The permutation that sorts by ``group`` (integers), then by ``key`` (floats)."""
-    order = argsort(key, stable=not isinstance(key, np.ndarray))
+    order = xp.argsort(key, stable=not isinstance(key, np.ndarray))
     if isinstance(key, np.ndarray):  # it sorts floats four times as fast where equal ones may change their order
-        ascending = take(key, order)
+        ascending = xp.take(key, order)
         if not bool((ascending[1:] > ascending[:-1]).all()):
-            order = argsort(key)
-    return take(order, argsort(take(group, order)))
+            order = xp.argsort(key)
+    return xp.take(order, xp.argsort(xp.take(group, order)))
 
 
 def sort_within(group: Tensor, key: Tensor) -> Tensor:
@@ -139,12 +126,12 @@ def sort_within(group: Tensor, key: Tensor) -> Tensor:
     [0, 2, 1, 3]
     """
     if isinstance(group, np.ndarray) and len(group) < _FEW:
-        return numpy.lexsort((key, group))
-    order = arange(len(group), group)
+        return xp.numpy.lexsort((key, group))
+    order = xp.arange(len(group), group)
     same = group[1:] == group[:-1]
-    several = mask(len(group), False, group)
+    several = xp.mask(len(group), False, group)
     several[1:] |= same
     several[:-1] |= same
-    rows = nonzero(several)
-    put(order, rows, take(rows, sort_by(take(group, rows), take(key, rows))))
+    rows = xp.nonzero(several)
+    xp.put(order, rows, xp.take(rows, sort_by(xp.take(group, rows), xp.take(key, rows))))
     return order

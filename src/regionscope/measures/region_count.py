@@ -312,17 +312,12 @@ def _counter(
         yield _Counter(_exact(model, first, memory), None)
         return
     one_of("method", method, ("grid", "refined", "exact"))
+    count: Callable[..., Tensor | RefinedCounts] = partial(refined_counts, max_points=max_points)
+    count = grid_counts if method == "grid" else count
     with open_labeller(
         model, inputs, first.input_shape, batch_size=batch_size, memory=memory, autocast=autocast
     ) as labeller:
-
-        def on_grid(block: Sequence[Slice]) -> Tensor:
-            return grid_counts(labeller, block, grid)
-
-        def refine(block: Sequence[Slice]) -> RefinedCounts:
-            return refined_counts(labeller, block, grid, max_points=max_points)
-
-        yield _Counter(on_grid if method == "grid" else refine, labeller)
+        yield _Counter(partial(count, labeller, grid=grid), labeller)
 
 
 Opener = Callable[[Slice], AbstractContextManager[_Counter]]

@@ -10,7 +10,7 @@ import html
 import io
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,8 +88,13 @@ def _text(value: object) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:,.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _estimate(value: Any, stderr: float | None) -> object:
+    """A measured value: with its standard error, or alone if it is exact or missing."""
+    return value if value is None or stderr is None else estimated(value, stderr)
 
 
 def _bounded(part: Partition, draw: Callable[[], Figure]) -> tuple[Callable[[], Figure] | None, str]:
@@ -201,7 +206,7 @@ def _trained(found: Trained) -> Shown:
 
 def _monitor(monitor: Monitor) -> Shown:
     last = {row.name: row for row in monitor.rows}
-    rows = [(name, row.step, estimated(row.value, row.spread)) for name, row in list(last.items())[:MOST_ROWS]]
+    rows = [(name, row.step, _estimate(row.value, row.spread)) for name, row in list(last.items())[:MOST_ROWS]]
 
     def figure() -> Figure:
         names = list(last)[:MOST_CURVES]
@@ -224,7 +229,7 @@ def _table(table: RunTable) -> Shown:
     if "status" in table.columns and any(row.get("status") != "finished" for row in table.rows):
         columns = ["status", *(name for name in columns if name != "status")]
     columns = columns[:MOST_COLUMNS]
-    rows = [[_cell(row, name) for name in columns] for row in table.rows[:MOST_ROWS]]
+    rows = [[_estimate(row.get(name), row.get(f"{name}.spread")) for name in columns] for row in table.rows[:MOST_ROWS]]
     remark = f"{len(table):,} rows and {len(table.columns)} columns; to_pandas() gives all of them."
     y = next((name for name in ("gap", "test_error") if name in varying), None)
     x = next((name for name in varying if name not in NUMBERS and _is_measure(table, name)), None)
@@ -237,12 +242,6 @@ def _table(table: RunTable) -> Shown:
         ax.set(xlabel=x, ylabel=y)
 
     return Shown(columns, rows, lambda: _panel(draw), remark)
-
-
-def _cell(row: Mapping[str, Any], name: str) -> object:
-    """A value of a run, with its standard error where it is a measure that has one."""
-    value, stderr = row.get(name), row.get(f"{name}.spread")
-    return value if value is None or stderr is None else estimated(value, stderr)
 
 
 def _is_measure(table: RunTable, name: str) -> bool:

@@ -53,7 +53,10 @@ class Item:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The pages of the largest size that are about an item, and their claims as (study, claim)."""
+    """The pages of the largest size that are about an item, and their claims as (study, claim).
+
+    A claim that several pages show with the same numbers counts once.
+    """
 
     size: str
     studies: tuple[str, ...]
@@ -90,4 +93,7 @@ def evidence(item: Item, paper: str, pages: Pages) -> Evidence | None:
         return None
     size = max((pages[study]["size"] for study in found), key=SIZES.index)
     chosen = {study: claims for study, claims in found.items() if pages[study]["size"] == size}
-    return Evidence(size, tuple(chosen), tuple((study, one) for study, claims in chosen.items() for one in claims))
+    once = {
+        (one["what"], one["ours"], one["spread"]): (study, one) for study, claims in chosen.items() for one in claims
+    }
+    return Evidence(size, tuple(chosen), tuple(once.values()))

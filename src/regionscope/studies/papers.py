@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
 
 from regionscope.lab.config import Experiment
+from regionscope.lab.store import RunFolder
 from regionscope.studies.items import Item, NotRun
 from regionscope.studies.study import Outcome, Size, Study
 from regionscope.studies.workspace import Workspace
@@ -26,6 +27,21 @@ def read_study(
     scaled = said["scaled"] if "scaled" in said else texts[said["scaled_as"]]["scaled"]
     return Study(
         name=name, source=said["source"], claim=said["claim"], analyse=analyse, experiments=experiments, scaled=scaled
+    )
+
+
+def grid_study(
+    name: str,
+    grid: Callable[[Size], Mapping[str, tuple[Experiment, ...]]],
+    outcome: Callable[[dict[str, list[RunFolder]], Size], Outcome],
+) -> Study:
+    """The study whose outcome follows from the runs of a grid, by their labels."""
+
+    def analyse(workspace: Workspace, size: Size) -> Outcome:
+        return outcome({label: workspace.runs(mine) for label, mine in grid(size).items()}, size)
+
+    return read_study(
+        name, experiments=lambda size: tuple(one for mine in grid(size).values() for one in mine), analyse=analyse
     )
 
 

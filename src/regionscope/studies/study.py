@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from regionscope.lab.config import Experiment
+from regionscope.measures.statistics import t_interval
 from regionscope.studies.charts import Chart
-from regionscope.studies.verdict import Grade, Verdict, one_seed, overall
+from regionscope.studies.verdict import Grade, Verdict, one_seed, overall, positive
 
 if TYPE_CHECKING:
     from regionscope.studies.workspace import Workspace
@@ -90,6 +92,15 @@ class Study:
     def planned(self, workspace: Workspace, size: Size) -> tuple[Experiment, ...]:
         """The experiments of the plan."""
         return self.plan(workspace, self.experiments(size))
+
+
+def positive_over_seeds(what: str, expected: str, values: Iterable[float], said: str) -> Claim:
+    """A number that is expected to be positive, one for each seed (NaN: that seed has none). said: its format."""
+    known = [value for value in values if not math.isnan(value)]
+    centre, low, high = t_interval(known)
+    spread = f"95% [{low:{said}}, {high:{said}}], {len(known)} seeds" if len(known) > 1 else ""
+    ours = format(centre, said) if known else "no seed"
+    return Claim(what, expected, ours, positive((low, high)), spread)
 
 
 def one_seed_claims(claims: Iterable[Claim]) -> tuple[Claim, ...]:

@@ -14,6 +14,7 @@ from regionscope.errors import InputError
 from regionscope.extras import import_extra
 from regionscope.lab.zoo import mlp
 
+pytestmark = pytest.mark.slow
 attr: Any = None
 
 
@@ -38,7 +39,6 @@ def both(model: nn.Module, *args: Any, multiply: bool = True, **options: Any) ->
     return exact, approximate
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("target", [1, torch.tensor(2), torch.tensor([0, 1, 2, 1]), [2, 1, 0, 0]])
 @pytest.mark.parametrize("baselines", [None, 0.5, BASES, BASES[:1]], ids=["none", "number", "each", "one"])
 def test_it_is_what_captum_approaches(target: Any, baselines: Any) -> None:
@@ -48,7 +48,6 @@ def test_it_is_what_captum_approaches(target: Any, baselines: Any) -> None:
     assert float((exact - approximate).norm() / exact.norm()) < 2e-3
 
 
-@pytest.mark.slow
 def test_mean_gradients_and_tuples() -> None:
     exact, approximate = both(NET, X, BASES, 1, multiply=False)
     assert float((exact - approximate).norm() / exact.norm()) < 2e-3
@@ -57,7 +56,6 @@ def test_mean_gradients_and_tuples() -> None:
     torch.testing.assert_close(exact[0], approximate[0], rtol=0.02, atol=2e-3)
 
 
-@pytest.mark.slow
 def test_outputs_with_several_axes_take_an_index_for_each() -> None:
     net = nn.Sequential(NET, nn.Unflatten(1, (3, 1)))
     for target in ((2, 0), [(0, 0), (1, 0), (2, 0), (0, 0)]):

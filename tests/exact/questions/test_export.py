@@ -38,6 +38,7 @@ def test_a_path_on_a_line() -> None:
     assert rs.linear_regions(NET, rs.Segment([0.0, 0.0], [1e-6, 0.0])).graph().shape == (1, 1)
 
 
+@pytest.mark.slow
 def test_networkx_knows_sizes_and_layers() -> None:
     networkx = pytest.importorskip("networkx")
     graph = PART.to_networkx()
@@ -84,6 +85,7 @@ def test_polygons_need_a_plane() -> None:
         line.svg_paths()
 
 
+@pytest.mark.slow
 def test_pandas_has_a_row_for_each_region() -> None:
     pytest.importorskip("pandas", reason="the extra 'notebook' is not installed")
     table = DEC.polygon_table()

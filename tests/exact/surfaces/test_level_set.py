@@ -244,7 +244,7 @@ def test_boundary_between_classes(k: int, seed: int) -> None:
     assert rs.level_set(network, box, classes=seen[0]).classes == (seen[0],)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_border_of_a_class_in_space_is_that_of_its_pairs(seed: int) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -311,7 +311,12 @@ def test_the_result_describes_itself() -> None:
     assert (len(corners), offsets.tolist()) == (24, list(range(0, 25, 3)))
     names = [name for name, _, _ in found.readings()]
     assert names == ["", "area", "euler", "components", "boundary_edges", "nonmanifold"]
+    assert found.to("cpu").area == found.area
+
+
+@pytest.mark.slow
+def test_pandas_has_a_row_for_each_face() -> None:
+    found = rs.level_set(Function(lambda x: x.abs().sum(1)), cube(3, 1.3), value=1.0)
     table = found.to_pandas()
     assert table["area"].sum() == pytest.approx(found.area)
     assert list(table.columns) == ["area", "corners", "normal_1", "normal_2", "normal_3"]
-    assert found.to("cpu").area == found.area

@@ -14,16 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from regionscope.exact.partition import Partition
 from regionscope.formatting import counted
+from regionscope.geometry import arrays as xp
 from regionscope.geometry.ragged import owners
 from regionscope.types import Reading
 
@@ -122,8 +122,6 @@ def _holes(meeting: NDArray[np.int64], others: NDArray[np.bool_], outside: NDArr
     # One node for each region, one for each point, and a last one for the border, joined to all points on it.
     edge = outside[point]
     rows = np.concatenate([region, np.full(int(edge.sum()), n + len(outside))])
-    columns = np.concatenate([n + point, n + point[edge]])
-    size = n + len(outside) + 1
-    joined = coo_array((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(size, size))
-    of = connected_components(joined, directed=False)[1]
+    joined: Any = np.stack([rows, np.concatenate([n + point, n + point[edge]])], 1)
+    of = xp.components(n + len(outside) + 1, joined)
     return len(set(of[:n][others].tolist()) - {int(of[-1])})

@@ -15,7 +15,7 @@ from regionscope.exact.surfaces.files import write_mesh
 from regionscope.exact.surfaces.polygons import normals_of
 from regionscope.extras import data_frame
 from regionscope.geometry import Slice
-from regionscope.geometry.arrays import components
+from regionscope.geometry import arrays as xp
 from regionscope.geometry.ragged import next_in_row, owners, ranges
 from regionscope.types import Reading, Stats
 
@@ -162,7 +162,7 @@ class LevelSet:
             [torch.stack([a, torch.where(same, b, following[b])], 1),
              torch.stack([following[a], torch.where(same, following[b], b)], 1)]
         )  # fmt: skip
-        fan = components(len(self.corners), pairs)
+        fan = xp.components(len(self.corners), pairs)
         sheets = torch.unique(self.corners * (len(self.corners) + 1) + fan) // (len(self.corners) + 1)
         return crowded + int((torch.bincount(sheets) > 1).sum()) if len(sheets) else crowded
 
@@ -172,7 +172,7 @@ class LevelSet:
         if not len(self):
             return 0
         face = owners(self.offsets, len(self.corners)) + len(self.vertices)
-        found = components(len(self.vertices) + len(self), torch.stack([self.corners, face], 1))
+        found = xp.components(len(self.vertices) + len(self), torch.stack([self.corners, face], 1))
         return int(found.max()) + 1
 
     def triangles(self) -> Tensor:

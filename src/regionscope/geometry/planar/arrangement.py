@@ -27,25 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.geometry.arrays import (
-    arange,
-    argsort,
-    bincount,
-    cat,
-    differences,
-    empty,
-    full,
-    mask,
-    maximum,
-    minimum,
-    nonzero,
-    put,
-    repeat,
-    searchsorted,
-    take,
-    unique,
-    where,
-)
+from regionscope.geometry import arrays as xp
 from regionscope.geometry.crossing import coincident
 from regionscope.geometry.planar.mesh import Mesh
 from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, owners, ranges, sort_by
@@ -80,15 +62,15 @@ class Chords:
 
         Also returns which pairs can be joined (x,) bool: neighbouring corners are joined by an edge already.
         """
-        p, q = minimum(p, q), maximum(p, q)
-        gap, length = q - p, take(differences(mesh.offsets), cell)
+        p, q = xp.minimum(p, q), xp.maximum(p, q)
+        gap, length = q - p, xp.take(xp.differences(mesh.offsets), cell)
         proper = (gap > 1) & (gap < length - 1)
-        chosen = nonzero(proper)
-        chosen = take(chosen, argsort(take(p * (len(mesh.corners) + 1) + q, chosen)))
+        chosen = xp.nonzero(proper)
+        chosen = xp.take(chosen, xp.argsort(xp.take(p * (len(mesh.corners) + 1) + q, chosen)))
         found = Chords(cell, p, q, unit).keep(chosen)
-        new = mask(len(found), True, p)
+        new = xp.mask(len(found), True, p)
         new[1:] = (found.p[1:] != found.p[:-1]) | (found.q[1:] != found.q[:-1])
-        return found.keep(nonzero(new)), proper
+        return found.keep(xp.nonzero(new)), proper
 
     def __len__(self) -> int:
         return len(self.p)
@@ -100,12 +82,11 @@ class Chords:
 
 @dataclass(frozen=True)
 class Meetings:
-    """Crossings of two chords i < j of one cell (p_i < p_j < q_i < q_j), and where they lie on each."""
+    """Crossings of two chords i < j of one cell (p_i < p_j < q_i < q_j): place on the first one, and order on each."""
 
     i: Tensor
     j: Tensor
     t_i: Tensor
-    t_j: Tensor
     rank_i: Tensor
     rank_j: Tensor
 
@@ -127,32 +108,32 @@ def meetings(mesh: Mesh, chords: Chords, evaluate: Evaluate) -> tuple[Chords, Me
         found = _measure(mesh, chords, i, j, evaluate)
         bad = _conflicts(len(chords), found)
         if not bad.any():
-            return chords, _rank(found, len(chords)), unique(unsettled) if len(unsettled) else unsettled
-        unsettled = cat([unsettled, chords.cell[bad]])
+            return chords, _rank(found, len(chords)), xp.unique(unsettled) if len(unsettled) else unsettled
+        unsettled = xp.cat([unsettled, chords.cell[bad]])
         good = ~bad
         renumber = good.cumsum(0) - 1
-        kept = nonzero(take(good, i) & take(good, j))
-        i, j = (take(renumber, take(x, kept)) for x in (i, j))
-        chords = chords.keep(nonzero(good))
+        kept = xp.nonzero(xp.take(good, i) & xp.take(good, j))
+        i, j = (xp.take(renumber, xp.take(x, kept)) for x in (i, j))
+        chords = chords.keep(xp.nonzero(good))
 
 
 def alternating_pairs(chords: Chords) -> tuple[Tensor, Tensor]:
     """Pairs of chords whose ends alternate around their cell."""
-    low, high = searchsorted(chords.p, chords.p, right=True), searchsorted(chords.p, chords.q)
-    counts = maximum(high - low, full(1, 0, low))
+    low, high = xp.searchsorted(chords.p, chords.p, right=True), xp.searchsorted(chords.p, chords.q)
+    counts = xp.maximum(high - low, xp.full(1, 0, low))
     found_i, found_j = [chords.p[:0]], [chords.p[:0]]
     ends = offsets_of(counts)
     start = 0
     while start < len(chords):
-        stop = int(searchsorted(ends, ends[start] + _PAIRS, right=True)) - 1
+        stop = int(xp.searchsorted(ends, ends[start] + _PAIRS, right=True)) - 1
         stop = min(max(stop, start + 1), len(chords))
-        i = repeat(arange(stop, low)[start:], counts[start:stop])
+        i = xp.repeat(xp.arange(stop, low)[start:], counts[start:stop])
         j = ranges(low[start:stop], counts[start:stop])
-        alternate = nonzero(take(chords.q, j) > take(chords.q, i))
-        found_i.append(take(i, alternate))
-        found_j.append(take(j, alternate))
+        alternate = xp.nonzero(xp.take(chords.q, j) > xp.take(chords.q, i))
+        found_i.append(xp.take(i, alternate))
+        found_j.append(xp.take(j, alternate))
         start = stop
-    return cat(found_i), cat(found_j)
+    return xp.cat(found_i), xp.cat(found_j)
 
 
 @dataclass(frozen=True)
@@ -172,39 +153,41 @@ class _Entries:
 
 @np.errstate(divide="ignore", invalid="ignore")  # as with tensors: rounding may leave two values of one sign
 def _measure(mesh: Mesh, chords: Chords, i: Tensor, j: Tensor, evaluate: Evaluate) -> _Entries:
-    chord, other = cat([i, j]), cat([j, i])
-    unit = take(chords.unit, other)
-    start, end = (take(mesh.corners, take(corner, chord)) for corner in (chords.p, chords.q))
+    chord, other = xp.cat([i, j]), xp.cat([j, i])
+    unit = xp.take(chords.unit, other)
+    start, end = (xp.take(mesh.corners, xp.take(corner, chord)) for corner in (chords.p, chords.q))
     up, uq = evaluate(start, unit), evaluate(end, unit)
     t = up / (up - uq)
-    crossing = arange(len(i), i)
+    crossing = xp.arange(len(i), i)
     order = sort_by(chord, t)
     tolerance = evaluate.tolerance_at(start, unit)
-    return _Entries(i, j, *(take(x, order) for x in (chord, other, t, up, uq, tolerance, cat([crossing, crossing]))))
+    return _Entries(
+        i, j, *(xp.take(x, order) for x in (chord, other, t, up, uq, tolerance, xp.cat([crossing, crossing])))
+    )
 
 
 def _conflicts(n: int, found: _Entries) -> Tensor:
     """Chords to leave out (n,): of each doubtful crossing the later chord, so that the first one always stays."""
-    bad = mask(n, False, found.chord)
-    hidden = minimum(abs(found.up), abs(found.uq)) <= found.tolerance
+    bad = xp.mask(n, False, found.chord)
+    hidden = xp.minimum(abs(found.up), abs(found.uq)) <= found.tolerance
     doubtful = hidden | ((found.up > 0) == (found.uq > 0))
-    bad[maximum(found.chord, found.other)[doubtful]] = True
-    near = nonzero(coincident(found.chord, found.t, found.up, found.uq, found.tolerance))
+    bad[xp.maximum(found.chord, found.other)[doubtful]] = True
+    near = xp.nonzero(coincident(found.chord, found.t, found.up, found.uq, found.tolerance))
     if len(near):
-        others = maximum(take(found.other, near), take(found.other, near + 1))
-        bad[maximum(take(found.chord, near), others)] = True
+        others = xp.maximum(xp.take(found.other, near), xp.take(found.other, near + 1))
+        bad[xp.maximum(xp.take(found.chord, near), others)] = True
     return bad
 
 
 def _rank(found: _Entries, n: int) -> Meetings:
-    counts = bincount(found.chord, n)
-    rank = arange(len(found.chord), found.chord) - take(offsets_of(counts), found.chord)
+    counts = xp.bincount(found.chord, n)
+    rank = xp.arange(len(found.chord), found.chord) - xp.take(offsets_of(counts), found.chord)
     x = len(found.pair_i)
-    t, ranks = empty(2 * x, found.t, torch.float64), empty(2 * x, found.chord)
-    place = found.crossing + x * (found.chord != take(found.pair_i, found.crossing))
-    put(t, place, found.t)
-    put(ranks, place, rank)
-    return Meetings(found.pair_i, found.pair_j, t[:x], t[x:], ranks[:x], ranks[x:])
+    t, ranks = xp.empty(2 * x, found.t, torch.float64), xp.empty(2 * x, found.chord)
+    place = found.crossing + x * (found.chord != xp.take(found.pair_i, found.crossing))
+    xp.put(t, place, found.t)
+    xp.put(ranks, place, rank)
+    return Meetings(found.pair_i, found.pair_j, t[:x], ranks[:x], ranks[x:])
 
 
 @dataclass(frozen=True)
@@ -226,39 +209,39 @@ class CutPieces:
 
     def with_untouched(self, mesh: Mesh) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Corners, sides and offsets of the cells of ``mesh`` that are not cut, then of the pieces; their old cells."""
-        whole = mask(mesh.n_cells, True, self.cell)
+        whole = xp.mask(mesh.n_cells, True, self.cell)
         whole[self.touched] = False
-        kept = nonzero(whole)
+        kept = xp.nonzero(whole)
         index, offsets = gather_rows(mesh.offsets, kept)
         return (
-            cat([take(mesh.corners, index), self.corners]),
-            cat([take(mesh.sides, index), self.sides]),
-            cat([offsets[:-1], self.offsets + len(index)]),
-            cat([kept, self.cell]),
+            xp.cat([xp.take(mesh.corners, index), self.corners]),
+            xp.cat([xp.take(mesh.sides, index), self.sides]),
+            xp.cat([offsets[:-1], self.offsets + len(index)]),
+            xp.cat([kept, self.cell]),
         )
 
 
 def divide(mesh: Mesh, chords: Chords, met: Meetings, vertex: Tensor) -> CutPieces:
     """The pieces of the cells that have a chord, in the order of these cells. ``vertex`` (x,): of each crossing."""
     if len(chords) == 0:
-        none, zero = chords.cell, full(1, 0, chords.cell)
-        return CutPieces(none, none, none, none, zero, zero, full((0, 2), 0, none))
-    new = mask(len(chords), True, chords.cell)
+        none, zero = chords.cell, xp.full(1, 0, chords.cell)
+        return CutPieces(none, none, none, none, zero, zero, xp.full((0, 2), 0, none))
+    new = xp.mask(len(chords), True, chords.cell)
     new[1:] = chords.cell[1:] != chords.cell[:-1]
-    touched = take(chords.cell, nonzero(new))
+    touched = xp.take(chords.cell, xp.nonzero(new))
     slots, slot_offsets = gather_rows(mesh.offsets, touched)
-    local = empty(len(mesh.corners), slots)
-    put(local, slots, arange(len(slots), slots))
+    local = xp.empty(len(mesh.corners), slots)
+    xp.put(local, slots, xp.arange(len(slots), slots))
     parts, nodes = _chord_parts(mesh, chords, met, vertex)
     loops, loop_offsets = _cycles(_following(mesh, chords, met, parts, local, slot_offsets))
     m = len(nodes)
-    new_edges = arange(m, slots) + len(mesh.edges)
-    origin = cat([take(mesh.corners, slots), nodes[:, 0], nodes[:, 1]])
-    side = cat([take(mesh.sides, slots), new_edges, new_edges])
-    chord_cell = take(chords.cell, owners(parts, m))
-    half_cell = cat([take(touched, owners(slot_offsets, len(slots))), chord_cell, chord_cell])
-    cell = take(half_cell, take(loops, loop_offsets[:-1]))
-    return CutPieces(touched, cell, take(origin, loops), take(side, loops), loop_offsets, parts, nodes)
+    new_edges = xp.arange(m, slots) + len(mesh.edges)
+    origin = xp.cat([xp.take(mesh.corners, slots), nodes[:, 0], nodes[:, 1]])
+    side = xp.cat([xp.take(mesh.sides, slots), new_edges, new_edges])
+    chord_cell = xp.take(chords.cell, owners(parts, m))
+    half_cell = xp.cat([xp.take(touched, owners(slot_offsets, len(slots))), chord_cell, chord_cell])
+    cell = xp.take(half_cell, xp.take(loops, loop_offsets[:-1]))
+    return CutPieces(touched, cell, xp.take(origin, loops), xp.take(side, loops), loop_offsets, parts, nodes)
 
 
 def cut(mesh: Mesh, chords: Chords, met: Meetings, layer: int) -> tuple[Mesh, Tensor]:
@@ -268,23 +251,23 @@ def cut(mesh: Mesh, chords: Chords, met: Meetings, layer: int) -> tuple[Mesh, Te
     stood.
     """
     if len(chords) == 0:
-        return mesh, arange(mesh.n_cells, mesh.edges)
-    vertex = mesh.n_vertices + arange(len(met), chords.p)
+        return mesh, xp.arange(mesh.n_cells, mesh.edges)
+    vertex = mesh.n_vertices + xp.arange(len(met), chords.p)
     found = divide(mesh, chords, met, vertex)
     m = len(found.nodes)
     corners, sides, offsets, old_cell = found.with_untouched(mesh)
-    order = argsort(old_cell)
+    order = xp.argsort(old_cell)
     index, offsets = gather_rows(offsets, order)
-    old_cell = take(old_cell, order)
+    old_cell = xp.take(old_cell, order)
     result = Mesh(
         mesh.n_vertices + len(met),
-        cat([mesh.edges, found.nodes]),
-        cat([mesh.layer, full(m, layer, mesh.layer)]),
-        cat([mesh.tags, full(m, -1, mesh.tags)]),
-        take(corners, index),
-        take(sides, index),
+        xp.cat([mesh.edges, found.nodes]),
+        xp.cat([mesh.layer, xp.full(m, layer, mesh.layer)]),
+        xp.cat([mesh.tags, xp.full(m, -1, mesh.tags)]),
+        xp.take(corners, index),
+        xp.take(sides, index),
         offsets,
-        take(mesh.slice_id, old_cell),
+        xp.take(mesh.slice_id, old_cell),
     )
     return result, old_cell
 
@@ -292,14 +275,14 @@ def cut(mesh: Mesh, chords: Chords, met: Meetings, layer: int) -> tuple[Mesh, Te
 def _chord_parts(mesh: Mesh, chords: Chords, met: Meetings, vertex: Tensor) -> tuple[Tensor, Tensor]:
     """Offsets (n + 1,) of the parts of each chord between crossings, and the two vertices of each part (m, 2)."""
     n = len(chords)
-    parts = offsets_of(bincount(met.i, n) + bincount(met.j, n) + 1)
-    nodes = empty(2 * (n + 2 * len(met)), parts)
-    put(nodes, 2 * parts[:-1], take(mesh.corners, chords.p))
-    put(nodes, 2 * parts[1:] - 1, take(mesh.corners, chords.q))
+    parts = offsets_of(xp.bincount(met.i, n) + xp.bincount(met.j, n) + 1)
+    nodes = xp.empty(2 * (n + 2 * len(met)), parts)
+    xp.put(nodes, 2 * parts[:-1], xp.take(mesh.corners, chords.p))
+    xp.put(nodes, 2 * parts[1:] - 1, xp.take(mesh.corners, chords.q))
     for chord, rank in ((met.i, met.rank_i), (met.j, met.rank_j)):
-        place = 2 * (take(parts, chord) + rank)  # the part that ends in the crossing
-        put(nodes, place + 1, vertex)
-        put(nodes, place + 2, vertex)
+        place = 2 * (xp.take(parts, chord) + rank)  # the part that ends in the crossing
+        xp.put(nodes, place + 1, vertex)
+        xp.put(nodes, place + 2, vertex)
     return parts, nodes.reshape(-1, 2)
 
 
@@ -309,54 +292,54 @@ def _following(mesh: Mesh, chords: Chords, met: Meetings, parts: Tensor, local: 
     Half-edges: those of the touched cells, then all parts of chords from p to q, then from q to p.
     """
     b, m = int(slot_offsets[-1]), int(parts[-1])
-    following = empty(b + 2 * m, parts)
+    following = xp.empty(b + 2 * m, parts)
     following[:b] = next_in_row(slot_offsets)
     # two chords: i comes first around the cell, so the end q_j lies on the left of i, and p_i on the left of j
-    i, j = (b + take(parts, x) + rank for x, rank in ((met.i, met.rank_i), (met.j, met.rank_j)))
+    i, j = (b + xp.take(parts, x) + rank for x, rank in ((met.i, met.rank_i), (met.j, met.rank_j)))
     for here, then in ((i, j + 1), (i + 1 + m, j + m), (j, i + m), (j + 1 + m, i + 1)):  # i and j end in the crossing
-        put(following, here, then)
+        xp.put(following, here, then)
     # ends of chords on the border of their cell
     p_out, q_out = b + parts[:-1], b + parts[1:] - 1 + m
-    lengths, gap = take(differences(mesh.offsets), chords.cell), chords.q - chords.p
-    slot = cat([chords.p, chords.q])
-    turn = cat([gap, lengths - gap])  # how far round the other end lies
-    order = argsort(slot * (int(lengths.max()) + 1) + turn)
-    slot, leave = take(slot, order), take(cat([p_out, q_out]), order)
-    arrive = take(cat([p_out + m, q_out - m]), order)
-    first = mask(len(slot), True, slot)
+    lengths, gap = xp.take(xp.differences(mesh.offsets), chords.cell), chords.q - chords.p
+    slot = xp.cat([chords.p, chords.q])
+    turn = xp.cat([gap, lengths - gap])  # how far round the other end lies
+    order = xp.argsort(slot * (int(lengths.max()) + 1) + turn)
+    slot, leave = xp.take(slot, order), xp.take(xp.cat([p_out, q_out]), order)
+    arrive = xp.take(xp.cat([p_out + m, q_out - m]), order)
+    first = xp.mask(len(slot), True, slot)
     first[1:] = slot[1:] != slot[:-1]
-    last = nonzero(cat([first[1:], first[:1]]))
-    before = empty(b, slot)
-    put(before, following[:b], arange(b, slot))
-    place = take(local, slot)
-    put(following, arrive, where(first, place, cat([leave[-1:], leave[:-1]])))
-    put(following, take(before, take(place, last)), take(leave, last))
+    last = xp.nonzero(xp.cat([first[1:], first[:1]]))
+    before = xp.empty(b, slot)
+    xp.put(before, following[:b], xp.arange(b, slot))
+    place = xp.take(local, slot)
+    xp.put(following, arrive, xp.where(first, place, xp.cat([leave[-1:], leave[:-1]])))
+    xp.put(following, xp.take(before, xp.take(place, last)), xp.take(leave, last))
     return following
 
 
 def _cycles(following: Tensor) -> tuple[Tensor, Tensor]:
     """The cycles of a permutation as a ragged array, each from its smallest element on, sorted by it."""
     n = len(following)
-    number = arange(n, following)
-    label, jump = minimum(number, following), take(following, following)  # pieces have three sides or more
+    number = xp.arange(n, following)
+    label, jump = xp.minimum(number, following), xp.take(following, following)  # pieces have three sides or more
     while True:
-        label = minimum(label, take(label, jump))
-        if bool((label == take(label, following)).all()):
+        label = xp.minimum(label, xp.take(label, jump))
+        if bool((label == xp.take(label, following)).all()):
             break
-        jump = take(jump, jump)
-    heads = nonzero(label == number)
-    return walk(following, heads, take(bincount(label, n), heads))
+        jump = xp.take(jump, jump)
+    heads = xp.nonzero(label == number)
+    return walk(following, heads, xp.take(xp.bincount(label, n), heads))
 
 
 def walk(following: Tensor, heads: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
     """Rows of ``counts`` elements, each from its head on to the one that follows, as a ragged array."""
     offsets = offsets_of(counts)
-    loops = empty(int(offsets[-1]), following)
+    loops = xp.empty(int(offsets[-1]), following)
     current, place, left = heads, offsets[:-1], counts
     while len(current):
-        put(loops, place, current)
-        alive = nonzero(left > 1)
+        xp.put(loops, place, current)
+        alive = xp.nonzero(left > 1)
         if len(alive) < len(current):
-            current, place, left = (take(x, alive) for x in (current, place, left))
-        current, place, left = take(following, current), place + 1, left - 1
+            current, place, left = (xp.take(x, alive) for x in (current, place, left))
+        current, place, left = xp.take(following, current), place + 1, left - 1
     return loops, offsets

@@ -8,24 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.geometry.arrays import (
-    arange,
-    argsort,
-    cat,
-    differences,
-    double,
-    empty,
-    full,
-    lerp,
-    mask,
-    nonzero,
-    numpy_on_cpu,
-    put,
-    quotients,
-    stack,
-    take,
-    unique,
-)
+from regionscope.geometry import arrays as xp
 from regionscope.geometry.crossing import Crossings, Points, SignTable, place_points
 from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates
@@ -49,8 +32,8 @@ class Units:
     def __call__(self, vertices: Tensor, units: Tensor) -> Tensor:
         n = self.values.shape[1]
         if self.at == (0.0,):
-            return double(self.values[vertices, units])
-        value = double(self.values[vertices, units % n])
+            return xp.double(self.values[vertices, units])
+        value = xp.double(self.values[vertices, units % n])
         if isinstance(value, np.ndarray):
             return value - np.array(self.at)[units // n]
         return value - torch.tensor(self.at, dtype=torch.float64, device=value.device)[units // n]
@@ -91,8 +74,8 @@ def split(
 
     Cost: one scan of the signs (edges x units bytes), plus work in proportion to the number of new vertices.
     """
-    mesh, units = numpy_on_cpu(mesh), numpy_on_cpu(units)
-    cells, zeros = numpy_on_cpu(cells), numpy_on_cpu(zeros)
+    mesh, units = xp.numpy_on_cpu(mesh), xp.numpy_on_cpu(units)
+    cells, zeros = xp.numpy_on_cpu(cells), xp.numpy_on_cpu(zeros)
     table = SignTable.of(units.values, units.at, units.tolerance)
     if zeros is not None:
         table.codes[zeros[:, 0], zeros[:, 1]] = 0
@@ -102,54 +85,54 @@ def split(
     # Later, the new vertices lie on their folds.
     hidden = [table.snapped(units.tolerance, marked)] if cells is None else []
     if len(points) == 0 and len(corner) == 0:
-        return _uncut(mesh, points, zeros, cat([*hidden, snapped]))
+        return _uncut(mesh, points, zeros, xp.cat([*hidden, snapped]))
     divided = subdivide(mesh, points)
     evaluate = OnPoints.of(mesh, points, units)
-    slot = cat([take(divided.point_slots, crossings.point).reshape(-1), take(divided.corner_slots, corner)])
-    both_sides = stack(crossings.unit, crossings.unit).reshape(-1)
-    chord_ends = _ChordEnds(slot, cat([both_sides, unit])).inside(divided.mesh, cells)
+    slot = xp.cat([xp.take(divided.point_slots, crossings.point).reshape(-1), xp.take(divided.corner_slots, corner)])
+    both_sides = xp.stack(crossings.unit, crossings.unit).reshape(-1)
+    chord_ends = _ChordEnds(slot, xp.cat([both_sides, unit])).inside(divided.mesh, cells)
     chords, repaired = _chords(divided.mesh, chord_ends, table, crossings, evaluate)
     chords, met, unsettled = meetings(divided.mesh, chords, evaluate)
     result, old_cell = cut(divided.mesh, chords, met, layer)
-    still = mask(mesh.n_cells, False, old_cell)
+    still = xp.mask(mesh.n_cells, False, old_cell)
     still[unsettled] = True
-    crossing_vertex = divided.mesh.n_vertices + arange(len(met), old_cell)
-    new_zeros = cat(
+    crossing_vertex = divided.mesh.n_vertices + xp.arange(len(met), old_cell)
+    new_zeros = xp.cat(
         [
             *([] if zeros is None else [zeros]),  # the cells may be cut a third time
-            stack(mesh.n_vertices + crossings.point, crossings.unit),
-            stack(crossing_vertex, take(chords.unit, met.i)),
-            stack(crossing_vertex, take(chords.unit, met.j)),
+            xp.stack(mesh.n_vertices + crossings.point, crossings.unit),
+            xp.stack(crossing_vertex, xp.take(chords.unit, met.i)),
+            xp.stack(crossing_vertex, xp.take(chords.unit, met.j)),
         ]
     )
     interpolation = interpolation_of(mesh, divided.mesh, points, chords, met)
-    snapped = cat([*hidden, snapped, take(mesh.edges[:, 0], crossings.merged), repaired])
-    return PlanarSplit(result, old_cell, interpolation, new_zeros, nonzero(take(still, old_cell)), snapped)
+    snapped = xp.cat([*hidden, snapped, xp.take(mesh.edges[:, 0], crossings.merged), repaired])
+    return PlanarSplit(result, old_cell, interpolation, new_zeros, xp.nonzero(xp.take(still, old_cell)), snapped)
 
 
 def _uncut(mesh: Mesh, points: Points, zeros: Tensor | None, snapped: Tensor) -> PlanarSplit:
     """The mesh as it was: nothing passes through its cells."""
     none = points.edge
     same = Interpolation.of_points(mesh.n_vertices, none, none, points.t)
-    known = full((0, 2), 0, none) if zeros is None else zeros
-    return PlanarSplit(mesh, arange(mesh.n_cells, none), same, known, none, snapped)
+    known = xp.full((0, 2), 0, none) if zeros is None else zeros
+    return PlanarSplit(mesh, xp.arange(mesh.n_cells, none), same, known, none, snapped)
 
 
 def interpolation_of(mesh: Mesh, divided: Mesh, points: Points, chords: Chords, met: Meetings) -> Interpolation:
     """How the new points on the edges of ``mesh`` and the crossings of chords arise from its vertices."""
-    a, b = (take(mesh.edges[:, i], points.edge) for i in range(2))
-    c, d = (take(divided.corners, take(end, met.i)) for end in (chords.p, chords.q))
-    none = full((0, 3), 0, a)
-    return Interpolation(mesh.n_vertices, a, b, points.t, c, d, met.t_i, none, double(none))
+    a, b = (xp.take(mesh.edges[:, i], points.edge) for i in range(2))
+    c, d = (xp.take(divided.corners, xp.take(end, met.i)) for end in (chords.p, chords.q))
+    none = xp.full((0, 3), 0, a)
+    return Interpolation(mesh.n_vertices, a, b, points.t, c, d, met.t_i, none, xp.double(none))
 
 
 def edge_points(mesh: Mesh, units: Units, table: SignTable, cells: Tensor | None) -> tuple[Points, Crossings]:
     """New points where a unit changes sign along an edge of the cells (all, or the listed ones)."""
-    scanned = None if cells is None else unique(take(mesh.sides, gather_rows(mesh.offsets, cells)[0]))
-    edges = mesh.edges if scanned is None else take(mesh.edges, scanned)
+    scanned = None if cells is None else xp.unique(xp.take(mesh.sides, gather_rows(mesh.offsets, cells)[0]))
+    edges = mesh.edges if scanned is None else xp.take(mesh.edges, scanned)
     row, unit = table.sign_changes(edges[:, 0], edges[:, 1])
-    a, b = (take(edges[:, i], row) for i in range(2))
-    edge = row if scanned is None else take(scanned, row)
+    a, b = (xp.take(edges[:, i], row) for i in range(2))
+    edge = row if scanned is None else xp.take(scanned, row)
     return place_points(edge, unit, units(a, unit), units(b, unit), units.tolerance_at(a, unit))
 
 
@@ -164,16 +147,16 @@ class OnPoints:
 
     @staticmethod
     def of(mesh: Mesh, points: Points, units: Units | Candidates) -> OnPoints:
-        old = arange(mesh.n_vertices, mesh.edges)
-        first, second = (cat([old, take(mesh.edges[:, i], points.edge)]) for i in range(2))
-        return OnPoints(units, first, second, cat([double(full(mesh.n_vertices, 0, old)), points.t]))
+        old = xp.arange(mesh.n_vertices, mesh.edges)
+        first, second = (xp.cat([old, xp.take(mesh.edges[:, i], points.edge)]) for i in range(2))
+        return OnPoints(units, first, second, xp.cat([xp.double(xp.full(mesh.n_vertices, 0, old)), points.t]))
 
     def __call__(self, vertices: Tensor, units: Tensor) -> Tensor:
-        at_first, at_second = (self.units(take(end, vertices), units) for end in (self.first, self.second))
-        return lerp(at_first, at_second, take(self.t, vertices))
+        at_first, at_second = (self.units(xp.take(end, vertices), units) for end in (self.first, self.second))
+        return xp.lerp(at_first, at_second, xp.take(self.t, vertices))
 
     def tolerance_at(self, vertices: Tensor, units: Tensor) -> Tensor:
-        return self.units.tolerance_at(take(self.first, vertices), units)
+        return self.units.tolerance_at(xp.take(self.first, vertices), units)
 
     def of_group(self, vertices: Tensor, group: Tensor) -> Tensor:
         """Values (x, m) of all candidates of a group."""
@@ -191,16 +174,16 @@ def ends_at_vertices(
     The unit is zero there and has opposite signs at the two neighbouring corners; where rounding leaves it zero at two
     corners in a row, the signs on either side of the pair count. marked: ``vertices_with_zero``, where they are known.
     """
-    zero = mask(mesh.n_vertices, False, mesh.edges)
+    zero = xp.mask(mesh.n_vertices, False, mesh.edges)
     zero[table.vertices_with_zero() if marked is None else marked] = True
-    corners = nonzero(take(zero, mesh.corners))
+    corners = xp.nonzero(xp.take(zero, mesh.corners))
     if cells is not None and len(corners):
         corners = corners[_listed(mesh, cells, corners)]
     if len(corners) == 0:
         return corners, corners, corners
     after = next_in_row(mesh.offsets)
-    before = empty(len(after), after)
-    put(before, after, arange(len(after), after))
+    before = xp.empty(len(after), after)
+    xp.put(before, after, xp.arange(len(after), after))
     vertex = mesh.corners
     row, unit = table.sign_changes(vertex[before[corners]], vertex[after[corners]], on=vertex[corners])
     double_zero = corners[zero[vertex[after[corners]]]]
@@ -208,16 +191,16 @@ def ends_at_vertices(
         vertex[before[double_zero]], vertex[after[after[double_zero]]], on=vertex[double_zero]
     )
     both = table.codes[vertex[after[double_zero[pair]]], pair_unit] == 0
-    corner = cat([corners[row], double_zero[pair[both]]])
-    unit = cat([unit, pair_unit[both]])
+    corner = xp.cat([corners[row], double_zero[pair[both]]])
+    unit = xp.cat([unit, pair_unit[both]])
     return corner, unit, vertex[corner][units(vertex[corner], unit) != 0]
 
 
 def _listed(mesh: Mesh, cells: Tensor, corners: Tensor) -> Tensor:
     """Whether each of the corners belongs to a listed cell."""
-    listed = mask(mesh.n_cells, False, corners)
+    listed = xp.mask(mesh.n_cells, False, corners)
     listed[cells] = True
-    return take(take(listed, mesh.corner_cells()), corners)
+    return xp.take(xp.take(listed, mesh.corner_cells()), corners)
 
 
 @dataclass(frozen=True)
@@ -231,10 +214,10 @@ class _ChordEnds:
 
     def inside(self, mesh: Mesh, cells: Tensor | None) -> _ChordEnds:
         """Those inside the slice (with ``cells``: inside the listed cells)."""
-        inside = nonzero(self.slot >= 0)
+        inside = xp.nonzero(self.slot >= 0)
         if cells is not None:
-            inside = inside[_listed(mesh, cells, take(self.slot, inside))]
-        return _ChordEnds(take(self.slot, inside), take(self.unit, inside))
+            inside = inside[_listed(mesh, cells, xp.take(self.slot, inside))]
+        return _ChordEnds(xp.take(self.slot, inside), xp.take(self.unit, inside))
 
 
 def _chords(
@@ -244,21 +227,21 @@ def _chords(
 
     Also returns a vertex of every cell that had to be put right.
     """
-    key = take(mesh.corner_cells(), ends.slot) * table.n_units + ends.unit
-    order = argsort(key)
-    key, slots = take(key, order), take(ends.slot, order)
-    new = mask(len(key), True, key)
+    key = xp.take(mesh.corner_cells(), ends.slot) * table.n_units + ends.unit
+    order = xp.argsort(key)
+    key, slots = xp.take(key, order), xp.take(ends.slot, order)
+    new = xp.mask(len(key), True, key)
     new[1:] = key[1:] != key[:-1]
-    start = nonzero(new)
-    group, paired = take(key, start), differences(cat([start, full(1, len(key), key)])) == 2
-    regular = nonzero(paired)
-    of, first = take(group, regular), take(start, regular)
-    p, q = take(slots, first), take(slots, first + 1)
+    start = xp.nonzero(new)
+    group, paired = xp.take(key, start), xp.differences(xp.cat([start, xp.full(1, len(key), key)])) == 2
+    regular = xp.nonzero(paired)
+    of, first = xp.take(group, regular), xp.take(start, regular)
+    p, q = xp.take(slots, first), xp.take(slots, first + 1)
     irregular = group[~paired]
     if len(irregular):
         more = repair_ends(mesh, irregular, table, crossings, evaluate)
-        p, q, of = cat([p, more[:, 0]]), cat([q, more[:, 1]]), cat([of, more[:, 2]])
-    cell, unit = quotients(of, table.n_units)
+        p, q, of = xp.cat([p, more[:, 0]]), xp.cat([q, more[:, 1]]), xp.cat([of, more[:, 2]])
+    cell, unit = xp.quotients(of, table.n_units)
     chords, _ = Chords.between(mesh, cell, p, q, unit)
-    vertices = take(mesh.corners, take(mesh.offsets, irregular // table.n_units))
+    vertices = xp.take(mesh.corners, xp.take(mesh.offsets, irregular // table.n_units))
     return chords, vertices[vertices < len(table.words)]

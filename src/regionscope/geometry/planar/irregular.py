@@ -12,7 +12,7 @@ from itertools import groupby
 
 from torch import Tensor
 
-from regionscope.geometry.arrays import array, full, nonzero
+from regionscope.geometry import arrays as xp
 from regionscope.geometry.crossing import Crossings, SignTable
 from regionscope.geometry.planar.arrangement import Evaluate
 from regionscope.geometry.planar.mesh import Mesh
@@ -26,7 +26,7 @@ def repair_ends(mesh: Mesh, groups: Tensor, table: SignTable, crossings: Crossin
         cell, unit = divmod(group, table.n_units)
         start = int(mesh.offsets[cell])
         vertices = mesh.corners[start : int(mesh.offsets[cell + 1])]
-        units = full(len(vertices), unit, vertices)
+        units = xp.full(len(vertices), unit, vertices)
         values = evaluate(vertices, units).tolist()
         near = evaluate.tolerance_at(vertices, units).tolist()
         on_line = set((crossings.point[crossings.unit == unit] + first_point).tolist())
@@ -34,13 +34,13 @@ def repair_ends(mesh: Mesh, groups: Tensor, table: SignTable, crossings: Crossin
             0.0 if vertex in on_line or abs(value) <= tolerance else math.copysign(1.0, value)
             for vertex, value, tolerance in zip(vertices.tolist(), values, near, strict=True)
         ]
-        old = nonzero(vertices < first_point)
+        old = xp.nonzero(vertices < first_point)
         for i, code in zip(old.tolist(), table.codes[vertices[old], unit].tolist(), strict=True):
             signs[i] = (0.0, 1.0, -1.0)[code]
         ends = _cut_off_strongest(signs, values)
         if ends is not None:
             found.append((start + ends[0], start + ends[1], group))
-    return array(found, mesh.corners).reshape(-1, 3)
+    return xp.array(found, mesh.corners).reshape(-1, 3)
 
 
 def _cut_off_strongest(signs: list[float], values: list[float]) -> tuple[int, int] | None:

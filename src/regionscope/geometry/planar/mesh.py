@@ -9,21 +9,7 @@ from itertools import chain
 import torch
 from torch import Tensor
 
-from regionscope.geometry.arrays import (
-    arange,
-    as_tensors,
-    bincount,
-    cat,
-    empty,
-    full,
-    mask,
-    nonzero,
-    numpy_on_cpu,
-    put,
-    repeat,
-    sums,
-    take,
-)
+from regionscope.geometry import arrays as xp
 from regionscope.geometry.crossing import Points
 from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, owners
 
@@ -57,9 +43,9 @@ class Mesh:
     @cached_property
     def edge_corners(self) -> Tensor:
         """The corners from which half-edges run along each edge forwards and backwards (e, 2); -1 for none."""
-        found = full(2 * len(self.edges), -1, self.edges)
-        backwards = self.corners != take(self.edges[:, 0], self.sides)
-        put(found, 2 * self.sides + backwards, arange(len(self.corners), self.edges))
+        found = xp.full(2 * len(self.edges), -1, self.edges)
+        backwards = self.corners != xp.take(self.edges[:, 0], self.sides)
+        xp.put(found, 2 * self.sides + backwards, xp.arange(len(self.corners), self.edges))
         return found.reshape(-1, 2)
 
     @staticmethod
@@ -85,39 +71,39 @@ class Mesh:
 
     def edge_cells(self) -> Tensor:
         """The cells on the left and right of every edge (e, 2); -1 outside."""
-        cells = cat([self.corner_cells(), full(1, -1, self.offsets)])
+        cells = xp.cat([self.corner_cells(), xp.full(1, -1, self.offsets)])
         return cells[self.edge_corners]
 
     def extract(self, cells: Tensor) -> tuple[Mesh, Tensor]:
         """The mesh of these cells alone, and the (old) vertices that its vertices stand for."""
         index, offsets = gather_rows(self.offsets, cells)
-        corners, sides = take(self.corners, index), take(self.sides, index)
+        corners, sides = xp.take(self.corners, index), xp.take(self.sides, index)
         vertices, vertex_number = _used(corners, self.n_vertices)
         used, edge_number = _used(sides, len(self.edges))
-        corners, sides = take(vertex_number, corners), take(edge_number, sides)
-        edges = vertex_number[take(self.edges, used)]
-        layer, tags, slice_id = take(self.layer, used), take(self.tags, used), take(self.slice_id, cells)
+        corners, sides = xp.take(vertex_number, corners), xp.take(edge_number, sides)
+        edges = vertex_number[xp.take(self.edges, used)]
+        layer, tags, slice_id = xp.take(self.layer, used), xp.take(self.tags, used), xp.take(self.slice_id, cells)
         mesh = Mesh(len(vertices), edges, layer, tags, corners, sides, offsets, slice_id)
         return mesh, vertices
 
 
 def _used(numbers: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """The distinct numbers below n, ascending, and for each of them its place among these."""
-    among = mask(n, False, numbers)
+    among = xp.mask(n, False, numbers)
     among[numbers] = True
-    used, place = nonzero(among), empty(n, numbers)
-    put(place, used, arange(len(used), numbers))
+    used, place = xp.nonzero(among), xp.empty(n, numbers)
+    xp.put(place, used, xp.arange(len(used), numbers))
     return used, place
 
 
 def areas(mesh: Mesh, coords: Tensor) -> Tensor:
     """Area of every cell (r,) from the coordinates of the vertices (v, 2), relative to a corner of the cell."""
-    mesh, coords = numpy_on_cpu(mesh), numpy_on_cpu(coords)
-    x, y = (take(coords[:, i], mesh.corners) for i in range(2))
+    mesh, coords = xp.numpy_on_cpu(mesh), xp.numpy_on_cpu(coords)
+    x, y = (xp.take(coords[:, i], mesh.corners) for i in range(2))
     cell, after = mesh.corner_cells(), next_in_row(mesh.offsets)
-    x, y = (at - take(take(at, mesh.offsets[:-1]), cell) for at in (x, y))
-    doubled = x * take(y, after) - y * take(x, after)
-    return as_tensors(0.5 * sums(cell, doubled, mesh.n_cells))
+    x, y = (at - xp.take(xp.take(at, mesh.offsets[:-1]), cell) for at in (x, y))
+    doubled = x * xp.take(y, after) - y * xp.take(x, after)
+    return xp.as_tensors(0.5 * xp.sums(cell, doubled, mesh.n_cells))
 
 
 @dataclass(frozen=True)
@@ -142,43 +128,43 @@ def subdivide(mesh: Mesh, points: Points) -> Subdivided:
     Vertex ``mesh.n_vertices + i`` is point i.
     """
     e, p, v = len(mesh.edges), len(points), mesh.n_vertices
-    counts = bincount(points.edge, e)
-    first = arange(e, counts) + offsets_of(counts)[:-1]  # first part of every edge
-    index = arange(p, counts)
-    rank = index + points.edge - take(first, points.edge)  # of the point along its edge
-    edges = empty((e + p, 2), counts)
+    counts = xp.bincount(points.edge, e)
+    first = xp.arange(e, counts) + offsets_of(counts)[:-1]  # first part of every edge
+    index = xp.arange(p, counts)
+    rank = index + points.edge - xp.take(first, points.edge)  # of the point along its edge
+    edges = xp.empty((e + p, 2), counts)
     edges[first, 0] = mesh.edges[:, 0]
     edges[first + counts, 1] = mesh.edges[:, 1]
     edges[points.edge + index + 1, 0] = v + index
     edges[points.edge + index, 1] = v + index
 
-    extra, first_of = take(counts, mesh.sides), take(first, mesh.sides)
+    extra, first_of = xp.take(counts, mesh.sides), xp.take(first, mesh.sides)
     ends = offsets_of(extra)
-    start = arange(len(extra), counts) + ends[:-1]  # new index of every old corner
+    start = xp.arange(len(extra), counts) + ends[:-1]  # new index of every old corner
     total = len(extra) + int(ends[-1])
-    backwards = mesh.corners != take(mesh.edges[:, 0], mesh.sides)
-    corners, sides = empty(total, counts), empty(total, counts)
-    put(corners, start, mesh.corners)
-    put(sides, start, first_of + extra * backwards)
+    backwards = mesh.corners != xp.take(mesh.edges[:, 0], mesh.sides)
+    corners, sides = xp.empty(total, counts), xp.empty(total, counts)
+    xp.put(corners, start, mesh.corners)
+    xp.put(sides, start, first_of + extra * backwards)
 
-    slots = full((p, 2), -1, counts)
+    slots = xp.full((p, 2), -1, counts)
     for way in range(2):
-        corner = take(mesh.edge_corners[:, way], points.edge)
-        here = nonzero(corner >= 0)
-        edge, r = take(points.edge, here), take(rank, here)
-        slot = take(start, take(corner, here)) + (1 + r if way == 0 else take(counts, edge) - r)
+        corner = xp.take(mesh.edge_corners[:, way], points.edge)
+        here = xp.nonzero(corner >= 0)
+        edge, r = xp.take(points.edge, here), xp.take(rank, here)
+        slot = xp.take(start, xp.take(corner, here)) + (1 + r if way == 0 else xp.take(counts, edge) - r)
         slots[here, way] = slot
-        put(corners, slot, v + here)
-        put(sides, slot, take(first, edge) + (r + 1 if way == 0 else r))
+        xp.put(corners, slot, v + here)
+        xp.put(sides, slot, xp.take(first, edge) + (r + 1 if way == 0 else r))
     repeats = counts + 1
     divided = Mesh(
         v + p,
         edges,
-        repeat(mesh.layer, repeats, len(edges)),
-        repeat(mesh.tags, repeats, len(edges)),
+        xp.repeat(mesh.layer, repeats, len(edges)),
+        xp.repeat(mesh.tags, repeats, len(edges)),
         corners,
         sides,
-        take(cat([start, full(1, total, start)]), mesh.offsets),
+        xp.take(xp.cat([start, xp.full(1, total, start)]), mesh.offsets),
         mesh.slice_id,
     )
     return Subdivided(mesh, divided, start, slots)

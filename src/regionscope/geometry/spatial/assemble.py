@@ -8,23 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.geometry.arrays import (
-    arange,
-    argsort,
-    bincount,
-    cat,
-    full,
-    mask,
-    maximum,
-    nonzero,
-    numpy,
-    put,
-    repeat,
-    stack,
-    take,
-    unique,
-    where,
-)
+from regionscope.geometry import arrays as xp
 from regionscope.geometry.crossing import SignTable
 from regionscope.geometry.ragged import offsets_of, runs
 from regionscope.geometry.spatial.faces import FaceCut, Unresolved
@@ -43,37 +27,37 @@ def assemble(cut: FaceCut, found: Sections, table: SignTable, label: int) -> tup
     both. Sections carry ``label`` + unit. Raises ``Unresolved`` with the cells whose signs do not fit.
     """
     whole = cut.solids
-    of_piece = take(found.cell, found.of_piece)
+    of_piece = xp.take(found.cell, found.of_piece)
     faces = replace(
         whole,
         n_vertices=len(table.words),
-        edges=cat([whole.edges, found.edges]),
-        corners=cat([whole.corners, found.corners]),
-        sides=cat([whole.sides, found.sides]),
-        offsets=cat([whole.offsets[:-1], found.offsets + len(whole.corners)]),
-        cells=cat([whole.cells, stack(of_piece, of_piece)]),
-        wall=cat([whole.wall, take(found.unit, found.of_piece) + label]),
+        edges=xp.cat([whole.edges, found.edges]),
+        corners=xp.cat([whole.corners, found.corners]),
+        sides=xp.cat([whole.sides, found.sides]),
+        offsets=xp.cat([whole.offsets[:-1], found.offsets + len(whole.corners)]),
+        cells=xp.cat([whole.cells, xp.stack(of_piece, of_piece)]),
+        wall=xp.cat([whole.wall, xp.take(found.unit, found.of_piece) + label]),
     )
     n = whole.n_cells
-    expected = 1 + bincount(repeat(found.cell, 1 + found.n_lines + found.n_points), n)
-    old_cell = repeat(arange(n, expected), expected)
+    expected = 1 + xp.bincount(xp.repeat(found.cell, 1 + found.n_lines + found.n_points), n)
+    old_cell = xp.repeat(xp.arange(n, expected), expected)
     if len(found.cell) == 0:
         return faces, old_cell
     half = _half_faces(faces, found, table)
     key = half.keys()
-    order = argsort(key, stable=False)
-    first, counts = runs(take(key, order))
-    old = take(half.parent, take(order, first))
-    children = bincount(old, n)
-    wrong = maximum(children, full(1, 1, children)) != expected
+    order = xp.argsort(key, stable=False)
+    first, counts = runs(xp.take(key, order))
+    old = xp.take(half.parent, xp.take(order, first))
+    children = xp.bincount(old, n)
+    wrong = xp.maximum(children, xp.full(1, 1, children)) != expected
     if bool(wrong.any()) or bool((counts < 4).any()):  # no cell has 3 faces
-        raise Unresolved(unique(cat([nonzero(wrong), old[counts < 4]])))
+        raise Unresolved(xp.unique(xp.cat([xp.nonzero(wrong), old[counts < 4]])))
     start = offsets_of(expected)
-    number = take(start, old) + arange(len(old), old) - take(offsets_of(children), old)
-    outside = cat([start[:-1], full(1, -1, start)])  # -1 stands for the last entry
+    number = xp.take(start, old) + xp.arange(len(old), old) - xp.take(offsets_of(children), old)
+    outside = xp.cat([start[:-1], xp.full(1, -1, start)])  # -1 stands for the last entry
     cells = outside[faces.cells]
-    put(cells.reshape(-1), take(half.place, order), repeat(number, counts, len(order)))
-    return replace(faces, cells=cells, slice_id=take(whole.slice_id, old_cell)), old_cell
+    xp.put(cells.reshape(-1), xp.take(half.place, order), xp.repeat(number, counts, len(order)))
+    return replace(faces, cells=cells, slice_id=xp.take(whole.slice_id, old_cell)), old_cell
 
 
 @dataclass(frozen=True)
@@ -99,72 +83,72 @@ class _HalfFaces:
 
 def _half_faces(faces: Solids, found: Sections, table: SignTable) -> _HalfFaces:
     """The faces of the cells that are cut. All units that cut a cell must have one sign on each of its faces."""
-    touched = mask(faces.n_cells + 1, False, found.cell)
+    touched = xp.mask(faces.n_cells + 1, False, found.cell)
     touched[found.cell] = True  # the last entry is the outside, -1
     near = touched[faces.cells]
-    chosen = nonzero(near[:, 0] | near[:, 1])
-    sides = [nonzero(take(near, chosen)[:, side]) for side in range(2)]  # rows of ``chosen``
-    parents = [take(faces.cells[:, side], take(chosen, row)) for side, row in enumerate(sides)]
+    chosen = xp.nonzero(near[:, 0] | near[:, 1])
+    sides = [xp.nonzero(xp.take(near, chosen)[:, side]) for side in range(2)]  # rows of ``chosen``
+    parents = [xp.take(faces.cells[:, side], xp.take(chosen, row)) for side, row in enumerate(sides)]
     somewhere = _somewhere(faces, chosen, [*_bits(table.words), *_bits(table.words >> 1)])
     above, below = somewhere[: len(somewhere) // 2], somewhere[len(somewhere) // 2 :]
-    unit = full(len(chosen), -1, chosen)
-    unit[-len(found.of_piece) :] = take(found.unit, found.of_piece)  # all sections are chosen
+    unit = xp.full(len(chosen), -1, chosen)
+    unit[-len(found.of_piece) :] = xp.take(found.unit, found.of_piece)  # all sections are chosen
     words = []
     for i, (up, down) in enumerate(zip(above, below, strict=True)):
         cutting = _sets(found.cell, _bit(found.unit, i), faces.n_cells)
         own, one_sign = _bit(unit, i), up ^ down
         parts = []
         for side, (face, parent) in enumerate(zip(sides, parents, strict=True)):
-            cuts, mine = take(cutting, parent), take(own, face)
-            wrong = cuts & ~mine & ~take(one_sign, face)
+            cuts, mine = xp.take(cutting, parent), xp.take(own, face)
+            wrong = cuts & ~mine & ~xp.take(one_sign, face)
             if bool(wrong.any()):
-                raise Unresolved(unique(parent[wrong != 0]))
-            word = take(up, face) & cuts
+                raise Unresolved(xp.unique(parent[wrong != 0]))
+            word = xp.take(up, face) & cuts
             parts.append(word | mine if side else word)
-        words.append(cat(parts))
-    place = cat([2 * take(chosen, row) + side for side, row in enumerate(sides)])
-    return _HalfFaces(place, cat(parents), words)
+        words.append(xp.cat(parts))
+    place = xp.cat([2 * xp.take(chosen, row) + side for side, row in enumerate(sides)])
+    return _HalfFaces(place, xp.cat(parents), words)
 
 
 def _sets(cell: Tensor, bits: Tensor, n: int) -> Tensor:
     """(n,) the bits of each cell together; those of a cell are distinct."""
-    found = full(n, 0, bits)
+    found = xp.full(n, 0, bits)
     if isinstance(found, np.ndarray):
-        numpy.add.at(found, cell, bits)
+        xp.numpy.add.at(found, cell, bits)
         return found
     return found.index_add_(0, cell, bits)
 
 
 def _bit(unit: Tensor, word: int) -> Tensor:
     """The set that holds the unit alone, as word number ``word``."""
-    return where(unit >> 6 == word, full(1, 1, unit) << (unit & 63), 0)
+    return xp.where(unit >> 6 == word, xp.full(1, 1, unit) << (unit & 63), 0)
 
 
 def _bits(codes: Tensor) -> list[Tensor]:
     """The lowest bit of each byte of ``codes`` (v, w), as sets of units (v,) of 64 each."""
     n = -(-codes.shape[1] // 8)
-    sets = full((len(codes), n), 0, codes)
+    sets = xp.full((len(codes), n), 0, codes)
     if isinstance(sets, np.ndarray):
         sets.view(np.uint8)[:, : codes.shape[1]] = ((codes & _ONES) * _GATHER >> 56) & 0xFF
-        return [numpy.ascontiguousarray(sets[:, i]) for i in range(n)]
+        return [xp.numpy.ascontiguousarray(sets[:, i]) for i in range(n)]
     sets.view(torch.uint8)[:, : codes.shape[1]] = ((codes & _ONES) * _GATHER >> 56) & 0xFF
     return [word.contiguous() for word in sets.unbind(1)]
 
 
 def _somewhere(faces: Solids, chosen: Tensor, sets: list[Tensor]) -> list[Tensor]:
     """The union of the sets of a face's corners, for each of the chosen faces."""
-    corner = take(faces.offsets, chosen)
-    left = take(faces.offsets, chosen + 1) - corner
-    vertex = [take(faces.corners, corner + step) for step in range(3)]
-    found = [take(each, vertex[0]) for each in sets]
+    corner = xp.take(faces.offsets, chosen)
+    left = xp.take(faces.offsets, chosen + 1) - corner
+    vertex = [xp.take(faces.corners, corner + step) for step in range(3)]
+    found = [xp.take(each, vertex[0]) for each in sets]
     for each, into in zip(sets, found, strict=True):
-        into |= take(each, vertex[1])
-        into |= take(each, vertex[2])
-    row, step = nonzero(left > 3), 3
+        into |= xp.take(each, vertex[1])
+        into |= xp.take(each, vertex[2])
+    row, step = xp.nonzero(left > 3), 3
     while len(row):
-        here = take(faces.corners, take(corner, row) + step)
+        here = xp.take(faces.corners, xp.take(corner, row) + step)
         for each, into in zip(sets, found, strict=True):
-            put(into, row, take(into, row) | take(each, here))
+            xp.put(into, row, xp.take(into, row) | xp.take(each, here))
         step += 1
-        row = row[take(left, row) > step]
+        row = row[xp.take(left, row) > step]
     return found

@@ -26,22 +26,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from torch import Tensor
 
-from regionscope.geometry.arrays import (
-    arange,
-    as_tensors,
-    cat,
-    differences,
-    empty,
-    isin,
-    lerp,
-    mask,
-    nonzero,
-    numpy,
-    numpy_on_cpu,
-    quotients,
-    take,
-    unique,
-)
+from regionscope.geometry import arrays as xp
 from regionscope.geometry.crossing import SignTable, codes_of
 from regionscope.geometry.planar.cut import Units
 from regionscope.geometry.polytope.split import NewVertices
@@ -66,19 +51,19 @@ def cut_solids(
     unit. Raises ``Unresolved`` where rounding leaves signs that fit no cut. Cost: a scan of the signs (edges x units
     bytes), plus work in proportion to the number of new cells.
     """
-    solids, units = numpy_on_cpu(solids), numpy_on_cpu(units)
+    solids, units = xp.numpy_on_cpu(solids), xp.numpy_on_cpu(units)
     table = SignTable.of(units.values, units.at, units.tolerance)
     snapped, faces = [table.snapped(units.tolerance)] if count_zeros else [], None
     for _ in range(_ROUNDS):
         cut, found, table, (solids, old_cell) = _round(solids, units, table, faces, label)
-        units = numpy_on_cpu(extend([as_tensors(new) for new in (*cut.new, found.new)]))
+        units = xp.numpy_on_cpu(extend([xp.as_tensors(new) for new in (*cut.new, found.new)]))
         snapped.append(cut.snapped)
         if len(found.deferred) == 0:
-            return as_tensors(solids), as_tensors(cat(snapped))
-        waiting = mask(cut.solids.n_cells, False, old_cell)
+            return xp.as_tensors(solids), xp.as_tensors(xp.cat(snapped))
+        waiting = xp.mask(cut.solids.n_cells, False, old_cell)
         waiting[found.deferred // table.n_units] = True
-        waiting = cat([take(waiting, old_cell), mask(1, False, old_cell)])
-        faces = nonzero(waiting[solids.cells].any(1))
+        waiting = xp.cat([xp.take(waiting, old_cell), xp.mask(1, False, old_cell)])
+        faces = xp.nonzero(waiting[solids.cells].any(1))
     raise Unresolved(found.deferred)
 
 
@@ -97,12 +82,12 @@ def _round(
         except Unresolved as failed:
             keys = failed.where
         if found is not None:  # the keys are cells
-            chosen = isin(found.cell, keys)
+            chosen = xp.isin(found.cell, keys)
             keys = found.cell[chosen] * n + found.unit[chosen]
-            later = mask(len(keys), False, keys)
-            later[1:] = differences(keys // n) == 0
+            later = xp.mask(len(keys), False, keys)
+            later[1:] = xp.differences(keys // n) == 0
             if bool(later.any()):
-                deferred = unique(cat([found.deferred, keys[later]]))
+                deferred = xp.unique(xp.cat([found.deferred, keys[later]]))
                 continue
         loosen(*solids.cell_corners(), keys, units, table)
         cut = cut_faces(solids, units, table)
@@ -116,19 +101,19 @@ def _grown(table: SignTable, cut: FaceCut, found: Sections) -> SignTable:
     rounding, and then it would fit no cut.
     """
     n = len(table.words)
-    words = empty((cut.solids.n_vertices + len(found.new), table.words.shape[1]), table.words)
+    words = xp.empty((cut.solids.n_vertices + len(found.new), table.words.shape[1]), table.words)
     words[:n] = table.words
     grown = SignTable(words, table.n_units)
-    crossing = cut.first_crossing + arange(len(cut.crossing_units), words)
-    triple = cut.solids.n_vertices + arange(len(found.new_units), words)
-    points = cat([cut.zeros, cut.point_zeros])
+    crossing = cut.first_crossing + xp.arange(len(cut.crossing_units), words)
+    triple = cut.solids.n_vertices + xp.arange(len(found.new_units), words)
+    points = xp.cat([cut.zeros, cut.point_zeros])
     made_by = (points[:, 0], points[:, 1]), (crossing[:, None], cut.crossing_units), (triple[:, None], found.new_units)
     at = cut.evaluate.on_points.units, cut.evaluate.on_points, cut.evaluate
     for new, zeros, evaluate in zip((*cut.new, found.new), made_by, at, strict=True):
-        words[n : n + len(new)] = take(words, new.a) | take(words, new.b)
+        words[n : n + len(new)] = xp.take(words, new.a) | xp.take(words, new.b)
         row, unit = _both_signs(grown.codes[n : n + len(new)])
-        a, b, t = (take(each, row) for each in (new.a, new.b, new.t))
-        value = lerp(evaluate(a, unit), evaluate(b, unit), t)
+        a, b, t = (xp.take(each, row) for each in (new.a, new.b, new.t))
+        value = xp.lerp(evaluate(a, unit), evaluate(b, unit), t)
         # crossings on an edge that are too close share a point, so there every sign counts
         near = 0 if new is cut.new[0] else evaluate.tolerance_at(a, unit)
         grown.codes[row + n, unit] = codes_of(value, near)
@@ -140,6 +125,6 @@ def _grown(table: SignTable, cut: FaceCut, found: Sections) -> SignTable:
 def _both_signs(codes: Tensor) -> tuple[Tensor, Tensor]:
     """Rows and columns of the codes of both signs."""
     if isinstance(codes, np.ndarray):
-        return quotients(numpy.flatnonzero(codes == _BOTH), codes.shape[1])
+        return xp.quotients(xp.numpy.flatnonzero(codes == _BOTH), codes.shape[1])
     row, unit = (codes == _BOTH).nonzero(as_tuple=True)
     return row, unit

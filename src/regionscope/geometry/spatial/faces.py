@@ -7,28 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from torch import Tensor
 
-from regionscope.geometry.arrays import (
-    arange,
-    bincount,
-    cat,
-    double,
-    empty,
-    full,
-    isin,
-    lerp,
-    mask,
-    nonzero,
-    numpy,
-    put,
-    quotients,
-    repeat,
-    searchsorted,
-    sort,
-    stack,
-    take,
-    unique,
-    where,
-)
+from regionscope.geometry import arrays as xp
 from regionscope.geometry.crossing import Crossings, Points, SignTable, codes_of
 from regionscope.geometry.planar.arrangement import Chords, Meetings, divide, meetings
 from regionscope.geometry.planar.cut import OnPoints, Units, edge_points, ends_at_vertices
@@ -68,12 +47,12 @@ class OnCrossings:
     t: Tensor
 
     def __call__(self, vertices: Tensor, units: Tensor) -> Tensor:
-        a, b, t = (take(x, vertices) for x in (self.first, self.second, self.t))
-        return lerp(self.on_points(a, units), self.on_points(b, units), t)
+        a, b, t = (xp.take(x, vertices) for x in (self.first, self.second, self.t))
+        return xp.lerp(self.on_points(a, units), self.on_points(b, units), t)
 
     def tolerance_at(self, vertices: Tensor, units: Tensor) -> Tensor:
         """How near to zero counts as zero for these units at these vertices."""
-        return self.on_points.tolerance_at(take(self.first, vertices), units)
+        return self.on_points.tolerance_at(xp.take(self.first, vertices), units)
 
 
 @dataclass(frozen=True)
@@ -131,32 +110,32 @@ def cut_faces(solids: Solids, units: Units, table: SignTable, faces: Tensor | No
         points = Points(points.edge, _between(points.t))
         divided = _subdivide(solids, points, crossings)
         corner, unit, snapped = ends_at_vertices(loops, units, table, faces)
-        slot = cat([divided.slot, take(divided.start, corner)])
-        face = cat([divided.face, searchsorted(solids.offsets, corner, right=True) - 1])
-        key, order = sort(face * n + cat([divided.unit, unit]))
-        slot = take(slot, order)
+        slot = xp.cat([divided.slot, xp.take(divided.start, corner)])
+        face = xp.cat([divided.face, xp.searchsorted(solids.offsets, corner, right=True) - 1])
+        key, order = xp.sort(face * n + xp.cat([divided.unit, unit]))
+        slot = xp.take(slot, order)
         first, counts = runs(key)
-        group = take(key, first)
+        group = xp.take(key, first)
         if len(key) == 2 * len(group) and bool((counts == 2).all()):
             break
         loosen(solids.corners, solids.offsets, group[counts != 2], units, table)
         faces = None  # more faces may have vertices with both signs now
     whole = divided.solids.loops
-    face, unit = quotients(group, n)
+    face, unit = xp.quotients(group, n)
     chords, proper = Chords.between(whole, face, slot[::2], slot[1::2], unit)
     evaluate = OnPoints.of(loops, divided.points, units)
     chords, met, _ = meetings(whole, chords, evaluate)
     wanted = group[proper]
-    left_out = wanted[:0] if len(chords) == len(wanted) else wanted[~isin(wanted, chords.cell * n + chords.unit)]
+    left_out = wanted[:0] if len(chords) == len(wanted) else wanted[~xp.isin(wanted, chords.cell * n + chords.unit)]
     waiting = solids.cells[left_out // n]
-    deferred = unique((waiting * n + left_out[:, None] % n)[waiting >= 0])
+    deferred = xp.unique((waiting * n + left_out[:, None] % n)[waiting >= 0])
     return _cut_along(solids, table, divided, chords, met, evaluate=evaluate, deferred=deferred, snapped=snapped)
 
 
 def _between(t: Tensor) -> Tensor:
     """Between 0 and 1, also where a sign that was inherited differs from that of a value near zero."""
     if isinstance(t, np.ndarray):
-        return numpy.nan_to_num(t, nan=0.5).clip(0, 1)
+        return xp.numpy.nan_to_num(t, nan=0.5).clip(0, 1)
     return t.nan_to_num(0.5).clamp(0, 1)
 
 
@@ -165,98 +144,98 @@ def _cut_along(
     evaluate: OnPoints, deferred: Tensor, snapped: Tensor,
 ) -> FaceCut:  # fmt: skip
     whole, loops = divided.solids, divided.solids.loops
-    pieces = divide(loops, chords, met, whole.n_vertices + arange(len(met), whole.edges))
+    pieces = divide(loops, chords, met, whole.n_vertices + xp.arange(len(met), whole.edges))
     corners, sides, offsets, old_face = pieces.with_untouched(loops)
     cut = replace(
         whole,
         n_vertices=whole.n_vertices + len(met),
-        edges=cat([whole.edges, pieces.nodes]),
+        edges=xp.cat([whole.edges, pieces.nodes]),
         corners=corners,
         sides=sides,
         offsets=offsets,
-        cells=take(whole.cells, old_face),
-        wall=take(whole.wall, old_face),
+        cells=xp.take(whole.cells, old_face),
+        wall=xp.take(whole.wall, old_face),
     )
     zeros, along_edges = _zero_edges(solids, table, divided)
-    ends = take(solids.edges, divided.points.edge)
-    c, d = (take(whole.corners, take(end, met.i)) for end in (chords.p, chords.q))
-    number = arange(whole.n_vertices, c)
-    zero = double(full(whole.n_vertices, 0, c))
+    ends = xp.take(solids.edges, divided.points.edge)
+    c, d = (xp.take(whole.corners, xp.take(end, met.i)) for end in (chords.p, chords.q))
+    number = xp.arange(whole.n_vertices, c)
+    zero = xp.double(xp.full(whole.n_vertices, 0, c))
     return FaceCut(
         solids=cut,
         new=(NewVertices(ends[:, 0], ends[:, 1], divided.points.t), NewVertices(c, d, met.t_i)),
-        evaluate=OnCrossings(evaluate, cat([number, c]), cat([number, d]), cat([zero, met.t_i])),
+        evaluate=OnCrossings(evaluate, xp.cat([number, c]), xp.cat([number, d]), xp.cat([zero, met.t_i])),
         first_crossing=whole.n_vertices,
-        crossing_units=stack(take(chords.unit, met.i), take(chords.unit, met.j)),
+        crossing_units=xp.stack(xp.take(chords.unit, met.i), xp.take(chords.unit, met.j)),
         zeros=zeros,
-        point_zeros=stack(solids.n_vertices + divided.crossings.point, divided.crossings.unit),
+        point_zeros=xp.stack(solids.n_vertices + divided.crossings.point, divided.crossings.unit),
         curves=_on_faces(whole, chords, pieces.parts, len(pieces.nodes), along_edges),
         deferred=deferred,
-        snapped=cat([snapped, take(solids.edges[:, 0], divided.crossings.merged)]),
+        snapped=xp.cat([snapped, xp.take(solids.edges[:, 0], divided.crossings.merged)]),
     )
 
 
 def _on_faces(whole: Solids, chords: Chords, parts: Tensor, m: int, more: Curves) -> Curves:
     """The parts of the chords, each for the cells on both sides of its face, and ``more``."""
     number = owners(parts, m)
-    unit, cells = take(chords.unit, number), take(whole.cells, take(chords.cell, number))
-    edge = len(whole.edges) + arange(m, unit)
-    both = nonzero(cells[:, 1] >= 0)
+    unit, cells = xp.take(chords.unit, number), xp.take(whole.cells, xp.take(chords.cell, number))
+    edge = len(whole.edges) + xp.arange(m, unit)
+    both = xp.nonzero(cells[:, 1] >= 0)
     return Curves(
-        cat([cells[:, 0], take(cells[:, 1], both), more.cell]),
-        cat([unit, take(unit, both), more.unit]),
-        cat([edge, take(edge, both), more.edge]),
+        xp.cat([cells[:, 0], xp.take(cells[:, 1], both), more.cell]),
+        xp.cat([unit, xp.take(unit, both), more.unit]),
+        xp.cat([edge, xp.take(edge, both), more.edge]),
     )
 
 
 def _subdivide(solids: Solids, points: Points, crossings: Crossings) -> _Divided:
     """Put new vertices into edges and into all faces around them. Vertex ``n_vertices + i`` is point i."""
     e, p, v = len(solids.edges), len(points), solids.n_vertices
-    counts = bincount(points.edge, e)
+    counts = xp.bincount(points.edge, e)
     before = offsets_of(counts)[:-1]  # number of the first point on each edge
-    first = arange(e, counts) + before
-    index = arange(p, counts)
-    flat = empty(2 * (e + p), counts)
+    first = xp.arange(e, counts) + before
+    index = xp.arange(p, counts)
+    flat = xp.empty(2 * (e + p), counts)
     place = 2 * (points.edge + index)  # of the part that ends in the point
     for here, vertex in (
         (2 * first, solids.edges[:, 0]), (2 * (first + counts) + 1, solids.edges[:, 1]),
         (place + 1, v + index), (place + 2, v + index),
     ):  # fmt: skip
-        put(flat, here, vertex)
+        xp.put(flat, here, vertex)
 
-    extra = take(counts, solids.sides)
+    extra = xp.take(counts, solids.sides)
     total = offsets_of(extra)
-    start = arange(len(extra), counts) + total[:-1]
-    crossed = nonzero(extra > 0)
-    side, k, corner = (take(x, crossed) for x in (solids.sides, extra, solids.corners))
-    forwards = corner == take(solids.edges[:, 0], side)
-    corners = empty(len(extra) + int(total[-1]), counts)
-    sides = empty(len(corners), counts)
-    put(corners, start, solids.corners)
-    put(sides, start, take(first, solids.sides))
-    back = nonzero(~forwards)
-    sides[take(start, take(crossed, back))] += take(k, back)
+    start = xp.arange(len(extra), counts) + total[:-1]
+    crossed = xp.nonzero(extra > 0)
+    side, k, corner = (xp.take(x, crossed) for x in (solids.sides, extra, solids.corners))
+    forwards = corner == xp.take(solids.edges[:, 0], side)
+    corners = xp.empty(len(extra) + int(total[-1]), counts)
+    sides = xp.empty(len(corners), counts)
+    xp.put(corners, start, solids.corners)
+    xp.put(sides, start, xp.take(first, solids.sides))
+    back = xp.nonzero(~forwards)
+    sides[xp.take(start, xp.take(crossed, back))] += xp.take(k, back)
     ends = offsets_of(k)
     of = owners(ends)
-    step = arange(len(of), of) - take(ends, of)  # of the point along the side
-    ahead, whole_side = take(forwards, of), take(side, of)
-    rank = where(ahead, step, take(k, of) - 1 - step)
-    slot = take(take(start, crossed), of) + 1 + step
-    point = take(before, whole_side) + rank
-    put(corners, slot, v + point)
-    put(sides, slot, take(first, whole_side) + rank + ahead)
+    step = xp.arange(len(of), of) - xp.take(ends, of)  # of the point along the side
+    ahead, whole_side = xp.take(forwards, of), xp.take(side, of)
+    rank = xp.where(ahead, step, xp.take(k, of) - 1 - step)
+    slot = xp.take(xp.take(start, crossed), of) + 1 + step
+    point = xp.take(before, whole_side) + rank
+    xp.put(corners, slot, v + point)
+    xp.put(sides, slot, xp.take(first, whole_side) + rank + ahead)
     whole = replace(
         solids, n_vertices=v + p, edges=flat.reshape(-1, 2), corners=corners, sides=sides,
-        offsets=take(cat([start, full(1, len(corners), start)]), solids.offsets),
+        offsets=xp.take(xp.cat([start, xp.full(1, len(corners), start)]), solids.offsets),
     )  # fmt: skip
-    face = take(take(solids.face_of_corner, crossed), of)
+    face = xp.take(xp.take(solids.face_of_corner, crossed), of)
     if len(crossings.unit) == p:
-        unit = take(crossings.unit, point)
+        unit = xp.take(crossings.unit, point)
     else:  # several units share a point
-        shared = bincount(crossings.point, p)
-        repeats = take(shared, point)
-        unit = take(crossings.unit, ranges(take(offsets_of(shared), point), repeats))
-        slot, face = repeat(slot, repeats), repeat(face, repeats)
+        shared = xp.bincount(crossings.point, p)
+        repeats = xp.take(shared, point)
+        unit = xp.take(crossings.unit, ranges(xp.take(offsets_of(shared), point), repeats))
+        slot, face = xp.repeat(slot, repeats), xp.repeat(face, repeats)
     return _Divided(whole, points, crossings, start, first, slot, face, unit)
 
 
@@ -270,7 +249,7 @@ def loosen(corners: Tensor, offsets: Tensor, keys: Tensor, units: Units, table: 
     of = owners(ends, len(index))
     vertex, unit = corners[index], (keys % n)[of]
     value = units(vertex, unit)
-    distance = where(table.codes[vertex, unit] == 0, abs(value), 0)
+    distance = xp.where(table.codes[vertex, unit] == 0, abs(value), 0)
     farthest = _largest(of, distance, len(keys))
     if bool((farthest == 0).any()):
         raise Unresolved(keys[farthest == 0])
@@ -281,9 +260,9 @@ def loosen(corners: Tensor, offsets: Tensor, keys: Tensor, units: Units, table: 
 
 def _largest(group: Tensor, values: Tensor, n: int) -> Tensor:
     """(n,): the largest of the ``values`` (x,) of each group, at least 0."""
-    found = double(full(n, 0, group))
+    found = xp.double(xp.full(n, 0, group))
     if isinstance(found, np.ndarray):
-        numpy.maximum.at(found, group, values)
+        xp.numpy.maximum.at(found, group, values)
         return found
     return found.scatter_reduce(0, group, values, "amax")
 
@@ -292,30 +271,30 @@ def _zero_edges(solids: Solids, table: SignTable, divided: _Divided) -> tuple[Te
     """``FaceCut.zeros``, and the parts of old edges along which a unit vanishes in a cell that it cuts."""
     v, n, crossings = solids.n_vertices, table.n_units, divided.crossings
     none = solids.wall[:0]
-    shared = take(bincount(crossings.point, len(divided.points)), crossings.point) > 1
+    shared = xp.take(xp.bincount(crossings.point, len(divided.points)), crossings.point) > 1
     marked = table.vertices_with_zero()
     if len(marked) == 0:
-        return stack(v + crossings.point[shared], crossings.unit[shared]), Curves(none, none, none)
+        return xp.stack(v + crossings.point[shared], crossings.unit[shared]), Curves(none, none, none)
     row, unit = _pairs(table.codes[marked][:, :n] == 0)
-    found = [stack(marked[row], unit)]
-    on_zero = mask(v, False, marked)
+    found = [xp.stack(marked[row], unit)]
+    on_zero = xp.mask(v, False, marked)
     on_zero[marked] = True
-    edge = nonzero(on_zero[solids.edges].all(1))
+    edge = xp.nonzero(on_zero[solids.edges].all(1))
     row, unit = _pairs((table.codes[solids.edges[edge, 0]] | table.codes[solids.edges[edge, 1]])[:, :n] == 0)
     edge = edge[row]  # sorted by edge
-    points = bincount(divided.points.edge, len(solids.edges))
+    points = xp.bincount(divided.points.edge, len(solids.edges))
     first_point, n_points = offsets_of(points)[edge], points[edge]
-    found.append(stack(v + ranges(first_point, n_points), repeat(unit, n_points)))
-    along = mask(len(solids.edges), False, marked)
+    found.append(xp.stack(v + ranges(first_point, n_points), xp.repeat(unit, n_points)))
+    along = xp.mask(len(solids.edges), False, marked)
     along[edge] = True
     shared |= along[divided.points.edge[crossings.point]]
-    found.append(stack(v + crossings.point[shared], crossings.unit[shared]))
-    zeros = cat(found)
-    zeros = zeros[sort(zeros[:, 0] * n + zeros[:, 1])[1]]
+    found.append(xp.stack(v + crossings.point[shared], crossings.unit[shared]))
+    zeros = xp.cat(found)
+    zeros = zeros[xp.sort(zeros[:, 0] * n + zeros[:, 1])[1]]
     which, cell = _separating(solids, table, edge, unit)
     parts = 1 + n_points[which]
     pieces = ranges(divided.first[edge[which]], parts)
-    return zeros, Curves(repeat(cell, parts), repeat(unit[which], parts), pieces)
+    return zeros, Curves(xp.repeat(cell, parts), xp.repeat(unit[which], parts), pieces)
 
 
 def _pairs(flags: Tensor) -> tuple[Tensor, Tensor]:
@@ -327,20 +306,20 @@ def _pairs(flags: Tensor) -> tuple[Tensor, Tensor]:
 def _separating(solids: Solids, table: SignTable, edge: Tensor, unit: Tensor) -> tuple[Tensor, Tensor]:
     """Pairs (i, cell) such that the two faces of the cell at ``edge[i]`` lie on different sides of ``unit[i]``."""
     n_edges = len(solids.edges)
-    counts = bincount(edge, n_edges)
+    counts = xp.bincount(edge, n_edges)
     start = offsets_of(counts)
-    corner = nonzero(counts[solids.sides] > 0)
+    corner = xp.nonzero(counts[solids.sides] > 0)
     repeats = counts[solids.sides[corner]]
     which = ranges(start[solids.sides[corner]], repeats)  # rows of (edge, unit)
-    face = repeat(solids.face_of_corner[corner], repeats)
+    face = xp.repeat(solids.face_of_corner[corner], repeats)
     index, ends = gather_rows(solids.offsets, face)
     of = owners(ends, len(index))
     code = table.codes[solids.corners[index], unit[which][of]]
-    above, below = (bincount(of[code == sign], len(face)) > 0 for sign in (1, 2))
+    above, below = (xp.bincount(of[code == sign], len(face)) > 0 for sign in (1, 2))
     cells = solids.cells[face]
     both = cells >= 0
     key = (which[:, None] * solids.n_cells + cells)[both]
-    signs = [stack(side & ~other, side & ~other)[both] for side, other in ((above, below), (below, above))]
-    up, down = (unique(key[sign]) for sign in signs)
-    group = up[isin(up, down)]
+    signs = [xp.stack(side & ~other, side & ~other)[both] for side, other in ((above, below), (below, above))]
+    up, down = (xp.unique(key[sign]) for sign in signs)
+    group = up[xp.isin(up, down)]
     return group // solids.n_cells, group % solids.n_cells

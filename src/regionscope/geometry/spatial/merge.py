@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regionscope.geometry.arrays import components
+from regionscope.geometry import arrays as xp
 from regionscope.geometry.planar.mesh import Mesh
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners
 from regionscope.geometry.spatial.faces import Curves, Unresolved
@@ -19,7 +19,7 @@ def merge_cells(solids: Solids, open_faces: Tensor) -> tuple[Solids, Tensor]:
     Faces between the same two cells become one, and vertices between two parts of one edge disappear. Also returns the
     old number of each vertex that is left. Raises ``Unresolved`` with old cells where the union is no polytope.
     """
-    number = components(solids.n_cells, solids.cells[open_faces])
+    number = xp.components(solids.n_cells, solids.cells[open_faces])
     n = int(number.max()) + 1
     faces = (~open_faces).nonzero()[:, 0]
     cells = solids.cells[faces]

@@ -6,28 +6,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from regionscope.geometry.arrays import (
-    arange,
-    argsort,
-    bincount,
-    cat,
-    empty,
-    full,
-    isin,
-    mask,
-    maximum,
-    minimum,
-    nonzero,
-    put,
-    quotients,
-    repeat,
-    searchsorted,
-    sort,
-    stack,
-    take,
-    unique,
-    where,
-)
+from regionscope.geometry import arrays as xp
 from regionscope.geometry.crossing import coincident
 from regionscope.geometry.planar.arrangement import (
     Chords,
@@ -119,11 +98,11 @@ def find_sections(cut: FaceCut, n_units: int, deferred: Tensor) -> Sections:
     while True:
         curves = cut.curves
         if len(deferred):
-            curves = curves.keep(~isin(curves.cell * n_units + curves.unit, deferred))
+            curves = curves.keep(~xp.isin(curves.cell * n_units + curves.unit, deferred))
         loops = linked(curves, cut.solids.edges, cut.solids.n_vertices, n_units)
         chords, bad = _chords(loops, cut, deferred, n_units)
         lines, unpaired = _lines(loops, chords, n_units)
-        bad = cat([bad, unpaired])
+        bad = xp.cat([bad, unpaired])
         triples = None
         if len(bad) == 0:
             triples, bad = _triples(loops, chords, lines, cut.evaluate, n_units)
@@ -131,74 +110,74 @@ def find_sections(cut: FaceCut, n_units: int, deferred: Tensor) -> Sections:
             met, bad = _meetings(loops, chords, lines, triples, n_units)
             if len(bad) == 0:
                 return _pieces(loops, chords, lines, triples, met, cut=cut, deferred=deferred)
-        deferred = unique(cat([deferred, bad]))
+        deferred = xp.unique(xp.cat([deferred, bad]))
 
 
 def linked(curves: Curves, edges: Tensor, n_vertices: int, n_units: int) -> Loops:
     """Link the edges of each section into a loop."""
-    key, order = sort(curves.cell * n_units + curves.unit)
+    key, order = xp.sort(curves.cell * n_units + curves.unit)
     first, counts = runs(key)
-    group, section = take(key, first), repeat(arange(len(first), first), counts, len(key))
-    edge = take(curves.edge, order)
-    ends = take(edges, edge)  # half-edge 2 i + 1 runs along edge i from its second end
-    place, half = sort((section[:, None] * n_vertices + ends).reshape(-1))
+    group, section = xp.take(key, first), xp.repeat(xp.arange(len(first), first), counts, len(key))
+    edge = xp.take(curves.edge, order)
+    ends = xp.take(edges, edge)  # half-edge 2 i + 1 runs along edge i from its second end
+    place, half = xp.sort((section[:, None] * n_vertices + ends).reshape(-1))
     pairs = place.reshape(-1, 2)
     if not bool((pairs[:, 0] == pairs[:, 1]).all()) or bool((pairs[1:, 0] == pairs[:-1, 1]).any()):
         start, often = runs(place)
-        raise Unresolved(group[unique(place[start[often != 2]] // n_vertices)])
+        raise Unresolved(group[xp.unique(place[start[often != 2]] // n_vertices)])
     one, other = half[::2], half[1::2]
-    following = empty(len(half), half)
-    put(following, one ^ 1, other)
-    put(following, other ^ 1, one)
+    following = xp.empty(len(half), half)
+    xp.put(following, one ^ 1, other)
+    xp.put(following, other ^ 1, one)
     loop, offsets = walk(following, 2 * first, counts)
-    seen = mask(len(edge), False, edge)
+    seen = xp.mask(len(edge), False, edge)
     seen[loop >> 1] = True
     if not bool(seen.all()):
-        raise Unresolved(group[unique(section[~seen])])
-    corners, sides = take(ends.reshape(-1), loop), take(edge, loop >> 1)
+        raise Unresolved(group[xp.unique(section[~seen])])
+    corners, sides = xp.take(ends.reshape(-1), loop), xp.take(edge, loop >> 1)
     none = group[:0]
     mesh = Mesh(n_vertices, edges, none, none, corners, sides, offsets, none)
-    return Loops(*quotients(group, n_units), mesh)
+    return Loops(*xp.quotients(group, n_units), mesh)
 
 
 def _chords(loops: Loops, cut: FaceCut, deferred: Tensor, n_units: int) -> tuple[Chords, Tensor]:
     """Straight cuts of the sections, from zero to zero of another unit; and keys of cuts to defer."""
     mesh, vertex = loops.mesh, loops.mesh.corners
     section = mesh.corner_cells()
-    slot = nonzero(vertex >= cut.first_crossing)
-    units = take(cut.crossing_units, take(vertex, slot) - cut.first_crossing)
-    other = units[:, 0] + units[:, 1] - take(loops.unit, take(section, slot))
+    slot = xp.nonzero(vertex >= cut.first_crossing)
+    units = xp.take(cut.crossing_units, xp.take(vertex, slot) - cut.first_crossing)
+    other = units[:, 0] + units[:, 1] - xp.take(loops.unit, xp.take(section, slot))
     slot, other = _with_zeros(loops, cut.zeros, section, slot, other, n_units)
-    key = take(section, slot) * n_units + other
+    key = xp.take(section, slot) * n_units + other
     if len(deferred):
-        stays = ~isin(loops.cell[section[slot]] * n_units + other, deferred)
+        stays = ~xp.isin(loops.cell[section[slot]] * n_units + other, deferred)
         key, slot = key[stays], slot[stays]
-    key, order = sort(key)
-    slot = take(slot, order)
+    key, order = xp.sort(key)
+    slot = xp.take(slot, order)
     start, counts = runs(key)
-    group = take(key, start)
-    two = nonzero(counts == 2)
-    p, of = take(start, two), take(group, two)
-    p, q = take(slot, p), take(slot, p + 1)
-    section, unit = quotients(of, n_units)
+    group = xp.take(key, start)
+    two = xp.nonzero(counts == 2)
+    p, of = xp.take(start, two), xp.take(group, two)
+    p, q = xp.take(slot, p), xp.take(slot, p + 1)
+    section, unit = xp.quotients(of, n_units)
     chords, proper = Chords.between(mesh, section, p, q, unit)
     bad = _scattered(mesh, group, start, counts, slot, n_units)
     if len(chords) < int(proper.sum()):  # three sections through one line
         wanted = of[proper]
-        bad = cat([bad, wanted[~isin(wanted, chords.cell * n_units + chords.unit)]])
+        bad = xp.cat([bad, wanted[~xp.isin(wanted, chords.cell * n_units + chords.unit)]])
     return chords, _later(loops, bad, n_units)
 
 
 def _scattered(mesh: Mesh, group: Tensor, start: Tensor, counts: Tensor, slot: Tensor, n_units: int) -> Tensor:
     """Of groups section * n_units + other with more than two zeros, those that do not lie along one side in a row."""
-    many = nonzero(counts > 2)
+    many = xp.nonzero(counts > 2)
     if len(many) == 0:
         return group[many]
     first, last = mesh.offsets[group[many] // n_units], mesh.offsets[group[many] // n_units + 1]
     here = slot[ranges(start[many], counts[many])]
     ends = offsets_of(counts[many])
     of = owners(ends, len(here))
-    follows = bincount(of[1:][(here[1:] == here[:-1] + 1) & (of[1:] == of[:-1])], len(many))
+    follows = xp.bincount(of[1:][(here[1:] == here[:-1] + 1) & (of[1:] == of[:-1])], len(many))
     follows += (here[ends[:-1]] == first) & (here[ends[1:] - 1] == last - 1)
     return group[many[follows != counts[many] - 1]]
 
@@ -206,7 +185,7 @@ def _scattered(mesh: Mesh, group: Tensor, start: Tensor, counts: Tensor, slot: T
 def _later(loops: Loops, keys: Tensor, n_units: int) -> Tensor:
     """Of keys section * n_units + other, the cut to defer: the later one of the two units in their cell."""
     section = keys // n_units
-    return loops.cell[section] * n_units + maximum(loops.unit[section], keys % n_units)
+    return loops.cell[section] * n_units + xp.maximum(loops.unit[section], keys % n_units)
 
 
 def _with_zeros(
@@ -216,33 +195,35 @@ def _with_zeros(
     if len(zeros) == 0:
         return slot, other
     vertex = loops.mesh.corners
-    counts = bincount(zeros[:, 0], loops.mesh.n_vertices)
-    more = nonzero(counts[vertex] > 0)
+    counts = xp.bincount(zeros[:, 0], loops.mesh.n_vertices)
+    more = xp.nonzero(counts[vertex] > 0)
     repeats = counts[vertex[more]]
     unit = zeros[ranges(offsets_of(counts)[vertex[more]], repeats), 1]
-    more = repeat(more, repeats)
+    more = xp.repeat(more, repeats)
     cell = loops.cell[section[more]]
-    new = (unit != loops.unit[section[more]]) & isin(cell * n_units + unit, loops.cell * n_units + loops.unit)
-    return cat([slot, more[new]]), cat([other, unit[new]])
+    new = (unit != loops.unit[section[more]]) & xp.isin(cell * n_units + unit, loops.cell * n_units + loops.unit)
+    return xp.cat([slot, more[new]]), xp.cat([other, unit[new]])
 
 
 def _lines(loops: Loops, chords: Chords, n_units: int) -> tuple[_Lines, Tensor]:
     """Pair the two chords of each line; and the cuts to defer because a chord has no partner."""
-    own = take(loops.unit, chords.cell)
-    low, high = minimum(own, chords.unit), maximum(own, chords.unit)
-    key, order = sort((take(loops.cell, chords.cell) * n_units + low) * n_units + high)
+    own = xp.take(loops.unit, chords.cell)
+    low, high = xp.minimum(own, chords.unit), xp.maximum(own, chords.unit)
+    key, order = xp.sort((xp.take(loops.cell, chords.cell) * n_units + low) * n_units + high)
     start, counts = runs(key)
-    group = take(key, start)
+    group = xp.take(key, start)
     if len(key) != 2 * len(group) or bool((counts != 2).any()):
         lonely = group[counts != 2]
         return _Lines(*[group[:0]] * 6), lonely // (n_units * n_units) * n_units + lonely % n_units
     first, second = order[::2], order[1::2]
-    swap = take(own, first) > take(chords.unit, first)
-    first, second = where(swap, second, first), where(swap, first, second)
+    swap = xp.take(own, first) > xp.take(chords.unit, first)
+    first, second = xp.where(swap, second, first), xp.where(swap, first, second)
     corners = loops.mesh.corners
-    (a, b), (c, d) = ([take(corners, take(end, chord)) for end in (chords.p, chords.q)] for chord in (first, second))
+    (a, b), (c, d) = (
+        [xp.take(corners, xp.take(end, chord)) for end in (chords.p, chords.q)] for chord in (first, second)
+    )
     turned = c != a
-    wrong = group[where(turned, d, c) != a]
+    wrong = group[xp.where(turned, d, c) != a]
     return _Lines(group, first, second, a, b, turned), wrong // (n_units * n_units) * n_units + wrong % n_units
 
 
@@ -250,37 +231,37 @@ def _triples(
     loops: Loops, chords: Chords, lines: _Lines, units: Evaluate, n_units: int
 ) -> tuple[_Triples | None, Tensor]:
     """The points of three units, sorted along each line; and the cuts to defer because two are too near."""
-    lower = nonzero(chords.unit > take(loops.unit, chords.cell))
-    line_of = empty(len(chords), lower)
-    put(line_of, lines.low, arange(len(lines.key), lower))
+    lower = xp.nonzero(chords.unit > xp.take(loops.unit, chords.cell))
+    line_of = xp.empty(len(chords), lower)
+    xp.put(line_of, lines.low, xp.arange(len(lines.key), lower))
     own = chords.keep(lower)
     i, j = alternating_pairs(own)
-    swap = take(own.unit, i) > take(own.unit, j)
-    i, j = where(swap, j, i), where(swap, i, j)
-    v, w = take(own.unit, i), take(own.unit, j)
-    section = take(own.cell, i)
-    cell, u = take(loops.cell, section), take(loops.unit, section)
+    swap = xp.take(own.unit, i) > xp.take(own.unit, j)
+    i, j = xp.where(swap, j, i), xp.where(swap, i, j)
+    v, w = xp.take(own.unit, i), xp.take(own.unit, j)
+    section = xp.take(own.cell, i)
+    cell, u = xp.take(loops.cell, section), xp.take(loops.unit, section)
     third_key, cut_key = (cell * n_units + v) * n_units + w, cell * n_units + w
-    third = searchsorted(lines.key, third_key)
-    missing = take(cat([lines.key, full(1, -1, third)]), third) != third_key
+    third = xp.searchsorted(lines.key, third_key)
+    missing = xp.take(xp.cat([lines.key, xp.full(1, -1, third)]), third) != third_key
     if bool(missing.any()):
         return None, cut_key[missing]
-    on = take(line_of, take(lower, i)), take(line_of, take(lower, j)), third
-    line, other = cat(on), cat([w, v, u])
-    a = take(lines.a, line)
-    up, uq = units(a, other), units(take(lines.b, line), other)
+    on = xp.take(line_of, xp.take(lower, i)), xp.take(line_of, xp.take(lower, j)), third
+    line, other = xp.cat(on), xp.cat([w, v, u])
+    a = xp.take(lines.a, line)
+    up, uq = units(a, other), units(xp.take(lines.b, line), other)
     tolerance = units.tolerance_at(a, other)
-    doubtful = (minimum(abs(up), abs(uq)) <= tolerance) | ((up > 0) == (uq > 0))
+    doubtful = (xp.minimum(abs(up), abs(uq)) <= tolerance) | ((up > 0) == (uq > 0))
     t = up / (up - uq)
-    order = argsort(line)
-    order = take(order, sort_within(take(line, order), take(t, order)))
-    same = nonzero(coincident(*(take(each, order) for each in (line, t, up, uq, tolerance))))
-    key = cat([cut_key, cut_key, cut_key])
-    bad = cat([key[doubtful], maximum(key[order[same]], key[order[same + 1]])])
-    counts = bincount(line, len(lines.key))
-    rank = empty(len(line), line)
-    put(rank, order, arange(len(line), line) - take(offsets_of(counts), take(line, order)))
-    return _Triples(stack(u, v, w), line.reshape(3, -1), rank.reshape(3, -1), t.reshape(3, -1), counts), bad
+    order = xp.argsort(line)
+    order = xp.take(order, sort_within(xp.take(line, order), xp.take(t, order)))
+    same = xp.nonzero(coincident(*(xp.take(each, order) for each in (line, t, up, uq, tolerance))))
+    key = xp.cat([cut_key, cut_key, cut_key])
+    bad = xp.cat([key[doubtful], xp.maximum(key[order[same]], key[order[same + 1]])])
+    counts = xp.bincount(line, len(lines.key))
+    rank = xp.empty(len(line), line)
+    xp.put(rank, order, xp.arange(len(line), line) - xp.take(offsets_of(counts), xp.take(line, order)))
+    return _Triples(xp.stack(u, v, w), line.reshape(3, -1), rank.reshape(3, -1), t.reshape(3, -1), counts), bad
 
 
 def _meetings(loops: Loops, chords: Chords, lines: _Lines, triples: _Triples, n_units: int) -> tuple[Meetings, Tensor]:
@@ -288,45 +269,45 @@ def _meetings(loops: Loops, chords: Chords, lines: _Lines, triples: _Triples, n_
     uv, uw, vw = triples.lines
     rank = triples.rank
     backwards = [
-        where(take(lines.turned, line), take(triples.counts, line) - 1 - own, own)
+        xp.where(xp.take(lines.turned, line), xp.take(triples.counts, line) - 1 - own, own)
         for line, own in zip((uv, uw, vw), rank, strict=True)
     ]
-    i = cat([take(lines.low, uv), take(lines.high, uv), take(lines.high, uw)])
-    j = cat([take(lines.low, uw), take(lines.low, vw), take(lines.high, vw)])
-    rank_i, rank_j = cat([rank[0], backwards[0], backwards[1]]), cat([rank[1], rank[2], backwards[2]])
+    i = xp.cat([xp.take(lines.low, uv), xp.take(lines.high, uv), xp.take(lines.high, uw)])
+    j = xp.cat([xp.take(lines.low, uw), xp.take(lines.low, vw), xp.take(lines.high, vw)])
+    rank_i, rank_j = xp.cat([rank[0], backwards[0], backwards[1]]), xp.cat([rank[1], rank[2], backwards[2]])
     swap = i > j
-    i, j = where(swap, j, i), where(swap, i, j)
-    rank_i, rank_j = where(swap, rank_j, rank_i), where(swap, rank_i, rank_j)
-    (p_i, q_i), (p_j, q_j) = ((take(chords.p, x), take(chords.q, x)) for x in (i, j))
-    wrong = nonzero(~((p_i < p_j) & (p_j < q_i) & (q_i < q_j))) % max(1, len(uv))
-    cut_key = take(lines.key, vw) // (n_units * n_units) * n_units + triples.units[:, 2]
+    i, j = xp.where(swap, j, i), xp.where(swap, i, j)
+    rank_i, rank_j = xp.where(swap, rank_j, rank_i), xp.where(swap, rank_i, rank_j)
+    (p_i, q_i), (p_j, q_j) = ((xp.take(chords.p, x), xp.take(chords.q, x)) for x in (i, j))
+    wrong = xp.nonzero(~((p_i < p_j) & (p_j < q_i) & (q_i < q_j))) % max(1, len(uv))
+    cut_key = xp.take(lines.key, vw) // (n_units * n_units) * n_units + triples.units[:, 2]
     none = triples.t[0, :0]
-    return Meetings(i, j, none, none, rank_i, rank_j), take(cut_key, wrong)
+    return Meetings(i, j, none, rank_i, rank_j), xp.take(cut_key, wrong)
 
 
 def _pieces(
     loops: Loops, chords: Chords, lines: _Lines, triples: _Triples, met: Meetings, *, cut: FaceCut, deferred: Tensor
 ) -> Sections:
     mesh = loops.mesh
-    vertex = cut.solids.n_vertices + arange(len(triples.units), chords.p)
-    found = divide(mesh, chords, met, cat([vertex, vertex, vertex]))
+    vertex = cut.solids.n_vertices + xp.arange(len(triples.units), chords.p)
+    found = divide(mesh, chords, met, xp.cat([vertex, vertex, vertex]))
     edges, sides = _line_parts(lines, triples.counts, found, len(mesh.edges))
     corners, sides, offsets, of_piece = replace(found, sides=sides).with_untouched(mesh)
     uv = triples.lines[0]
     n = mesh.n_cells
-    of_line = take(chords.cell, lines.low)
+    of_line = xp.take(chords.cell, lines.low)
     return Sections(
         cell=loops.cell,
         unit=loops.unit,
-        new=NewVertices(take(lines.a, uv), take(lines.b, uv), triples.t[0]),
+        new=NewVertices(xp.take(lines.a, uv), xp.take(lines.b, uv), triples.t[0]),
         new_units=triples.units,
         corners=corners,
         sides=sides,
         offsets=offsets,
         of_piece=of_piece,
         edges=edges,
-        n_lines=bincount(of_line, n),
-        n_points=bincount(take(of_line, uv), n),
+        n_lines=xp.bincount(of_line, n),
+        n_points=xp.bincount(xp.take(of_line, uv), n),
         deferred=deferred,
     )
 
@@ -336,12 +317,12 @@ def _line_parts(lines: _Lines, counts: Tensor, found: CutPieces, n_edges: int) -
     start = offsets_of(counts + 1)
     total = len(found.nodes) // 2
     line = owners(start, total)
-    rank = arange(total, line) - take(start, line)
-    low = take(take(found.parts, lines.low), line) + rank
-    turned = where(take(lines.turned, line), take(counts, line) - rank, rank)
-    high = take(take(found.parts, lines.high), line) + turned
-    number = empty(n_edges + len(found.nodes), line)
-    number[:n_edges] = arange(n_edges, line)
+    rank = xp.arange(total, line) - xp.take(start, line)
+    low = xp.take(xp.take(found.parts, lines.low), line) + rank
+    turned = xp.where(xp.take(lines.turned, line), xp.take(counts, line) - rank, rank)
+    high = xp.take(xp.take(found.parts, lines.high), line) + turned
+    number = xp.empty(n_edges + len(found.nodes), line)
+    number[:n_edges] = xp.arange(n_edges, line)
     for part in (low, high):
-        put(number, n_edges + part, n_edges + arange(total, line))
-    return take(found.nodes, low), take(number, found.sides)
+        xp.put(number, n_edges + part, n_edges + xp.arange(total, line))
+    return xp.take(found.nodes, low), xp.take(number, found.sides)

@@ -9,23 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.geometry.arrays import (
-    arange,
-    bincount,
-    cat,
-    differences,
-    double,
-    full,
-    mask,
-    minimum,
-    nonzero,
-    numpy,
-    sort,
-    stack,
-    sums,
-    take,
-    where,
-)
+from regionscope.geometry import arrays as xp
 from regionscope.geometry.bitsets import pack
 from regionscope.geometry.block_size import rows_at_a_time
 from regionscope.geometry.planar.mesh import Mesh
@@ -107,12 +91,12 @@ class Solids:
 
     def half_faces(self) -> tuple[Tensor, Tensor]:
         """The faces of each cell, those with more corners later, as a ragged array: faces and offsets (r + 1,)."""
-        inner = nonzero(self.cells[:, 1] >= 0)
-        cell = cat([self.cells[:, 0], take(self.cells[:, 1], inner)])
-        size = minimum(differences(self.offsets), full(1, 63, cell))
-        order = sort((cell << 6) + cat([size, take(size, inner)]))[1]
-        face = take(cat([arange(self.n_faces, cell), inner]), order)
-        return face, offsets_of(bincount(cell, self.n_cells))
+        inner = xp.nonzero(self.cells[:, 1] >= 0)
+        cell = xp.cat([self.cells[:, 0], xp.take(self.cells[:, 1], inner)])
+        size = xp.minimum(xp.differences(self.offsets), xp.full(1, 63, cell))
+        order = xp.sort((cell << 6) + xp.cat([size, xp.take(size, inner)]))[1]
+        face = xp.take(xp.cat([xp.arange(self.n_faces, cell), inner]), order)
+        return face, offsets_of(xp.bincount(cell, self.n_cells))
 
     def cell_corners(self) -> tuple[Tensor, Tensor]:
         """The vertices of each cell, ascending, as a ragged array: vertices and offsets (r + 1,).
@@ -120,20 +104,20 @@ class Solids:
         A vertex of a cell lies on at least three of its faces, so two of them, the largest, are not looked at.
         """
         faces, face_offsets = self.half_faces()
-        fewer = offsets_of(differences(face_offsets) - 2)
-        faces = take(faces, ranges(face_offsets[:-1], differences(fewer)))
+        fewer = offsets_of(xp.differences(face_offsets) - 2)
+        faces = xp.take(faces, ranges(face_offsets[:-1], xp.differences(fewer)))
         index, ends = gather_rows(self.offsets, faces)
-        ends = take(ends, fewer)
-        keys = (owners(ends, len(index)) << 32) | take(self.corners, index)
+        ends = xp.take(ends, fewer)
+        keys = (owners(ends, len(index)) << 32) | xp.take(self.corners, index)
         if isinstance(keys, np.ndarray):
             for start in range(0, self.n_cells, step := max(1, _ENTRIES * self.n_cells // max(1, len(keys)))):
                 keys[ends[start] : ends[min(start + step, self.n_cells)]].sort()
         else:
             keys = keys.sort().values
-        new = mask(len(keys), True, keys)
-        new[1:] = differences(keys) != 0
-        keys = take(keys, nonzero(new))
-        return keys & 0xFFFFFFFF, offsets_of(bincount(keys >> 32, self.n_cells))
+        new = xp.mask(len(keys), True, keys)
+        new[1:] = xp.differences(keys) != 0
+        keys = xp.take(keys, xp.nonzero(new))
+        return keys & 0xFFFFFFFF, offsets_of(xp.bincount(keys >> 32, self.n_cells))
 
     def face_areas(self, coords: Tensor) -> list[Tensor]:
         """The area of each face times a unit normal, by coordinates: three arrays (f,)."""
@@ -144,11 +128,11 @@ class Solids:
             corners, start = self.corners[offsets[0] : offsets[-1]], offsets[:-1] - offsets[0]
             face = owners(offsets - offsets[0], len(corners))
             # from the first corner of the face, so pairs of corners of two faces add nothing
-            along = [each - take(take(each, start), face) for each in (take(axis, corners) for axis in axes)]
+            along = [each - xp.take(xp.take(each, start), face) for each in (xp.take(axis, corners) for axis in axes)]
             (a, b, c), (x, y, z) = ([each[side] for each in along] for side in (slice(None, -1), slice(1, None)))
             doubled = b * z - c * y, c * x - a * z, a * y - b * x
-            found.append([sums(face[1:], each, len(start)) / 2 for each in doubled])
-        return [cat(each) for each in zip(*found, strict=True)]
+            found.append([xp.sums(face[1:], each, len(start)) / 2 for each in doubled])
+        return [xp.cat(each) for each in zip(*found, strict=True)]
 
     def volumes(self, coords: Tensor, inside: Tensor) -> Tensor:
         """(r,) the volume of each cell, from coordinates (v, 3) and the number (r,) of a vertex of each cell.
@@ -156,35 +140,39 @@ class Solids:
         A cone from that vertex over a face counts as negative where rounding has bent the face so that it lies on the
         same side of both its cells, for the one with the smaller cone; so volumes add up to that of all cells.
         """
-        area, first = self.face_areas(coords), take(self.corners, self.offsets[:-1])
+        area, first = self.face_areas(coords), xp.take(self.corners, self.offsets[:-1])
         axes = _columns(coords)
 
         def cones(face: Tensor, cell: Tensor) -> Tensor:
-            a, b = take(first, face), take(inside, cell)
-            height = double(full(len(cell), 0, coords))
+            a, b = xp.take(first, face), xp.take(inside, cell)
+            height = xp.double(xp.full(len(cell), 0, coords))
             for axis, part in zip(axes, area, strict=True):
-                height += (take(axis, a) - take(axis, b)) * take(part, face)
+                height += (xp.take(axis, a) - xp.take(axis, b)) * xp.take(part, face)
             return height
 
         inner = self.cells[:, 1] >= 0
-        border, inner = nonzero(~inner), nonzero(inner)
-        outer, one, two = take(self.cells[:, 0], border), take(self.cells[:, 0], inner), take(self.cells[:, 1], inner)
+        border, inner = xp.nonzero(~inner), xp.nonzero(inner)
+        outer, one, two = (
+            xp.take(self.cells[:, 0], border),
+            xp.take(self.cells[:, 0], inner),
+            xp.take(self.cells[:, 1], inner),
+        )
         here, there = cones(inner, one), cones(inner, two)
-        outwards = 1 - 2 * double(here < there)  # the two have opposite signs
-        both = cat([abs(cones(border, outer)), here * outwards, there * -outwards])
-        return sums(cat([outer, one, two]), both, self.n_cells) / 3
+        outwards = 1 - 2 * xp.double(here < there)  # the two have opposite signs
+        both = xp.cat([abs(cones(border, outer)), here * outwards, there * -outwards])
+        return xp.sums(xp.cat([outer, one, two]), both, self.n_cells) / 3
 
     def take(self, chosen: Tensor) -> tuple[Solids, Tensor]:
         """The cells of a mask (r,) alone, and the old number of each vertex that is left."""
-        number = cat([where(chosen, chosen.cumsum(0) - 1, -1), full(1, -1, self.wall)])
+        number = xp.cat([xp.where(chosen, chosen.cumsum(0) - 1, -1), xp.full(1, -1, self.wall)])
         first, second = number[self.cells[:, 0]], number[self.cells[:, 1]]
-        faces = nonzero((first >= 0) | (second >= 0))
-        first, second = take(first, faces), take(second, faces)
+        faces = xp.nonzero((first >= 0) | (second >= 0))
+        first, second = xp.take(first, faces), xp.take(second, faces)
         loops, kept = self.loops_of(faces)
         return replace(
             self, n_vertices=len(kept), edges=loops.edges, corners=loops.corners, sides=loops.sides,
-            offsets=loops.offsets, cells=stack(where(first >= 0, first, second), where(first >= 0, second, first)),
-            wall=take(self.wall, faces), slice_id=self.slice_id[chosen],
+            offsets=loops.offsets, wall=xp.take(self.wall, faces), slice_id=self.slice_id[chosen],
+            cells=xp.stack(xp.where(first >= 0, first, second), xp.where(first >= 0, second, first)),
         ), kept  # fmt: skip
 
     def loops_of(self, faces: Tensor) -> tuple[Mesh, Tensor]:
@@ -222,7 +210,7 @@ class Solids:
 def _columns(coords: Tensor) -> list[Tensor]:
     """Each coordinate (v,) in memory of its own."""
     if isinstance(coords, np.ndarray):
-        return [numpy.ascontiguousarray(axis) for axis in coords.T]
+        return [xp.numpy.ascontiguousarray(axis) for axis in coords.T]
     return [axis.contiguous() for axis in coords.unbind(1)]
 
 

@@ -120,7 +120,9 @@ def _read_user_data(spec: DataSpec, options: dict[str, Any]) -> DataSplit:
     return DataSplit(_flat(split.train), _flat(split.test)) if options.get("flatten") else split
 
 
-def _toy(split: Callable[..., DataSplit], n_train: int, n_test: int) -> ReadData:
+def _drawn(split: Callable[..., DataSplit], n_train: int | None = None, n_test: int | None = None) -> ReadData:
+    """Data that ``split`` makes from a seed; n_train, n_test: the numbers of points by default."""
+
     def read(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
         return split(spec.n_train or n_train, spec.n_test or n_test, seed=spec.seed, **options)
 
@@ -141,10 +143,6 @@ def _univariate(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSpli
 def _text(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
     text = read_text(options.pop("book"), root)
     return text_split(text, spec.n_train, spec.n_test, seed=spec.seed, **options)
-
-
-def _modular_addition(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
-    return modular_addition_split(spec.n_train, spec.n_test, seed=spec.seed, **options)
 
 
 def _digits(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
@@ -212,18 +210,19 @@ def _flat(data: Dataset) -> Dataset:
 _IMAGES = {"flatten": False, "symmetric": False}
 
 CATALOGUE: dict[str, DataSource] = {
-    "two_moons": DataSource("two half circles", "2", "2", {"noise": 0.2}, _toy(two_moons_split, 1000, 1000)),
+    "two_moons": DataSource("two half circles", "2", "2", {"noise": 0.2}, _drawn(two_moons_split, 1000, 1000)),
     "gaussian_quantiles": DataSource(
-        "rings of a normal distribution", "2", "5", {"classes": 5}, _toy(gaussian_quantiles_split, 1000, 1000)
+        "rings of a normal distribution", "2", "5", {"classes": 5}, _drawn(gaussian_quantiles_split, 1000, 1000)
     ),
     "random_labels": DataSource(
-        "uniform points, random labels", "2", "2", {"classes": 2, "dim": 2}, _toy(random_labels_split, 1000, 1000)
+        "uniform points, random labels", "2", "2", {"classes": 2, "dim": 2}, _drawn(random_labels_split, 1000, 1000)
     ),
     "univariate": DataSource(
         "a line labelled by a teacher", "1", "2", {"teacher_width": 3, "switches": None, "radius": 1.0}, _univariate
     ),
     "modular_addition": DataSource(
-        "a, b, = with a + b mod p", "3", "98", {"modulus": 97, "train_share": 0.4}, _modular_addition
+        "a, b, = with a + b mod p", "3", "98", {"modulus": 97, "train_share": 0.4},
+        _drawn(modular_addition_split),
     ),
     "text": DataSource(
         "bytes of a book", "64", "256", {"book": BOOK, "context": 64, "stride": 64, "test_share": 0.1}, _text

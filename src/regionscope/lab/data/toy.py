@@ -27,7 +27,7 @@ def two_moons(n: int = 1000, *, noise: float = 0.2, seed: int = 0) -> Dataset:
     The points come from scikit-learn's ``make_moons``.
     """
     points, labels = _moons(n, noise, seed)
-    return _dataset("two_moons", _scaled(points, points), labels, 2)
+    return _dataset("two_moons", points, labels, points, 2)
 
 
 def two_moons_split(n_train: int, n_test: int, *, noise: float = 0.2, seed: int = 0) -> DataSplit:
@@ -37,10 +37,7 @@ def two_moons_split(n_train: int, n_test: int, *, noise: float = 0.2, seed: int 
     """
     points, labels = _moons(n_train, noise, seed)
     others, answers = _moons(n_test, noise, derived_seed(seed, "test"))
-    return DataSplit(
-        _dataset("two_moons", _scaled(points, points), labels, 2),
-        _dataset("two_moons", _scaled(others, points), answers, 2),
-    )
+    return _split("two_moons", points, labels, others, answers, 2)
 
 
 def gaussian_quantiles(n: int = 1000, *, classes: int = 5, seed: int = 0) -> Dataset:
@@ -49,7 +46,7 @@ def gaussian_quantiles(n: int = 1000, *, classes: int = 5, seed: int = 0) -> Dat
     The points come from scikit-learn's ``make_gaussian_quantiles``; each axis is scaled to span [-1, 1] exactly.
     """
     points, labels = _quantiles(n, classes, seed)
-    return _dataset("gaussian_quantiles", _scaled(points, points), labels, classes)
+    return _dataset("gaussian_quantiles", points, labels, points, classes)
 
 
 def gaussian_quantiles_split(n_train: int, n_test: int, *, classes: int = 5, seed: int = 0) -> DataSplit:
@@ -64,10 +61,7 @@ def gaussian_quantiles_split(n_train: int, n_test: int, *, classes: int = 5, see
     outer = [radii[labels == k].max() for k in range(classes - 1)]
     inner = [radii[labels == k].min() for k in range(1, classes)]
     answers = np.searchsorted((np.array(outer) + np.array(inner)) / 2, np.linalg.norm(others, axis=1))
-    return DataSplit(
-        _dataset("gaussian_quantiles", _scaled(points, points), labels, classes),
-        _dataset("gaussian_quantiles", _scaled(others, points), answers, classes),
-    )
+    return _split("gaussian_quantiles", points, labels, others, answers, classes)
 
 
 def random_labels(n: int = 1000, *, classes: int = 2, dim: int = 2, seed: int = 0) -> Dataset:
@@ -105,15 +99,15 @@ def _sklearn(name: str) -> Any:
     return import_extra("sklearn.datasets", who=f"{name} needs", library="scikit-learn", extra="lab")
 
 
-def _scaled(points: _Array, by: _Array) -> _Array:
-    """The affine map that takes the bounding box of ``by`` to [-1, 1]^2, applied to ``points``."""
+def _split(name: str, points: _Array, labels: _Array, others: _Array, answers: _Array, classes: int) -> DataSplit:
+    return DataSplit(*(_dataset(name, *part, points, classes) for part in ((points, labels), (others, answers))))
+
+
+def _dataset(name: str, points: _Array, labels: _Array, by: _Array, classes: int) -> Dataset:
+    """The points under the affine map that takes the bounding box of ``by`` to [-1, 1]^2."""
     lowest, highest = by.min(axis=0), by.max(axis=0)
-    scaled: _Array = 2 * (points - lowest) / (highest - lowest) - 1
-    return scaled
-
-
-def _dataset(name: str, points: _Array, labels: _Array, classes: int) -> Dataset:
-    return Dataset(name, torch.from_numpy(points).float(), torch.from_numpy(labels).long(), classes)
+    scaled = 2 * (points - lowest) / (highest - lowest) - 1
+    return Dataset(name, torch.from_numpy(scaled).float(), torch.from_numpy(labels).long(), classes)
 
 
 def _narrow(seed: int) -> int:

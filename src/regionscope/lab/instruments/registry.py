@@ -74,12 +74,15 @@ _INSTRUMENTS = {
         "l1 and l2 norm of the parameters", weights.norms, parameter_norms, {"by_layer": False}
     ),
     "distance_from": _Instrument("distance of the parameters from their start", weights.distance, distance_from),
-    "output_margin": _Instrument("mean output margin", weights.margin, output_margin, {"points": "train"}),
+    "output_margin": _Instrument(
+        "mean output margin", partial(weights.on_labelled, output_margin), output_margin, {"points": "train"}
+    ),
     "sharpness": _Instrument(
         "largest eigenvalue of the Hessian of the loss", weights.sharpest, sharpness, {"points": "train", "loss": None}
     ),
     "error_rate": _Instrument(
-        "share of wrong labels", weights.error, error_rate, {"points": "test", "n": None, "seed": None}
+        "share of wrong labels", partial(weights.on_labelled, error_rate), error_rate,
+        {"points": "test", "n": None, "seed": None},
     ),
     "generalisation_gap": _Instrument("test error minus train error, and both", weights.gap, generalisation_gap),
     "loss": _Instrument(

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.lab.instruments.measurement_context import MeasurementContext, for_each
 from regionscope.lab.instruments.options import accepted_options
 from regionscope.lab.train.evaluation import evaluate, one_hot_mse
-from regionscope.measures.gap import error_rate, generalisation_gap
-from regionscope.measures.margin import output_margin
+from regionscope.measures.gap import generalisation_gap
 from regionscope.measures.norms import distance_from, parameter_norms
 from regionscope.measures.sharpness import sharpness
 
@@ -42,23 +41,24 @@ def distance(context: MeasurementContext, options: dict[str, Any]) -> Read:
     return lambda model: distance_from(model, start, **kwargs)
 
 
-def margin(context: MeasurementContext, options: dict[str, Any]) -> Read:
-    """``output_margin`` over labelled data."""
-    kwargs = accepted_options(output_margin, options)
-    return _on_labelled(context, options, lambda model, x, y: output_margin(model, x, y, **kwargs))
+def on_labelled(
+    function: Callable[..., Any], context: MeasurementContext, options: dict[str, Any], **chosen: Any
+) -> Read:
+    """``function(model, inputs, labels)``, such as ``error_rate``, on the points that are asked for, or on a seeded
+    choice of ``n`` of them. chosen: parameters of ``function`` that are no options."""
+    kwargs = {**accepted_options(function, options), **chosen}
+
+    def make(part: str) -> Read:
+        inputs, labels = context.labelled(part, options.get("n"), context.seed_of(options))
+        return lambda model: function(model, inputs, labels, **kwargs)
+
+    return for_each(options["points"], make)
 
 
 def sharpest(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """``sharpness`` on a sample of labelled data, for the loss that is trained on."""
     loss_function = one_hot_mse if context.loss_of(options) == "mse" else None
-    kwargs = {**accepted_options(sharpness, options), "seed": context.seed_of(options), "loss": loss_function}
-    return _on_labelled(context, options, lambda model, x, y: sharpness(model, x, y, **kwargs))
-
-
-def error(context: MeasurementContext, options: dict[str, Any]) -> Read:
-    """``error_rate`` on labelled data."""
-    kwargs = accepted_options(error_rate, options)
-    return _on_labelled(context, options, lambda model, x, y: error_rate(model, x, y, **kwargs))
+    return on_labelled(sharpness, context, options, seed=context.seed_of(options), loss=loss_function)
 
 
 def gap(context: MeasurementContext, options: dict[str, Any]) -> Read:
@@ -70,17 +70,8 @@ def gap(context: MeasurementContext, options: dict[str, Any]) -> Read:
 
 def loss(context: MeasurementContext, options: dict[str, Any]) -> Read:
     """Mean loss on labelled data, of the kind that is trained on."""
-    kind = context.loss_of(options)
-    return _on_labelled(context, options, lambda model, x, y: evaluate(model, x, y, loss=kind)[0])
+    return on_labelled(_mean_loss, context, options, loss=context.loss_of(options))
 
 
-def _on_labelled(
-    context: MeasurementContext, options: dict[str, Any], read: Callable[[Any, Tensor, Tensor], Any]
-) -> Read:
-    """``read(model, inputs, labels)`` on the points that are asked for, or on a seeded choice of ``n`` of them."""
-
-    def make(part: str) -> Read:
-        inputs, labels = context.labelled(part, options.get("n"), context.seed_of(options))
-        return lambda model: read(model, inputs, labels)
-
-    return for_each(options["points"], make)
+def _mean_loss(model: nn.Module, inputs: Tensor, labels: Tensor, *, loss: str) -> float:
+    return evaluate(model, inputs, labels, loss=loss)[0]

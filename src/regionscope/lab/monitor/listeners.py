@@ -11,7 +11,7 @@ from typing import Any
 from regionscope.checks import read_path
 from regionscope.errors import InputError
 from regionscope.extras import import_extra
-from regionscope.lab.monitor.rows import Row
+from regionscope.lab.monitor.rows import Row, as_scalars
 
 
 class TensorBoard:
@@ -25,9 +25,8 @@ class TensorBoard:
         self._writer = events.SummaryWriter(str(read_path(folder)))
 
     def __call__(self, row: Row) -> None:
-        self._writer.add_scalar(row.name, row.value, row.step)
-        if row.spread is not None:
-            self._writer.add_scalar(f"{row.name}/spread", row.spread, row.step)
+        for name, value in as_scalars([row]).items():
+            self._writer.add_scalar(name, value, row.step)
         self._writer.flush()
 
     def close(self) -> None:
@@ -57,5 +56,4 @@ class WeightsAndBiases:
             self._run.define_metric(row.name, step_metric=self.AXIS)
             self._run.define_metric(f"{row.name}/spread", step_metric=self.AXIS)
             self._known.add(row.name)
-        spread = {} if row.spread is None else {f"{row.name}/spread": row.spread}
-        self._run.log({self.AXIS: row.step, row.name: row.value, **spread})
+        self._run.log({self.AXIS: row.step, **as_scalars([row])})

@@ -28,6 +28,14 @@ if TYPE_CHECKING:
 ENDED = ("finished", "diverged")  # such a run is never done again; a failed one is, on the next start
 
 
+def unfinished_status(path: Path) -> str:
+    """Of a run without a result: running, stopped or new."""
+    if is_held(path):
+        return "running"
+    begun = any((path / name).exists() for name in ("rows.jsonl", "state.safetensors", "provenance.json"))
+    return "stopped" if begun else "new"
+
+
 @dataclass(frozen=True)
 class Stored:
     """One checkpoint on disk."""
@@ -99,10 +107,7 @@ class RunFolder:
         result = self.result()
         if result is not None:
             return str(result["status"])
-        if is_held(self.path):
-            return "running"
-        begun = any((self.path / name).exists() for name in ("rows.jsonl", "state.safetensors", "provenance.json"))
-        return "stopped" if begun else "new"
+        return unfinished_status(self.path)
 
     @property
     def provenance(self) -> dict[str, Any]:

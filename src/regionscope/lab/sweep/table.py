@@ -15,8 +15,8 @@ from regionscope.errors import Damaged, InputError
 from regionscope.extras import data_frame
 from regionscope.file_io import plain, replace_file
 from regionscope.formatting import counted
-from regionscope.lab.store import files, is_held
-from regionscope.lab.store.folder import ENDED
+from regionscope.lab.store import files
+from regionscope.lab.store.folder import ENDED, unfinished_status
 from regionscope.lab.store.repair import lost_checkpoints
 from regionscope.lab.store.rows import last_row, parse
 from regionscope.lab.sweep.settings import labels, used_settings
@@ -180,7 +180,7 @@ def _read_run(path: Path, settings: dict[str, None], measures: dict[str, None]) 
     settings.update(dict.fromkeys(flat))
     row |= flat
     if result is None:
-        row["status"] = "damaged" if damage else _unfinished(path)
+        row["status"] = "damaged" if damage else unfinished_status(path)
         return row | ({"error": damage} if damage else {})
     row["status"] = result.get("status")
     row |= {name: result.get(name) for name in (*NUMBERS, "error", "note") if result.get(name) is not None}
@@ -201,12 +201,6 @@ def _documents(path: Path) -> tuple[dict[str, Any] | None, dict[str, Any] | None
             found.append(None)
             damage = f"{error} The next sweep run repairs it."
     return found[0], found[1], damage
-
-
-def _unfinished(path: Path) -> str:
-    if is_held(path):
-        return "running"
-    return "stopped" if (path / "rows.jsonl").exists() or (path / "provenance.json").exists() else "new"
 
 
 def _share(path: Path, epochs: int | None) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from regionscope.checks import is_integer
+from regionscope.checks import check_shape
 from regionscope.errors import InputError
 
 
@@ -27,20 +27,9 @@ def number(name: str, value: object, *, least: float = 0.0, below: float = math.
     return float(value)
 
 
-def sizes_of(input_shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape of one input: at least one size, all positive."""
-    sizes = tuple(input_shape) if isinstance(input_shape, list | tuple) else ()
-    if not sizes or not all(is_integer(size) for size in sizes):
-        raise InputError(
-            f"Expected input_shape to be the sizes of one input without the batch, got {input_shape!r}. "
-            "Write a tuple such as (3, 32, 32) or (2,)."
-        )
-    return sizes
-
-
 def channels_of(input_shape: Sequence[int]) -> int:
     """The channels of an image (channels, height, width); other shapes cannot be convolved."""
-    sizes = sizes_of(input_shape)
+    sizes = check_shape(input_shape)
     if len(sizes) != 3:
         raise InputError(
             "Expected an input_shape (channels, height, width) for a convolutional network, such as (3, 32, 32), "

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from regionscope.checks import is_integer, read_integer
+from regionscope.checks import check_shape, is_integer, read_integer
 from regionscope.errors import InputError
 
-from .checks import number, sizes_of
+from .checks import number
 from .layers import activation_layer, chain
 from .seeding import seeded
 
@@ -49,7 +49,7 @@ def dense(
 
     scale: all initial weights and biases are multiplied by it (Liu et al. 2023, "Omnigrok").
     """
-    sizes = sizes_of(input_shape)
+    sizes = check_shape(input_shape)
     hidden = [read_integer("width", width)] * read_integer("depth", depth, least=0)
     flatten = [nn.Flatten()] if len(sizes) > 1 else []
     return scaled(chain(*flatten, *_layers([math.prod(sizes), *hidden, classes], activation)), scale)

@@ -8,11 +8,10 @@ from typing import Any
 
 from torch import nn
 
-from regionscope.checks import read_integer, unknown_name
+from regionscope.checks import check_shape, read_integer, unknown_name
 from regionscope.lab.load import as_module, call_function, check_call
 from regionscope.network.output import select_output
 
-from .checks import sizes_of
 from .cnn import cnn
 from .dense import dense
 from .dla import simpledla
@@ -84,10 +83,10 @@ def build(
     )
     """
     check_options(name, options)
+    sizes = {"classes": read_integer("classes", classes), "input_shape": check_shape(input_shape)}
     with seeded(seed):
         if ".py:" in name:
-            sizes = {"classes": read_integer("classes", classes), "input_shape": sizes_of(input_shape)}
             found = as_module(call_function(name, options, offered=sizes), name)
             index = int(output) if output.removeprefix("-").isdigit() else output
             return select_output(found, index) if output else found
-        return _BUILDERS[name](classes=read_integer("classes", classes), input_shape=sizes_of(input_shape), **options)
+        return _BUILDERS[name](**sizes, **options)

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regionscope.checks import one_of, read_integer
+from regionscope.checks import check_shape, one_of, read_integer
 from regionscope.errors import InputError
 
-from .checks import channels_of, flag, sizes_of
+from .checks import channels_of, flag
 from .layers import ACTIVATIONS, chain
 
 EXPANSION = 4  # units of an MLP over the width
@@ -111,7 +111,7 @@ def gpt(
     depth: number of layers, each attention and an MLP of 4 x width units. activation: of the MLPs, "relu" or "gelu".
     norm: LayerNorm before each attention, each MLP and the end. Not piecewise affine: softmax, LayerNorm.
     """
-    sizes = sizes_of(input_shape)
+    sizes = check_shape(input_shape)
     if len(sizes) != 1:
         raise InputError(f"Expected input_shape (length,) for sequences of tokens, got {sizes}. For images take 'vit'.")
     return GPT(classes, sizes[0], *_sizes(depth, width, heads), _activation(activation), norm=flag("norm", norm))

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -112,14 +113,8 @@ def _clamp(call: Call, x: Data, min: Any = None, max: Any = None) -> Data:
     return low if max is None else _larger(call, low, max, largest=False)
 
 
-@rule("clamp_min", data=("x", "min"), any_axis=True)
-def _clamp_min(call: Call, x: Data, min: Any) -> Data:
-    return _clamp(call, x, min=min)
-
-
-@rule("clamp_max", data=("x", "max"), any_axis=True)
-def _clamp_max(call: Call, x: Data, max: Any) -> Data:
-    return _clamp(call, x, max=max)
+rule("clamp_min", data=("x", "min"), any_axis=True)(lambda call, x, min: _clamp(call, x, min=min))
+rule("clamp_max", data=("x", "max"), any_axis=True)(lambda call, x, max: _clamp(call, x, max=max))
 
 
 @rule("abs", "absolute", "__abs__", any_axis=True)
@@ -159,12 +154,12 @@ def _larger(call: Call, a: Operand, b: Operand, *, largest: bool) -> Data:
     function = torch.maximum if largest else torch.minimum
     if isinstance(other, Data):
         same_layout(call, x, other)
-        shape = torch.broadcast_shapes(x.shape, other.shape)
+        shape = np.broadcast_shapes(x.shape, other.shape)
         operands: tuple[Data, ...] = (x, other)
         constants: tuple[Tensor, ...] = ()
     else:
         bound = aligned(call, x, other)
-        shape = torch.broadcast_shapes(x.shape, bound.shape[1:])
+        shape = np.broadcast_shapes(x.shape, bound.shape[1:])
         level = bound.flatten()[0].item() if bound.numel() else 0.0
         if shape == x.shape and bool((bound == level).all()):
             return _clamped(call, x, level if largest else None, None if largest else level)
@@ -183,14 +178,8 @@ def _into_first(a: Tensor, b: Tensor, *, function: Function) -> Tensor:
     return function(a, b, out=a)
 
 
-@rule("maximum", "fmax", data=("a", "b"), any_axis=True)
-def _maximum(call: Call, a: Operand, b: Operand) -> Data:
-    return _larger(call, a, b, largest=True)
-
-
-@rule("minimum", "fmin", data=("a", "b"), any_axis=True)
-def _minimum(call: Call, a: Operand, b: Operand) -> Data:
-    return _larger(call, a, b, largest=False)
+rule("maximum", "fmax", data=("a", "b"), any_axis=True)(partial(_larger, largest=True))
+rule("minimum", "fmin", data=("a", "b"), any_axis=True)(partial(_larger, largest=False))
 
 
 # the largest or smallest of a group
@@ -221,7 +210,7 @@ def without_groups(x: Tensor, groups: Tensor, *, function: Function) -> Tensor:
     return function(x)
 
 
-def _along(call: Call, x: Data, dim: Any, keepdim: bool, largest: bool) -> Data:
+def _along(call: Call, x: Data, dim: Any = None, keepdim: bool = False, *, largest: bool) -> Data:
     dims = row_dims(call, x, dim)
     physical = [d + 1 for d in dims]
     function = torch.amax if largest else torch.amin
@@ -230,31 +219,18 @@ def _along(call: Call, x: Data, dim: Any, keepdim: bool, largest: bool) -> Data:
     return _largest_of(call, x, groups, Fixed(function, (physical, keepdim)), largest=largest, axis=axis)
 
 
-def _extreme(call: Call, x: Operand, other: Any, dim: Any, keepdim: bool, largest: bool) -> Any:
+def _extreme(
+    call: Call, x: Operand, other: Any = None, keepdim: bool = False, *, dim: Any = None, largest: bool
+) -> Any:
     if isinstance(other, Data | Tensor) or not isinstance(x, Data):
         return _larger(call, x, other, largest=largest)
     along = other if dim is None else dim
-    return MaxResult(_along(call, x, along, keepdim, largest), Refused(INDICES))
+    return MaxResult(_along(call, x, along, keepdim, largest=largest), Refused(INDICES))
 
 
-@rule("max", data=("x", "other"), any_axis=True)
-def _max(call: Call, x: Operand, other: Any = None, keepdim: bool = False, *, dim: Any = None) -> Any:
-    return _extreme(call, x, other, dim, keepdim, largest=True)
-
-
-@rule("min", data=("x", "other"), any_axis=True)
-def _min(call: Call, x: Operand, other: Any = None, keepdim: bool = False, *, dim: Any = None) -> Any:
-    return _extreme(call, x, other, dim, keepdim, largest=False)
-
-
-@rule("amax", any_axis=True)
-def _amax(call: Call, x: Data, dim: Any = None, keepdim: bool = False) -> Data:
-    return _along(call, x, dim, keepdim, largest=True)
-
-
-@rule("amin", any_axis=True)
-def _amin(call: Call, x: Data, dim: Any = None, keepdim: bool = False) -> Data:
-    return _along(call, x, dim, keepdim, largest=False)
+for _most, _name in ((True, "max"), (False, "min")):
+    rule(_name, data=("x", "other"), any_axis=True)(partial(_extreme, largest=_most))
+    rule(f"a{_name}", any_axis=True)(partial(_along, largest=_most))
 
 
 # max-pooling

@@ -6,6 +6,7 @@ import math
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -37,7 +38,7 @@ def _sum_of(call: Call, a: Operand, b: Operand, factor: float) -> Any:
     """a + factor * b"""
     if isinstance(a, Data) and isinstance(b, Data):
         same_layout(call, a, b)
-        same = a.shape == torch.broadcast_shapes(a.shape, b.shape)
+        same = a.shape == np.broadcast_shapes(a.shape, b.shape)
         in_place = partial(torch.Tensor.add_, alpha=factor) if same else None
         return call.affine(partial(torch.add, alpha=factor), a, b, in_place=in_place)
     if isinstance(a, Data):
@@ -179,21 +180,17 @@ def reduced_axis(x: Data, dims: list[int], keepdim: bool) -> int:
     return x.axis if keepdim else x.axis - sum(d < x.axis for d in dims)
 
 
-def _reduced(call: Call, x: Data, dim: Any, keepdim: bool, function: Any, dtype: Any) -> Data:
+def _reduced(
+    call: Call, x: Data, dim: Any = None, keepdim: bool = False, *, axis: Any = None, dtype: Any = None, function: Any
+) -> Data:
     call.check_real_dtype(dtype)
-    dims = row_dims(call, x, dim)
+    dims = row_dims(call, x, axis if dim is None else dim)
     physical = [d + 1 for d in dims]
     return call.affine(Fixed(function, (physical, keepdim)), x, axis=reduced_axis(x, dims, keepdim))
 
 
-@rule("sum", any_axis=True)
-def _sum(call: Call, x: Data, dim: Any = None, keepdim: bool = False, *, axis: Any = None, dtype: Any = None) -> Data:
-    return _reduced(call, x, axis if dim is None else dim, keepdim, torch.sum, dtype)
-
-
-@rule("mean", any_axis=True)
-def _mean(call: Call, x: Data, dim: Any = None, keepdim: bool = False, *, axis: Any = None, dtype: Any = None) -> Data:
-    return _reduced(call, x, axis if dim is None else dim, keepdim, torch.mean, dtype)
+rule("sum", any_axis=True)(partial(_reduced, function=torch.sum))
+rule("mean", any_axis=True)(partial(_reduced, function=torch.mean))
 
 
 @rule("cumsum")

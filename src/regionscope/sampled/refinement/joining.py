@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from regionscope.geometry import Slice
+from regionscope.geometry import arrays as xp
 from regionscope.sampled.components import count_linked
 from regionscope.sampled.label_points import label_points
 from regionscope.sampled.labels import Labeller
@@ -49,11 +48,11 @@ def joined_counts(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice,
         return count_linked(labels, lattice.pairs)
     cut = hidden_cuts(labeller, slices, lattice, labels).numpy()
     pieces = [_pieces(row, apart, lattice) for row, apart in zip(rows, cut, strict=True)]
-    counts = torch.tensor([n for n, _ in pieces], device="cpu")
+    counts = torch.tensor([piece.max() + 1 for piece in pieces], device="cpu")
     tried: list[set[tuple[int, int]]] = [set() for _ in slices]
     active = list(range(len(slices)))
     for _ in range(_ROUNDS):
-        candidates = [_candidates(rows[i], *pieces[i], lattice, tried[i]) for i in active]
+        candidates = [_candidates(rows[i], pieces[i], lattice, tried[i]) for i in active]
         slice_id = np.repeat(active, [len(ends) for ends in candidates])
         if len(slice_id) == 0:
             break
@@ -63,33 +62,21 @@ def joined_counts(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice,
         connected = _connected(labeller, slices, lattice, paths).numpy()
         active = np.unique(slice_id[connected]).tolist()
         for i in active:
-            pieces[i] = _joined(pieces[i], ends[connected & (slice_id == i)])
-            counts[i] = pieces[i][0]
+            merged = xp.components(int(counts[i]), pieces[i][ends[connected & (slice_id == i)]])
+            pieces[i], counts[i] = merged[pieces[i]], int(merged.max()) + 1
     return counts
 
 
-def _pieces(labels: Array, cut: Array, lattice: Lattice) -> tuple[int, Array]:
-    """Number of pieces, and the piece of each point (p,), with face connectivity less the pairs that are ``cut``."""
-    pairs = lattice.pairs.numpy()
-    return _components(len(labels), pairs[(labels[pairs[:, 0]] == labels[pairs[:, 1]]) & ~cut])
+def _pieces(labels: Array, cut: Array, lattice: Lattice) -> Array:
+    """The piece of each point (p,), with face connectivity less the pairs that are ``cut``."""
+    pairs: Any = lattice.pairs.numpy()
+    found: Any = xp.components(len(labels), pairs[(labels[pairs[:, 0]] == labels[pairs[:, 1]]) & ~cut])
+    return np.asarray(found)
 
 
-def _components(n: int, pairs: Array) -> tuple[int, Array]:
-    graph = coo_array((np.ones(len(pairs), dtype=np.int8), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
-    count, piece = connected_components(graph, directed=False)
-    return int(count), piece
-
-
-def _joined(pieces: tuple[int, Array], ends: Array) -> tuple[int, Array]:
-    """The pieces after joining those of the points ``ends`` (m, 2)."""
-    n_pieces, piece = pieces
-    count, merged = _components(n_pieces, piece[ends])
-    return count, merged[piece]
-
-
-def _candidates(labels: Array, n_pieces: int, piece: Array, lattice: Lattice, tried: set[tuple[int, int]]) -> Array:
+def _candidates(labels: Array, piece: Array, lattice: Lattice, tried: set[tuple[int, int]]) -> Array:
     """The closest points (m, 2) of each piece and of its nearest pieces of the same label, less those tried before."""
-    label_of = np.empty(n_pieces, dtype=np.int64)
+    label_of = np.empty(int(piece.max()) + 1, dtype=np.int64)
     label_of[piece] = labels
     several = np.isin(labels, [label for label in np.unique(label_of) if (label_of == label).sum() > 1])
     border = np.flatnonzero(_border(labels, lattice) & several)

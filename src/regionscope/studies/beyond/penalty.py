@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional
 
 from regionscope.complexity import local_complexity, soft_local_complexity
@@ -15,12 +15,12 @@ from regionscope.lab import zoo
 from regionscope.lab.config import DataSpec
 from regionscope.lab.data import Dataset, load
 from regionscope.measures import generalisation_gap, region_count
-from regionscope.measures.statistics import deviation, mean, t_interval
+from regionscope.measures.statistics import deviation, mean
 from regionscope.studies import verdict
 from regionscope.studies.charts import Bars, Chart, Scatter, Series
 from regionscope.studies.li2025.settings import FITTED
 from regionscope.studies.papers import read_study
-from regionscope.studies.study import Claim, Outcome, Size, Table
+from regionscope.studies.study import Claim, Outcome, Size, Table, positive_over_seeds
 from regionscope.studies.workspace import Place, Workspace
 
 _DIMS, _TEMPERATURE = 4, 0.5  # of the penalty: new directions at each step
@@ -91,7 +91,7 @@ def _descend(model: nn.Module, data: Dataset, chosen: Setting, strength: float, 
     steps = chosen.epochs * -(-len(data) // chosen.batch)
     optimiser = torch.optim.SGD(model.parameters(), lr=chosen.lr, momentum=0.9)
     course = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
-    units = _units(model, data.inputs[:1], chosen.radius)
+    units = sum(local_complexity(model, data.inputs[:1], dims=1, radius=chosen.radius).units.values())
     for _ in range(chosen.epochs):
         order = torch.randperm(len(data), generator=source, device="cpu").to(data.inputs.device)
         for part in order.split(chosen.batch):
@@ -106,10 +106,6 @@ def _descend(model: nn.Module, data: Dataset, chosen: Setting, strength: float, 
             loss.backward()
             optimiser.step()
             course.step()
-
-
-def _units(model: nn.Module, example: Tensor, radius: float) -> int:
-    return sum(local_complexity(model, example, dims=1, radius=radius).units.values())
 
 
 _Found = Mapping[float, Sequence[Mapping[str, float]]]  # strength of the penalty -> numbers of each seed
@@ -127,11 +123,15 @@ def outcome(found: _Found) -> Outcome:
     for strength, mine in found.items():
         if strength:
             claims += [
-                _fall(f"penalty {strength:g}: {words}", [_share(*pair) for pair in _pairs(plain, mine, name)], ".1%")
+                positive_over_seeds(
+                    f"penalty {strength:g}: {words}: fall", "falls",
+                    [1 - after / before for before, after in _pairs(plain, mine, name)], ".1%",
+                )
                 for name, words in (("lc", "local complexity"), ("regions", "regions on a line"))
-            ]
+            ]  # fmt: skip
             gaps = [before - after for before, after in _pairs(plain, mine, "gap")]
-            claims.append(_fall(f"penalty {strength:g}: gap, in points of percent", gaps, "+.2f"))
+            what = f"penalty {strength:g}: gap, in points of percent: fall"
+            claims.append(positive_over_seeds(what, "falls", gaps, "+.2f"))
     return Outcome(
         claims=tuple(claims),
         summary=_summary(found),
@@ -149,16 +149,6 @@ def outcome(found: _Found) -> Outcome:
 
 def _pairs(plain: Sequence[Mapping[str, float]], mine: Sequence[Mapping[str, float]], name: str) -> Any:
     return [(one[name], other[name]) for one, other in zip(plain, mine, strict=True)]
-
-
-def _share(before: float, after: float) -> float:
-    return 1 - after / before
-
-
-def _fall(what: str, values: Sequence[float], said: str) -> Claim:
-    centre, low, high = t_interval(values)
-    spread = f"95% [{low:{said}}, {high:{said}}], {len(values)} seeds" if len(values) > 1 else ""
-    return Claim(f"{what}: fall", "falls", f"{centre:{said}}", verdict.positive((low, high)), spread)
 
 
 def _summary(found: _Found) -> str:

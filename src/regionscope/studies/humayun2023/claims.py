@@ -74,19 +74,10 @@ def rise(curve: Curve) -> WithError:
 
 
 def steepness(curve: Curve) -> WithError:
-    """The largest rise for each power of ten of steps that it takes."""
+    """The largest rise for each power of ten of steps that it takes; steps are counted from 1."""
     change = curve.shape.rise
-    return steep((change.amount, change.error), curve.steps[change.first], curve.steps[change.last])
-
-
-def steep(change: WithError, first: float, last: float) -> WithError:
-    """A rise from one step to another for each power of ten of steps, which are counted from 1.
-
-    >>> steep((1.0, 0.5), 0, 99)
-    (0.5, 0.25)
-    """
-    decades = math.log10((last + 1) / (first + 1)) or 1.0
-    return change[0] / decades, change[1] / decades
+    decades = math.log10((curve.steps[change.last] + 1) / (curve.steps[change.first] + 1)) or 1.0
+    return change.amount / decades, change.error / decades
 
 
 def peak(curve: Curve) -> WithError | None:
@@ -106,14 +97,12 @@ def second_descent(curve: Curve) -> WithError | None:
 
 def start_of_ascent(curve: Curve) -> WithError | None:
     """The power of ten of the step at which the ascent starts."""
-    place = curve.shape.valley
-    return None if place is None else _power(curve, place)
+    return _power(curve, curve.shape.valley)
 
 
 def end_of_ascent(curve: Curve) -> WithError | None:
     """The power of ten of the step at which the ascent ends."""
-    place = curve.shape.peak
-    return None if place is None else _power(curve, place)
+    return _power(curve, curve.shape.peak)
 
 
 def duration(curve: Curve) -> WithError | None:
@@ -122,20 +111,17 @@ def duration(curve: Curve) -> WithError | None:
     return None if start is None or end is None else (end[0] - start[0], math.hypot(start[1], end[1]))
 
 
-def _power(curve: Curve, i: int) -> WithError:
+def _power(curve: Curve, i: int | None) -> WithError | None:
     """The power of ten of a step, which is known up to the distance of the measurements."""
+    if i is None:
+        return None
     around = curve.steps[max(0, i - 1)], curve.steps[min(len(curve.steps) - 1, i + 1)]
     low, here, high = (math.log10(max(1, step)) for step in (around[0], curve.steps[i], around[1]))
     return here, (high - low) / 4
 
 
-def difference(curve: Curve, other: Curve, place: int | None) -> WithError | None:
-    """One curve minus another at a measurement."""
+def distance(curve: Curve, other: Curve, place: int | None) -> WithError | None:
+    """Absolute difference of two curves at a measurement."""
     if place is None:
         return None
-    return curve.means[place] - other.means[place], math.hypot(curve.pooled[place], other.pooled[place])
-
-
-def size(value: WithError | None) -> WithError | None:
-    """Without its sign."""
-    return None if value is None else (abs(value[0]), value[1])
+    return abs(curve.means[place] - other.means[place]), math.hypot(curve.pooled[place], other.pooled[place])

@@ -122,6 +122,11 @@ def chart(title: str, curves: Mapping[str, Curve], beside: Mapping[str, Curve] |
     )
 
 
+def by_part(runs: Sequence[RunFolder], name: str = "lc") -> dict[str, Curve]:
+    """LC by where it is measured."""
+    return {part: read_curve(runs, f"{name}.{part}") for part in ("train", "test", "random")}
+
+
 def at_points(runs: _Runs, part: str) -> dict[str, Curve]:
     """LC at train, test or random points, by the label of the runs."""
     return {label: read_curve(mine, f"lc.{part}") for label, mine in runs.items()}

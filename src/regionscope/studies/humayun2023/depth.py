@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from regionscope.lab.config import Experiment
 from regionscope.lab.store import RunFolder
@@ -10,12 +10,11 @@ from regionscope.studies import verdict
 from regionscope.studies.humayun2023.claims import (
     NO_ASCENT,
     WithError,
-    difference,
+    distance,
     larger,
     ordered,
     rise,
     second_descent,
-    size,
     steepness,
     three_phases,
 )
@@ -24,13 +23,14 @@ from regionscope.studies.humayun2023.curves import (
     accuracy,
     accuracy_chart,
     at_points,
+    by_part,
     chart,
     charts,
     phases_table,
     read_curve,
 )
-from regionscope.studies.humayun2023.settings import COARSE, FINE, all_runs, mlp, mlp_grid
-from regionscope.studies.papers import read_study
+from regionscope.studies.humayun2023.settings import COARSE, FINE, mlp, mlp_grid
+from regionscope.studies.papers import grid_study, read_study
 from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
 
@@ -52,8 +52,7 @@ def _gelu(size: Size) -> dict[str, tuple[Experiment, ...]]:
     return {f"depth {depth}": mlp(size, depth=depth, activation="gelu") for depth in mlp_grid(size).gelu_depths}
 
 
-def _figure3(workspace: Workspace, size: Size) -> Outcome:
-    runs = {label: workspace.runs(mine) for label, mine in _by_depth(size).items()}
+def _figure3(runs: Mapping[str, list[RunFolder]], size: Size) -> Outcome:
     fine, coarse = (
         {
             part: {label: read_curve(mine, f"{name}.{part}") for label, mine in runs.items()}
@@ -61,7 +60,8 @@ def _figure3(workspace: Workspace, size: Size) -> Outcome:
         }
         for name in ("lc", "coarse")
     )
-    train, test, more = fine["train"], fine["test"], {label: accuracies(mine) for label, mine in runs.items()}
+    train, test = fine["train"], fine["test"]
+    more = {label: {part: accuracy(mine, part) for part in ("train", "test")} for label, mine in runs.items()}
     claims = depth_claims(fine, coarse)
     claims += [claim for label, known in more.items() for claim in early(label, known, train[label])]
     return Outcome(
@@ -102,7 +102,7 @@ def depth_claims(fine: Mapping[str, CurvesByLabel], coarse: Mapping[str, CurvesB
     ]  # fmt: skip
     claims += [
         ordered(f"|train - test| LC at the peak, r = {radius:g}", "less with depth", falling,
-                {label: size(difference(curve, found["test"][label], curve.shape.peak))
+                {label: distance(curve, found["test"][label], curve.shape.peak)
                  for label, curve in found["train"].items()})
         for radius, found in both
     ]  # fmt: skip
@@ -112,11 +112,6 @@ def depth_claims(fine: Mapping[str, CurvesByLabel], coarse: Mapping[str, CurvesB
                (f"r = {FINE:g}", second_descent(train[shallow])))
     )  # fmt: skip
     return claims
-
-
-def accuracies(runs: Sequence[RunFolder]) -> dict[str, Curve]:
-    """On the train and the test part."""
-    return {part: accuracy(runs, part) for part in ("train", "test")}
 
 
 def early(label: str, known: CurvesByLabel, train: Curve) -> list[Claim]:
@@ -132,8 +127,7 @@ def early(label: str, known: CurvesByLabel, train: Curve) -> list[Claim]:
     return claims
 
 
-def _figure13(workspace: Workspace, size: Size) -> Outcome:
-    runs = {label: workspace.runs(mine) for label, mine in _gelu(size).items()}
+def _figure13(runs: Mapping[str, list[RunFolder]], size: Size) -> Outcome:
     train = at_points(runs, "train")
     return Outcome(
         claims=tuple(three_phases(f"train LC, {label}", curve) for label, curve in train.items()),
@@ -182,8 +176,8 @@ def use_note(auc: Curve, train: Curve) -> tuple[str, ...]:
 
 def _gap(workspace: Workspace, size: Size) -> Outcome:
     runs = workspace.runs(mlp(size, depth=4))
-    gap, auc, train = read_curve(runs, "gap"), read_curve(runs, "gap.auc"), read_curve(runs, "lc.train")
-    curves: CurvesByLabel = {part: read_curve(runs, f"lc.{part}") for part in ("train", "test", "random")}
+    gap, auc, curves = read_curve(runs, "gap"), read_curve(runs, "gap.auc"), by_part(runs)
+    train = curves["train"]
     return Outcome(
         claims=gap_claims(gap, auc, train),
         tables=(phases_table("LC by where it is measured", curves),),
@@ -196,6 +190,6 @@ def _gap(workspace: Workspace, size: Size) -> Outcome:
     )
 
 
-FIGURE3 = read_study("humayun2023-figure3", experiments=all_runs(_by_depth), analyse=_figure3)
-FIGURE13 = read_study("humayun2023-figure13", experiments=all_runs(_gelu), analyse=_figure13)
+FIGURE3 = grid_study("humayun2023-figure3", _by_depth, _figure3)
+FIGURE13 = grid_study("humayun2023-figure13", _gelu, _figure13)
 GAP = read_study("humayun2023-gap", experiments=lambda size: mlp(size, depth=4), analyse=_gap)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from regionscope.lab.config import Experiment
+from regionscope.lab.store import RunFolder
 from regionscope.studies import verdict
 from regionscope.studies.humayun2023.claims import NO_ASCENT, WithError, larger, ordered, peak
 from regionscope.studies.humayun2023.curves import Curve, accuracy, at_points, charts, phases_table
-from regionscope.studies.humayun2023.settings import all_runs, mlp, mlp_grid
-from regionscope.studies.papers import read_study
+from regionscope.studies.humayun2023.settings import mlp, mlp_grid
+from regionscope.studies.papers import grid_study
 from regionscope.studies.study import Claim, Outcome, Size
-from regionscope.studies.workspace import Workspace
 
 SCALE = 8.0  # of the initial weights
 _LEARNT = 0.9  # share of its final value from which an accuracy counts as reached
@@ -22,9 +23,9 @@ def _grid(size: Size) -> dict[str, tuple[Experiment, ...]]:
     return {f"depth {depth}": mlp(size, depth=depth, scale=SCALE) for depth in mlp_grid(size).grokking_depths}
 
 
-def reached(known: Curve, share: float = _LEARNT) -> int:
-    """The first step at which an accuracy has this share of its largest value."""
-    level = share * max(known.means)
+def reached(known: Curve) -> int:
+    """The first step at which an accuracy has 90% of its largest value."""
+    level = _LEARNT * max(known.means)
     return next(step for step, value in zip(known.steps, known.means, strict=True) if value >= level)
 
 
@@ -54,12 +55,7 @@ def of_depth(label: str, train: Curve, known: Curve, new: Curve) -> list[Claim]:
         larger(f"{label}: second descent of train LC", "there", ("fall", fall), ("none", (0.0, 0.0))),
         larger(f"{label}: test accuracy gained after the peak of train LC", "generalisation in the second descent",
                ("gain", _gained(train, new)), ("none", (0.0, 0.0))),
-        Claim(
-            f"{label}: peaks of train LC beyond the noise",
-            "2",
-            str(shape.peaks),
-            verdict.counted(2, shape.peaks),
-        ),
+        Claim(f"{label}: peaks of train LC beyond the noise", "2", str(shape.peaks), verdict.counted(2, shape.peaks)),
     ]  # fmt: skip
 
 
@@ -83,8 +79,7 @@ def _gained(train: Curve, new: Curve) -> WithError | None:
     return new.means[-1] - new.means[i], math.hypot(new.errors[-1], new.errors[i])
 
 
-def _analyse(workspace: Workspace, size: Size) -> Outcome:
-    runs = {label: workspace.runs(mine) for label, mine in _grid(size).items()}
+def _figure8(runs: Mapping[str, list[RunFolder]], size: Size) -> Outcome:
     train = at_points(runs, "train")
     claims = [
         claim
@@ -101,4 +96,4 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
     )
 
 
-FIGURE8 = read_study("humayun2023-figure8", experiments=all_runs(_grid), analyse=_analyse)
+FIGURE8 = grid_study("humayun2023-figure8", _grid, _figure8)

@@ -11,11 +11,10 @@ from regionscope.studies import verdict
 from regionscope.studies.charts import Lines
 from regionscope.studies.humayun2023.claims import (
     NO_ASCENT,
-    difference,
+    distance,
     larger,
     ordered,
     rise,
-    size,
     steepness,
     three_phases,
 )
@@ -43,7 +42,7 @@ def layer_claims(train: Layers, test: Layers) -> tuple[Claim, ...]:
     names = list(train)
     first, last = names[0], names[-1]
     falling = list(range(len(names), 0, -1))
-    gaps = {name: size(difference(train[name], test[name], train[first].shape.peak)) for name in names}
+    gaps = {name: distance(train[name], test[name], train[first].shape.peak) for name in names}
     return (
         three_phases(f"train LC, {first}", train[first]),
         larger("largest rise of train LC", "sharper in shallow layers; sharpness read as height",

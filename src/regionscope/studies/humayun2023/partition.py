@@ -17,7 +17,7 @@ from regionscope.lab.training_frames import on_slice
 from regionscope.measures.statistics import joined
 from regionscope.studies.charts import Lines, Picture, Pictures, Series
 from regionscope.studies.humayun2023.claims import WithError, larger, three_phases
-from regionscope.studies.humayun2023.curves import Curve, accuracy, chart, phases_table, read_curve
+from regionscope.studies.humayun2023.curves import Curve, accuracy, by_part, chart, phases_table, read_curve
 from regionscope.studies.humayun2023.settings import mlp
 from regionscope.studies.papers import read_study
 from regionscope.studies.stored import model_at, nearest, read_number, stored_steps, training_points
@@ -32,7 +32,7 @@ _MOST_REGIONS = 500_000
 
 def _figure1(workspace: Workspace, size: Size) -> Outcome:
     runs = workspace.runs(mlp(size, depth=4))
-    parts = {part: read_curve(runs, f"lc.{part}") for part in ("train", "test", "random")}
+    parts = by_part(runs)
     known = {part: accuracy(runs, part) for part in ("train", "test")}
     return Outcome(
         claims=(three_phases("LC at train points", parts["train"]),),

@@ -22,19 +22,19 @@ from regionscope.studies.humayun2023.curves import (
     Curve,
     accuracy_chart,
     at_points,
+    by_part,
     chart,
     charts,
     fit_note,
     phases_table,
-    read_curve,
 )
-from regionscope.studies.humayun2023.settings import all_runs, cnn, cnn_grid, resnet
-from regionscope.studies.papers import read_study
+from regionscope.studies.humayun2023.settings import cnn, cnn_grid, resnet
+from regionscope.studies.papers import grid_study
 from regionscope.studies.study import Claim, Outcome, Size, Table
-from regionscope.studies.workspace import Workspace
 
 _WITH, _WITHOUT = "with BN", "without BN"
 RunsByLabel = Mapping[str, tuple[Experiment, ...]]
+_Runs = Mapping[str, list[RunFolder]]
 
 
 def _cnns(size: Size) -> RunsByLabel:
@@ -75,13 +75,8 @@ def _level(curve: Curve) -> tuple[float, float]:
     return float(np.mean(curve.means)), float(np.mean(curve.pooled))
 
 
-def _parts(runs: list[RunFolder]) -> dict[str, Curve]:
-    return {part: read_curve(runs, f"lc.{part}") for part in ("train", "test", "random")}
-
-
-def _figure4(workspace: Workspace, size: Size) -> Outcome:
-    runs = {label: workspace.runs(mine) for label, mine in _cnns(size).items()}
-    found = {label: _parts(mine) for label, mine in runs.items()}
+def _figure4(runs: _Runs, size: Size) -> Outcome:
+    found = {label: by_part(mine) for label, mine in runs.items()}
     depths = cnn_grid(size).depths
     claims = [
         claim
@@ -115,15 +110,13 @@ def _distance(curve: Curve, other: Curve) -> WithError:
     return float(gaps.mean()), float(np.hypot(curve.pooled, other.pooled).mean())
 
 
-def _figure5(workspace: Workspace, size: Size) -> Outcome:
-    runs = {label: workspace.runs(mine) for label, mine in _resnets(size).items()}
-    found = {label: _parts(mine) for label, mine in runs.items()}
+def _figure5(runs: _Runs, size: Size) -> Outcome:
+    found = {label: by_part(mine) for label, mine in runs.items()}
     claims = normalisation_claims("ResNet18", found[_WITHOUT], found[_WITH])
     return Outcome(claims=tuple(claims), tables=(_table(found),), charts=charts("Figure 5: ResNet18", runs))
 
 
-def _figure7(workspace: Workspace, size: Size) -> Outcome:
-    runs = {label: workspace.runs(mine) for label, mine in _decays(size).items()}
+def _figure7(runs: _Runs, size: Size) -> Outcome:
     train = at_points(runs, "train")
     falling = list(range(len(runs), 0, -1))
     weak, *_, strong = train
@@ -157,6 +150,6 @@ def _table(found: Mapping[str, Mapping[str, Curve]]) -> Table:
     return phases_table("LC at train points", {label: curve["train"] for label, curve in found.items()})
 
 
-FIGURE4 = read_study("humayun2023-figure4", experiments=all_runs(_cnns), analyse=_figure4)
-FIGURE5 = read_study("humayun2023-figure5", experiments=all_runs(_resnets), analyse=_figure5)
-FIGURE7 = read_study("humayun2023-figure7", experiments=all_runs(_decays), analyse=_figure7)
+FIGURE4 = grid_study("humayun2023-figure4", _cnns, _figure4)
+FIGURE5 = grid_study("humayun2023-figure5", _resnets, _figure5)
+FIGURE7 = grid_study("humayun2023-figure7", _decays, _figure7)

@@ -11,7 +11,6 @@ convolutions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,11 +110,6 @@ _RESNET: dict[Size, Images] = {
         seeds=(0, 1, 2), judged=2000, precision="bf16",
     ),
 }  # fmt: skip
-
-
-def all_runs(grid: Callable[[Size], Mapping[str, tuple[Experiment, ...]]]) -> Callable[[Size], tuple[Experiment, ...]]:
-    """The runs of every label of a grid, as ``Study.experiments`` takes them."""
-    return lambda size: tuple(one for mine in grid(size).values() for one in mine)
 
 
 def mlp_grid(size: Size) -> Dense:

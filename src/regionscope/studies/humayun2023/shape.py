@@ -95,7 +95,8 @@ def double_descent(steps: Sequence[float], values: Sequence[float], errors: Sequ
         fall = _largest_rise([-value for value in values], errors)
     else:
         start = max(range(ascent.first + 1), key=lambda i: values[i])
-        fall = Change(start, ascent.first, *_difference(start, ascent.first, values, errors))
+        low = ascent.first
+        fall = Change(start, low, values[start] - values[low], math.hypot(errors[start], errors[low]))
     second = None if ascent is None else _to_the_end(ascent.last, values, errors)
     return DescentShape(tuple(steps), tuple(values), fall, rise, ascent, second, turning_points(values, errors))
 
@@ -139,10 +140,6 @@ def _to_the_end(peak: int, values: Sequence[float], errors: Sequence[float]) -> 
         return None
     level, error = (sum(these[i] for i in last) / len(last) for these in (values, errors))
     return Change(peak, len(values) - 1, values[peak] - level, math.hypot(errors[peak], error))
-
-
-def _difference(high: int, low: int, values: Sequence[float], errors: Sequence[float]) -> tuple[float, float]:
-    return values[high] - values[low], math.hypot(errors[high], errors[low])
 
 
 def _beyond(amount: float, one: float, other: float) -> bool:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from regionscope.lab.config import Experiment
+from regionscope.lab.store import RunFolder
 from regionscope.studies.humayun2023.claims import end_of_ascent, ordered, peak, rise, start_of_ascent, three_phases
 from regionscope.studies.humayun2023.curves import accuracy, at_points, charts, final_accuracy, phases_table
-from regionscope.studies.humayun2023.settings import all_runs, mlp, mlp_grid
-from regionscope.studies.papers import read_study
+from regionscope.studies.humayun2023.settings import mlp, mlp_grid
+from regionscope.studies.papers import grid_study
 from regionscope.studies.study import Outcome, Size
-from regionscope.studies.workspace import Workspace
 
 _MOST = 1000  # from this width on the paper's peak falls
 _DEPTH = 3
+_Runs = Mapping[str, list[RunFolder]]
 
 
 def _widths(size: Size) -> dict[str, tuple[Experiment, ...]]:
@@ -25,8 +26,7 @@ def _samples(size: Size, *, random_labels: bool) -> dict[str, tuple[Experiment, 
     return {f"{n:,} samples": mlp(size, depth=_DEPTH, n=n, random_labels=random_labels) for n in mlp_grid(size).samples}
 
 
-def _figure6(workspace: Workspace, size: Size) -> Outcome:
-    runs = {label: workspace.runs(mine) for label, mine in _widths(size).items()}
+def _figure6(runs: _Runs, size: Size) -> Outcome:
     train = at_points(runs, "train")
     widths = mlp_grid(size).widths
     claims = [
@@ -55,8 +55,7 @@ def _paper_peak(widths: Sequence[int]) -> str:
     return ", ".join([f"more with width up to {min(_MOST, max(widths)):,}", *turn])
 
 
-def _figure10(workspace: Workspace, size: Size) -> Outcome:
-    runs = {label: workspace.runs(mine) for label, mine in _samples(size, random_labels=False).items()}
+def _figure10(runs: _Runs, size: Size) -> Outcome:
     train = at_points(runs, "train")
     falling = [-n for n in mlp_grid(size).samples]
     first = next(iter(train))
@@ -79,8 +78,7 @@ def _figure10(workspace: Workspace, size: Size) -> Outcome:
     )
 
 
-def _figure11(workspace: Workspace, size: Size) -> Outcome:
-    runs = {label: workspace.runs(mine) for label, mine in _samples(size, random_labels=True).items()}
+def _figure11(runs: _Runs, size: Size) -> Outcome:
     train, test = at_points(runs, "train"), at_points(runs, "test")
     samples = mlp_grid(size).samples
     claims = [
@@ -102,10 +100,6 @@ def _figure11(workspace: Workspace, size: Size) -> Outcome:
     )
 
 
-FIGURE6 = read_study("humayun2023-figure6", experiments=all_runs(_widths), analyse=_figure6)
-FIGURE10 = read_study(
-    "humayun2023-figure10", experiments=all_runs(partial(_samples, random_labels=False)), analyse=_figure10
-)
-FIGURE11 = read_study(
-    "humayun2023-figure11", experiments=all_runs(partial(_samples, random_labels=True)), analyse=_figure11
-)
+FIGURE6 = grid_study("humayun2023-figure6", _widths, _figure6)
+FIGURE10 = grid_study("humayun2023-figure10", partial(_samples, random_labels=False), _figure10)
+FIGURE11 = grid_study("humayun2023-figure11", partial(_samples, random_labels=True), _figure11)

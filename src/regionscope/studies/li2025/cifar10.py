@@ -44,19 +44,11 @@ def of_sweep(runs: Sequence[RunFolder], notes: tuple[str, ...] = ()) -> Outcome:
     return joined(tuple(parts))
 
 
-def _grids(size: Size, networks: Sequence[str]) -> tuple[Experiment, ...]:
+def runs_of(size: Size, networks: Sequence[str]) -> tuple[Experiment, ...]:
     """Table 1 for these networks; at smaller sizes, runs that other studies make."""
     if size != "full":
         return runs_of_networks(size)
     return tuple(one for network in networks for one in settings.grid(size, network, settings.PRIMARY[size][1]))
-
-
-def runs_of_other_networks(size: Size) -> tuple[Experiment, ...]:
-    return _grids(size, settings.OTHER_NETWORKS)
-
-
-def runs_of_five_networks(size: Size) -> tuple[Experiment, ...]:
-    return _grids(size, settings.FIVE_NETWORKS)
 
 
 def of_networks(runs: Sequence[RunFolder], notes: tuple[str, ...] = ()) -> Outcome:

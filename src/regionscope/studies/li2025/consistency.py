@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from regionscope.lab.config import Experiment
 from regionscope.measures.correlate import Coefficient
 from regionscope.studies.charts import Bars, Series
 from regionscope.studies.li2025 import paper, settings
 from regionscope.studies.li2025.claims import correlation_claim, points_table, undefined
+from regionscope.studies.li2025.networks import read_networks
 from regionscope.studies.li2025.tables import Point, correlation, group_by, points, stored
 from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
@@ -30,8 +31,7 @@ def runs_of_table2(size: Size) -> tuple[Experiment, ...]:
 
 
 def table2(workspace: Workspace, size: Size) -> Outcome:
-    runs, notes = stored(workspace, runs_of_table2(size))
-    chosen = points(runs)
+    chosen, notes = read_networks(workspace, runs_of_table2(size), size)
     claims: list[Claim] = []
     for members in group_by(chosen, lambda point: f"{point.network} {point.data}").values():
         network, data = members[0].network, members[0].data
@@ -64,15 +64,7 @@ def of_dimensions(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outco
     names = ("1", "2", "3", "4", "5")
     return Outcome(
         claims=claims,
-        charts=(
-            _bars(
-                "Correlation by the dimension of the hull",
-                "dimension",
-                names,
-                {network: [members] * len(names) for network, members in groups.items()},
-                _DIMENSIONS,
-            ),
-        ),
+        charts=(_bars("Correlation by the dimension of the hull", "dimension", names, _pairs(groups, _DIMENSIONS)),),
         notes=(
             "The paper gives no grid for dimensions 3 to 5; here a hull has at most 1,024 points there "
             "(17, 11 and 8 along each axis), so counts of different dimensions are not comparable with each other.",
@@ -110,8 +102,7 @@ def table7(workspace: Workspace, size: Size) -> Outcome:
     }
     chart = _bars(
         "Correlation by optimiser", "optimiser", tuple(names),
-        {net: [own.get(name, ()) for name in names.values()] for net, own in by_optimiser.items()},
-        ["regions"] * len(names),
+        {net: [(own.get(name, ()), "regions") for name in names.values()] for net, own in by_optimiser.items()},
     )  # fmt: skip
     return Outcome(
         claims=claims,
@@ -137,15 +128,7 @@ def of_table8(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     return Outcome(
         claims=claims,
         tables=(points_table("Region counts by where the lines are", chosen, (*_METHODS, "gap")),),
-        charts=(
-            _bars(
-                "Correlation by where the lines are",
-                "lines",
-                names,
-                {network: [members] * len(names) for network, members in groups.items()},
-                tuple(_METHODS),
-            ),
-        ),
+        charts=(_bars("Correlation by where the lines are", "lines", names, _pairs(groups, _METHODS)),),
         notes=(_SWAPPED, *notes),
     )
 
@@ -155,14 +138,19 @@ def _optimised(size: Size) -> tuple[tuple[str, str], ...]:
     return (settings.PRIMARY[size] if size == "full" else ("mlp", settings.PRIMARY[size][1]),)
 
 
-def _bars(
-    title: str, x_label: str, names: tuple[str, ...], groups: Mapping[str, Sequence[Sequence[Point]]],
-    measures: Sequence[str],
-) -> Bars:  # fmt: skip
+_Pairs = Mapping[str, Sequence[tuple[Sequence[Point], str]]]  # by network
+
+
+def _pairs(groups: Mapping[str, Sequence[Point]], measures: Iterable[str]) -> _Pairs:
+    """The points of each network with each measure."""
+    return {network: [(members, measure) for measure in measures] for network, members in groups.items()}
+
+
+def _bars(title: str, x_label: str, names: tuple[str, ...], pairs: _Pairs) -> Bars:
     """Correlations with their intervals: for every network, the points and the measure behind each name."""
     series = []
-    for network, members in groups.items():
-        found = [_value(chosen, measure) for chosen, measure in zip(members, measures, strict=True)]
+    for network, own in pairs.items():
+        found = [_value(chosen, measure) for chosen, measure in own]
         heights, intervals = tuple(point.value for point in found), tuple(point.interval for point in found)
         series.append(Series(label=network, x=(), y=heights, interval=intervals))
     return Bars(title=title, x_label=x_label, y_label="correlation with the gap", names=names, series=tuple(series))

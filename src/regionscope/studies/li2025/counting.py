@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from regionscope.lab.config import Experiment
 from regionscope.measures.correlate import Coefficient
 from regionscope.measures.statistics import deviation, standard_error
 from regionscope.studies import verdict
@@ -20,10 +19,6 @@ _CountsByLevel = Mapping[int, Sequence[float]]  # how finely -> the count of eac
 
 _FINE_ENOUGH = 0.01  # two counts whose ratio is this near to the paper's agree
 _SURE_ENOUGH = 0.05  # the same for different numbers of slices
-
-
-def runs_of_tables4_and_5(size: Size) -> tuple[Experiment, ...]:
-    return settings.counting_runs(size)
 
 
 def table4(workspace: Workspace, size: Size) -> Outcome:

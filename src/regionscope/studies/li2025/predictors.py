@@ -9,10 +9,8 @@ from regionscope.studies import verdict
 from regionscope.studies.charts import Chart
 from regionscope.studies.li2025 import paper, settings
 from regionscope.studies.li2025.claims import correlation_claim, interval, points_table, scatter, signed, undefined
-from regionscope.studies.li2025.networks import fitted_networks
-from regionscope.studies.li2025.tables import Point, correlation, group_by, points, stored
+from regionscope.studies.li2025.tables import Point, correlation, group_by
 from regionscope.studies.study import Claim, Outcome, Size
-from regionscope.studies.workspace import Workspace
 
 _COLUMNS = ("regions", "gap", "train_error", "test_error")
 _OTHERS = {
@@ -71,11 +69,6 @@ def _contradiction(chosen: Sequence[Point]) -> str:
         f"correlates with the generalisation gap with {signed(margin)} ({interval(margin)}). This contradicts the "
         f"paper, which calls that correlation low (Figure 2). The region count correlates with {signed(regions)}."
     )
-
-
-def figure4(workspace: Workspace, size: Size) -> Outcome:
-    runs, notes = (fitted_networks if size == "full" else stored)(workspace, runs_of_networks(size))
-    return of_figure4(points(runs), notes)
 
 
 def of_figure4(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:

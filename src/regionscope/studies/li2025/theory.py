@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -98,11 +98,20 @@ def of_section6(found: Mapping[str, list[dict[str, Any]]]) -> Outcome:
             "2 / sharpness(0) only. The theorem bounds the count from above; it does not say that the count falls with "
             "the rate, which section 6 concludes from it; that trend is shown, since rates below the edge lie outside "
             "Assumption 6.2.",
+            f"Rates at the edge are those with rate x sharpness of at least {_AT_EDGE:g} late in training: "
+            f"{'; '.join(_at_edge(data, own) for data, own in rows.items())}.",
             "All runs of one data set go through the same time, rate x steps, so that small rates follow the same flow "
             "and end with the same counts. On the alternating line the loss ends near half of that of a zero output: "
             "these networks do not learn all labels.",
         ),
     )
+
+
+def _at_edge(data: str, rows: Sequence[RateRow]) -> str:
+    """The rates at the edge, and those that start unstable and leave it."""
+    at = " and ".join(f"{row.rate:.3g}" for row in rows if row.sharpness >= _AT_EDGE)
+    off = " and ".join(f"{row.rate:.3g}" for row in rows if row.edge >= 2 and row.sharpness < _AT_EDGE)
+    return f"{_NAMES[data]}, {at or 'none'}{f' (not {off}, which leaves the edge)' if off else ''}"
 
 
 def _trend(where: str, trend: Trend) -> Claim:

@@ -56,6 +56,13 @@ def ratio_claim(what: str, paper: float, ours: Ratio, judged: Verdict) -> Claim:
     return Claim(what, f"{paper:.2f}", f"{ours.value:.2f} (seed {SEED}: {ours.first_seed:.2f})", judged, ours.words)
 
 
+def growth_claim(what: str, paper: float, ours: Ratio) -> Claim:
+    """A ratio that is above 1 in the paper; where the paper's is not, nothing is asked of ours."""
+    return ratio_claim(
+        what, paper, ours, verdict.grows(paper, ours.value, ours.interval) if paper > 1 else verdict.shown()
+    )
+
+
 def course_claim(what: str, printed: Sequence[int], ours: Course) -> Claim:
     """Counts over epochs, in the paper's order; what one run does by chance is not compared."""
     pairs = list(combinations(printed, 2))

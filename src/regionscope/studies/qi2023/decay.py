@@ -20,7 +20,7 @@ from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
 from regionscope.studies.papers import read_study
 from regionscope.studies.qi2023 import paper
-from regionscope.studies.qi2023.compare import course_claim, ratio_claim, ratio_of
+from regionscope.studies.qi2023.compare import course_claim, growth_claim, ratio_of
 from regionscope.studies.qi2023.read import Course
 from regionscope.studies.qi2023.settings import DEPTH, SEED
 from regionscope.studies.study import Claim, Outcome, Size, Table
@@ -106,8 +106,7 @@ def _of_setting(name: str, counts: Mapping[int, Course]) -> list[Claim]:
     theirs = paper.random(few, counts[few].epochs)[-1] / paper.random(many, counts[many].epochs)[-1]
     ratio = ratio_of(counts[few].at(last), counts[many].at(last))
     what = f"{name}, epoch {last}: regions with {few:,} points / with {many:,}"
-    judged = verdict.grows(theirs, ratio.value, ratio.interval) if theirs > 1 else verdict.shown()
-    return [*claims, ratio_claim(what, theirs, ratio, judged)]
+    return [*claims, growth_claim(what, theirs, ratio)]
 
 
 def _level(n: int, ours: Course) -> float:

@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 
 from regionscope.lab.config import Experiment
 from regionscope.lab.store import RunFolder
-from regionscope.measures.statistics import mean, t_interval
+from regionscope.measures.statistics import mean
 from regionscope.studies import verdict
 from regionscope.studies.humayun2023.curves import Curve, accuracy, accuracy_chart, chart, read_curve
-from regionscope.studies.humayun2023.settings import all_runs
-from regionscope.studies.papers import read_study
-from regionscope.studies.study import Claim, Outcome, Size, Table
+from regionscope.studies.papers import grid_study
+from regionscope.studies.study import Claim, Outcome, Size, Table, positive_over_seeds
 from regionscope.studies.transformers.settings import FINE, RADIUS, sums
-from regionscope.studies.workspace import Workspace
 
 MEMORISED, UNSOLVED, SOLVED = 0.99, 0.5, 0.95  # accuracies: train at least, test at most, test at least
 _LAST = "position.2"  # MLP units at "=": with one layer, those at a and b cannot change the output
@@ -66,8 +64,7 @@ def _grid(size: Size) -> dict[str, tuple[Experiment, ...]]:
     return {**kinds, "random labels": sums(size, random_labels=True)}
 
 
-def _analyse(workspace: Workspace, size: Size) -> Outcome:
-    runs = {label: workspace.runs(mine) for label, mine in _grid(size).items()}
+def _outcome(runs: _Runs, size: Size) -> Outcome:
     known, new = (accuracy(runs[_MAIN], part) for part in ("train", "test"))
     found = [phases(*pair) for pair in zip(known.values.tolist(), new.values.tolist(), strict=True)]
     train, test = (
@@ -137,17 +134,8 @@ def _groks(found: Sequence[Phases | None]) -> Claim:
     return Claim("groks", "every seed", said, verdict.holds(failed, len(found)))
 
 
-def _over_seeds(what: str, expected: str, values: Sequence[float], said: str) -> Claim:
-    """A number over the seeds that is expected to be positive; ``said``: its format."""
-    known = [value for value in values if not math.isnan(value)]
-    centre, low, high = t_interval(known)
-    spread = f"95% [{format(low, said)}, {format(high, said)}], {len(known)} seeds" if len(known) > 1 else ""
-    ours = format(centre, said) if known else "no seed groks"
-    return Claim(what, expected, ours, verdict.positive((low, high)), spread)
-
-
 def _falls(what: str, curve: Curve, found: Sequence[Phases | None]) -> Claim:
-    return _over_seeds(f"{what}: fall from before to after", "falls", _fall(curve, found), ".1%")
+    return positive_over_seeds(f"{what}: fall from before to after", "falls", _fall(curve, found), ".1%")
 
 
 def _fall(curve: Curve, found: Sequence[Phases | None]) -> list[float]:
@@ -165,13 +153,13 @@ def _opposed(lc: Curve, test: Curve, found: Sequence[Phases | None]) -> Claim:
         defined = seed is not None and len(set(mine[after])) > 1 and len(set(known[after])) > 1
         values.append(-float(spearmanr(mine[after], known[after]).statistic) if defined else math.nan)
     what = "LC at train points and test accuracy from memorisation on: minus their rank correlation over the steps"
-    return _over_seeds(what, "positive", values, "+.2f")
+    return positive_over_seeds(what, "positive", values, "+.2f")
 
 
 def _more(label: str, main: Curve, control: Curve, found: Sequence[Phases | None]) -> Claim:
     pairs = zip(_fall(main, found), _fall(control, found), strict=True)
     what = f"LC at train points: fall minus that {_CONTROLS[label]}"
-    return _over_seeds(what, "positive", [one - other for one, other in pairs], "+.1%")
+    return positive_over_seeds(what, "positive", [one - other for one, other in pairs], "+.1%")
 
 
 def _table(train: Mapping[str, Curve], found: Sequence[Phases | None]) -> Table:
@@ -195,4 +183,4 @@ def _ends(runs: _Runs) -> Table:
     return Table("Accuracy, mean over seeds", columns, rows)
 
 
-GROKKING = read_study("transformers-grokking", experiments=all_runs(_grid), analyse=_analyse)
+GROKKING = grid_study("transformers-grokking", _grid, _outcome)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -34,7 +35,7 @@ def _prelu(node: Node) -> Step:
 
 
 def _sloped(x: Any, slope: Any) -> Any:
-    must_fit(torch.broadcast_shapes(x.shape, slope.shape))
+    must_fit(np.broadcast_shapes(x.shape, slope.shape))
     return torch.relu(x) - slope * torch.relu(-x)
 
 

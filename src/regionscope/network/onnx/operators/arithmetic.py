@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from regionscope.network.onnx.table import Node, Step, applied, must_fit, operator, plain
@@ -34,7 +35,7 @@ def raised(a: Any, b: Any, lifts: tuple[int, int]) -> tuple[Any, Any]:
         x.reshape(x.shape[0], *[1] * (rank - x.ndim + 1), *x.shape[1:]) if lift and x.ndim - 1 < rank else x
         for x, lift in zip((a, b), lifts, strict=True)
     )
-    must_fit(torch.broadcast_shapes(x.shape, y.shape))
+    must_fit(np.broadcast_shapes(x.shape, y.shape))
     return x, y
 
 
@@ -56,7 +57,7 @@ _binary("Div", _divide)
 def _add_all(*terms: Any) -> Any:
     total = terms[0]
     for term in terms[1:]:
-        must_fit(torch.broadcast_shapes(total.shape, term.shape))
+        must_fit(np.broadcast_shapes(total.shape, term.shape))
         total = total + term
     return total
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -65,7 +66,7 @@ def _matmul(node: Node) -> Step:
 
 def _product(a: Any, b: Any) -> Any:
     if a.ndim > 1 and b.ndim > 1:
-        must_fit((*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
+        must_fit((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
     return torch.matmul(a, b)
 
 
@@ -96,7 +97,7 @@ def _general_gemm(a: Any, b: Any, c: Any = None, *, alpha: float, beta: float, f
     product = _product(a, b) * alpha
     if c is None:
         return product
-    must_fit(torch.broadcast_shapes(product.shape, c.shape))
+    must_fit(np.broadcast_shapes(product.shape, c.shape))
     return product + c * beta
 
 

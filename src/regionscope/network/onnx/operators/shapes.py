@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import torch
+import numpy as np
 from torch import Tensor
 
 from regionscope.network.onnx.table import LARGEST, Node, Step, applied, operator
@@ -101,5 +101,5 @@ def _expanded(x: Any, shape: Any, *, lift: int) -> Any:
         raise ValueError(f"shape {wanted} would fill the memory")
     if lift:
         x = x.reshape(x.shape[0], *[1] * (len(wanted) + 1 - x.ndim), *x.shape[1:])
-    full = torch.broadcast_shapes(tuple(x.shape), tuple(wanted))
+    full = np.broadcast_shapes(tuple(x.shape), tuple(wanted))
     return x.expand(full)
