@@ -125,9 +125,35 @@ def test_layers_after_pooling_have_no_positions() -> None:
 
 
 def test_chunks_do_not_change_the_counts() -> None:
-    gpt = TinyGPT()
-    few, many = (rs.local_complexity(gpt, IDS, radius=RADIUS, frames=FRAME, memory=memory) for memory in (1, None))
-    assert torch.equal(few.by_position["layers.0.mlp.1"], many.by_position["layers.0.mlp.1"])
+    options = {"radius": RADIUS, "frames": FRAME, "attention": True, "norms": True}
+    few, many = (rs.local_complexity(TinyGPT(), IDS, **options, memory=memory) for memory in (1, None))
+    assert few.by_position.keys() == many.by_position.keys()
+    assert all(torch.equal(few.by_position[name], counts) for name, counts in many.by_position.items())
+
+
+def test_attention_with_the_heads_before_the_batch_is_counted_alike() -> None:
+    class Attention(nn.Module):
+        def __init__(self, heads_first: bool) -> None:
+            super().__init__()
+            self.heads_first = heads_first
+            self.inputs = nn.Linear(8, 24)
+
+        def forward(self, x: Tensor) -> Tensor:
+            parts = self.inputs(x).unflatten(-1, (3, 2, -1)).permute(2, 0, 3, 1, 4)  # (3, b, heads, t, 4)
+            query, key, value = parts.transpose(1, 2) if self.heads_first else parts
+            return functional.scaled_dot_product_attention(query, key, value).transpose(0, int(self.heads_first)).relu()
+
+    torch.manual_seed(0)
+    first, last = Attention(True), Attention(False)
+    last.load_state_dict(first.state_dict())
+    x = torch.randn(4, 5, 8)
+    name = "scaled_dot_product_attention"
+    found, other = (
+        rs.local_complexity(model, x, radius=2.0, frames=FRAME, attention=True).by_layer[name]
+        for model in (first, last)
+    )
+    assert torch.equal(found, other)
+    assert int(found.sum()) > 0
 
 
 def test_images_are_cut_into_tokens_by_the_model_itself() -> None:

@@ -83,7 +83,7 @@ def train(
     document = {} if file is None else read_toml(file)
     if file is None and not (data and network):
         raise InputError(
-            "Expected --data with --network or --model, or an EXPERIMENT.toml, got neither. Run, for example: "
+            "Expected --data with --network or --model, or an EXPERIMENT.toml, got less. Run, for example: "
             "regionscope train --data two_moons --network mlp"
         )
     if measure:

@@ -58,7 +58,7 @@ class ForwardObserver(TorchFunctionMode):
         super().__init__()
         self.model = model
         self._stack: list[tuple[str, nn.Module]] = []
-        self._seen: Counter[str] = Counter()
+        self.seen: Counter[str] = Counter()  # names of the calls in this pass
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -74,11 +74,11 @@ class ForwardObserver(TorchFunctionMode):
                 self._watch(path, module, hooks)
             yield
 
-    def forward(self, inputs: Tensor) -> None:
-        """One forward pass, with names counted from the start."""
-        self._stack, self._seen = [], Counter()
+    def forward(self, inputs: Tensor) -> Any:
+        """The output of one forward pass, with names counted from the start."""
+        self._stack, self.seen = [], Counter()
         with self:
-            call_model(self.model, inputs)
+            return call_model(self.model, inputs)
 
     def _watch(self, path: str, module: nn.Module, hooks: ExitStack) -> None:
         def enter(module: nn.Module, args: Any) -> None:
@@ -121,8 +121,8 @@ class ForwardObserver(TorchFunctionMode):
         path, module = self._stack[-1] if self._stack else ("", self.model)
         whole = not module._modules and type(module).__module__.startswith("torch.nn.")
         name = path if whole and path else f"{path}.{op}".lstrip(".")
-        self._seen[name] += 1
-        count = self._seen[name]
+        self.seen[name] += 1
+        count = self.seen[name]
         return name if count == 1 else f"{name}#{count}", type(module) if whole else None
 
     def at_activation(self, call: ObservedCall, found: Folds) -> Any:

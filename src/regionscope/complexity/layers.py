@@ -14,7 +14,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from regionscope.complexity.activations import ATTENTION, LINEAR, NORMS, Folds, argument, attention_winners
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.errors import InputError
-from regionscope.network.call.determinism import check_fixed_outputs
+from regionscope.network.call.determinism import check_fixed_outputs, rows_of
 
 Role = Literal["activation", "max_pool", "linear", "attention", "norm"]
 LayerChoice = str | type[nn.Module] | Sequence[str | type[nn.Module]]
@@ -64,14 +64,17 @@ class LayerList:
 
 def list_layers(model: nn.Module, example: Tensor) -> LayerList:
     """List the layers of ``model`` by forward passes over copies of ``example`` (*shape), inside ``untouched``."""
-    found, other = (_listed(model, example, rows) for rows in (_ROWS, _FEWER))
-    check_fixed_outputs(model, torch.stack([example, _OTHER - example]))
-    if [layer.name for layer in found.layers] != [layer.name for layer in other.layers]:
+    found, other = _LayerLister(model, _ROWS), _LayerLister(model, _FEWER, follow=False)
+    outputs = rows_of(_listed(found, example), _ROWS)
+    _listed(other, example)
+    if found.seen != other.seen:
         raise InputError(
             f"Expected the same operations for every batch size, got different ones for {_ROWS} and {_FEWER} inputs. "
             "Rewrite the forward pass without a branch on the batch size."
         )
-    axes = map(_batch_axis, found.shapes, other.shapes, found.in_order)
+    check_fixed_outputs(model, torch.stack([example, _OTHER - example]), [output[[0, -1]] for output in outputs])
+    fewer = {layer.name: shape for layer, shape in zip(other.layers, other.shapes, strict=True)}
+    axes = map(_batch_axis, found.shapes, (fewer[layer.name] for layer in found.layers), found.in_order)
     layers = [replace(layer, axis=axis) for layer, axis in zip(found.layers, axes, strict=True)]
     linear = {layer.name: layer.axis for layer in layers if layer.role == "linear"}
     return LayerList(tuple(layers[i] for i in found.counted()), found.widest // _ROWS + 1, linear)
@@ -90,14 +93,12 @@ def _one_after_the_other(values: Tensor, rows: int) -> bool:
     return not any(bool(((first - other).abs() > near).any()) for other in others)
 
 
-def _listed(model: nn.Module, example: Tensor, rows: int) -> _LayerLister:
-    """A pass over copies of the example; the last one is changed, so that its values can be told from the others."""
-    lister = _LayerLister(model, rows)
-    inputs = example.expand(rows, *example.shape).clone()
+def _listed(lister: _LayerLister, example: Tensor) -> Any:
+    """The output for copies of the example; the last one is changed, so that its values can be told from the others."""
+    inputs = example.expand(lister.rows, *example.shape).clone()
     inputs[-1] = _OTHER - example
     with lister.watching():
-        lister.forward(inputs)
-    return lister
+        return lister.forward(inputs)
 
 
 def _batch_axis(shape: Size, fewer: Size, in_order: bool) -> int | None:
@@ -175,15 +176,18 @@ def _also(found: LayerList, roles: Set[Role]) -> str:
 
 
 class _LayerLister(ForwardObserver):
-    """Follows every tensor to say which linear layers feed it; None stands for "computed from parameters alone"."""
+    """Follows every tensor to say which linear layers feed it; None stands for "computed from parameters alone".
 
-    def __init__(self, model: nn.Module, rows: int) -> None:
+    follow: False for names and shapes only, those of tensors computed from parameters alone too.
+    """
+
+    def __init__(self, model: nn.Module, rows: int, *, follow: bool = True) -> None:
         super().__init__(model)
         self.layers: list[Layer] = []
         self.shapes: list[Size] = []  # of the tensors at ``layers``
         self.in_order: list[bool] = []  # of the same: see ``_one_after_the_other``
         self.widest = 0
-        self._rows = rows
+        self.rows, self._follow = rows, follow
         self._followed: set[int] = set()  # places in ``layers`` of linear outputs that an activation follows
         self._sources: Any = WeakTensorKeyDictionary()
         held = (tensor for tensor in vars(model).values() if isinstance(tensor, Tensor))
@@ -229,7 +233,7 @@ class _LayerLister(ForwardObserver):
         if sources is not None:
             values: Tensor = argument(call.args, call.kwargs, 0, "input")
             width = Size(argument(call.args, call.kwargs, 1, "normalized_shape")).numel()
-            self._add(call, "norm", values, positions=values.numel() // (self._rows * width))
+            self._add(call, "norm", values, positions=values.numel() // (self.rows * width))
         return self._run(call, sources)
 
     def at_other(self, call: ObservedCall) -> Any:
@@ -247,7 +251,7 @@ class _LayerLister(ForwardObserver):
         positions: int | None = None,
     ) -> None:
         kinds = feeding if call.kind is None else feeding | {call.kind}
-        entries = values.numel() // self._rows
+        entries = values.numel() // self.rows
         fed_by = tuple(self.layers[i].name for i in sources)
         if positions is None:
             wide = any(issubclass(each, nn.Linear) for each in kinds)
@@ -255,8 +259,8 @@ class _LayerLister(ForwardObserver):
             positions = self._positions(values, made) if wide else 0
         self.layers.append(Layer(call.name, role, folds * entries, None, kinds, positions, fed_by))
         self.shapes.append(values.shape)
-        shared = values.shape[:1] != (self._rows,)  # else the first axis is that of the inputs alone
-        self.in_order.append(shared and _one_after_the_other(values, self._rows))
+        shared = values.shape[:1] != (self.rows,)  # else the first axis is that of the inputs alone
+        self.in_order.append(shared and _one_after_the_other(values, self.rows))
 
     def _positions(self, values: Tensor, made: Sequence[Size]) -> int:
         """Number of tokens of an input in ``values``, which come from linear outputs of the shapes ``made``."""
@@ -265,18 +269,22 @@ class _LayerLister(ForwardObserver):
         kept = reshaped or values.shape[: len(shape) - 1] == shape[:-1]
         if not kept or len(shape) < 2 or not shape.numel() or any(other != shape for other in made):
             return 0
-        positions = shape.numel() // (self._rows * shape[-1])
-        return positions if positions and values.numel() % (self._rows * positions) == 0 else 0
+        positions = shape.numel() // (self.rows * shape[-1])
+        return positions if positions and values.numel() % (self.rows * positions) == 0 else 0
 
     def _of(self, call: ObservedCall) -> frozenset[int] | None:
         """The linear outputs that feed the arguments; a tensor never seen before counts as computed from the input."""
+        if not self._follow:
+            return frozenset()
         known = [self._sources.get(tensor, frozenset()) for tensor in tensors((call.args, call.kwargs))]
         feeding = [sources for sources in known if sources is not None]
         return frozenset().union(*feeding) if feeding else None
 
     def _run(self, call: ObservedCall, sources: frozenset[int] | None) -> Any:
         result = call.run()
-        outputs = list(tensors(call.args[0] if call.op == "__setitem__" else result))
+        if not self._follow:
+            return result
+        outputs = tensors(call.args[0] if call.op == "__setitem__" else result)
         for tensor in outputs:
             self._sources[tensor] = sources
         if sources is not None:
@@ -289,13 +297,15 @@ class _LayerLister(ForwardObserver):
         return result
 
 
-def tensors(value: Any) -> Iterator[Tensor]:
+def tensors(value: Any) -> list[Tensor]:
     """All tensors in nested lists, tuples and dicts."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from tensors(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from tensors(item)
+    found, left = [], [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, torch.Tensor):
+            found.append(item)
+        elif isinstance(item, list | tuple):
+            left += item
+        elif isinstance(item, dict):
+            left += item.values()
+    return found

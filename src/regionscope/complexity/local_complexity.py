@@ -156,7 +156,7 @@ def local_complexity(
         kink either. Normalisations written with other torch functions are not detected; an error says
         so where there is no other.
     seed, generator: source of the random frames; a generator gives new ones at each call.
-    memory: limit on the bytes of live values, down to one vertex at a time; 16 MiB on a CPU (small batches fit its
+    memory: limit on the bytes of live values, down to one vertex at a time; 24 MiB on a CPU (small batches fit its
         caches), and 1 GiB on a GPU. The result does not depend on it.
     output, args: the part of the model's output to use, and its further arguments; see ``select_output``.
     attention_mask: (b, t) with token ids, 0 at padding. Padding is removed and never counts.
@@ -167,11 +167,12 @@ def local_complexity(
     """
     check_module(model, otherwise="For an exported program, pass program.module().")
 
-    def count(model: nn.Module, points: Inputs) -> _Counts:
+    def count(model: nn.Module, points: Inputs, *, copy: bool) -> _Counts:
         where = Neighbourhoods.read(
             model, points, dims=dims, radius=radius, frames=frames, hull=hull, seed=seed, generator=generator
         )
-        return _counts(model, where, layers, roles, memory)
+        with untouched(model, copy=copy) as private:
+            return _counts(private, where, layers, roles, memory)
 
     asked = {"max_pool": max_pool, "linear": linear_outputs, "attention": attention, "norm": norms}
     roles: set[Role] = {"activation", *(role for role, wanted in asked.items() if wanted)}  # type: ignore[arg-type]
@@ -180,7 +181,7 @@ def local_complexity(
             raise InputError(
                 "Expected attention_mask with token ids, got it with inputs that are not ids. Leave attention_mask out."
             )
-        found = count(select_output(model, output, args), inputs)
+        found = count(select_output(model, output, args), inputs, copy=True)
         shown = [layer for layer in found.layers if layer.positions > 1]
         by_position = {layer.name: found.counts[layer.name].double() for layer in shown}
         by_layer = {name: counts.sum(1) for name, counts in found.counts.items()}
@@ -191,7 +192,7 @@ def local_complexity(
             view = embedded(model, group.ids, position=None, output=output, args=args)
             if not linear_outputs:
                 view.model.narrow_head(view.inputs[:2], group.ids.shape[1] - 1)
-            found = count(view.model, view.inputs)
+            found = count(view.model, view.inputs, copy=False)
             for layer in found.layers:
                 _place(by_layer, by_position, layer, found.counts[layer.name], group, mask)
         # A layer after pooling has one position, as a token of a sequence of length one has: the longest one tells.
@@ -214,15 +215,14 @@ class _Counts:
 def _counts(
     model: nn.Module, where: Neighbourhoods, layers: LayerChoice | None, roles: Set[Role], memory: int | None
 ) -> _Counts:
-    with untouched(model) as private:
-        found = list_layers(private, where.points[0].reshape(where.shape))
-        chosen = select_layers(found, layers, roles)
-        sign_changes = SignChanges(private, chosen)
-        with sign_changes.watching():
-            parts = [
-                sign_changes.counts(where.points[chunk.start : chunk.stop], where.vertex_batches(chunk), where.shape)
-                for chunk in where.chunks(found.row_bytes, memory)
-            ]
+    found = list_layers(model, where.points[0].reshape(where.shape))
+    chosen = select_layers(found, layers, roles)
+    sign_changes = SignChanges(model, chosen)
+    with sign_changes.watching():
+        parts = [
+            sign_changes.counts(where.points[chunk.start : chunk.stop], where.vertex_batches(chunk), where.shape)
+            for chunk in where.chunks(found.row_bytes, memory)
+        ]
     counted = {layer.name: torch.cat([counts[layer.name] for counts in parts]) for layer in chosen}
     return _Counts(counted, chosen, where.dims)
 

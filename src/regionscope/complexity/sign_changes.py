@@ -219,9 +219,9 @@ class SignChanges(ForwardObserver):
             return torch.any(largest > scores.take(starts + keys[-1]), 0)
 
         if layer.axis == 0 and self._points.dtype in (torch.float32, torch.float64):
-            moved = layer.rows(for_each_head(overtaken, call.func, call.args, call.kwargs), len(self._points))
+            high = layer.rows(for_each_head(overtaken, call.func, call.args, call.kwargs), len(self._points))
             self._keys[call.name] = keys
-            self._merge(call.name, torch.zeros_like(moved), moved)
+            self._merge(call.name, torch.zeros_like(high), high)
         else:
             self._gather(call.name, attention_winners(call.func, call.args, call.kwargs))
 

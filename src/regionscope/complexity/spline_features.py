@@ -102,7 +102,7 @@ def spline_features(
     for group in longest_first:
         view = embedded(model, group.ids, position=None, args=args, output=_first_tensor)
         view.model.narrow_head(view.inputs[:2], group.ids.shape[1] - 1)
-        with untouched(view.model) as private:
+        with untouched(view.model, copy=False) as private:
             names = names or _mlp_layers(private, view.inputs[0], layers)
             observer = _Observer(private, names)
             with observer.watching():

@@ -17,14 +17,15 @@ _ROUNDING = 64  # of the spacing of floating-point numbers at the largest output
 _ALIKE = 0.02  # of the largest output: what differs by less may be rounding, of weights that are quantised as they run
 
 
-def check_fixed_outputs(model: nn.Module, pair: Tensor) -> None:
+def check_fixed_outputs(model: nn.Module, pair: Tensor, together: list[Tensor] | None = None) -> None:
     """Raise ``InputError`` if the output of the model changes from call to call (it draws random numbers, reads the
     time, counts its calls), or depends on the other inputs of the batch.
 
-    pair: two different inputs (2, *shape), of the model's dtype and on its device; only these are tested. Call it
-    inside ``untouched``. Cost: four forward passes of one or two inputs.
+    pair: two different inputs (2, *shape), of the model's dtype and on its device; only these are tested. together: the
+    outputs for the pair, from a pass over these and perhaps other inputs. Call it inside ``untouched``. Cost: three
+    forward passes of one input, and one of two inputs without ``together``.
     """
-    together = _outputs(model, pair)
+    together = _outputs(model, pair) if together is None else together
     first = _outputs(model, pair[:1])
     if not same_numbers(first, _outputs(model, pair[:1])):
         raise InputError(
@@ -61,9 +62,12 @@ def two_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device)
 
 
 def _outputs(model: nn.Module, inputs: Tensor) -> list[Tensor]:
-    """The tensors that the model returns with one row for each input."""
-    result: Any = call_model(model, inputs.clone())  # it may write into them
-    return [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor) and leaf.shape[:1] == inputs.shape[:1]]
+    return rows_of(call_model(model, inputs.clone()), len(inputs))  # it may write into them
+
+
+def rows_of(result: Any, n: int) -> list[Tensor]:
+    """The tensors in a model's output with one row for each of n inputs."""
+    return [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor) and leaf.shape[:1] == (n,)]
 
 
 def _rows_mix(together: list[Tensor], alone: list[Tensor]) -> bool:

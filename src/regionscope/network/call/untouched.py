@@ -24,7 +24,9 @@ _WATCHED = 1  # call; to watch every operation of all calls would take longer th
 
 
 @contextmanager
-def untouched(model: Model, *, device: torch.device | None = None, precise: bool = True) -> Iterator[Model]:
+def untouched(
+    model: Model, *, device: torch.device | None = None, precise: bool = True, copy: bool = True
+) -> Iterator[Model]:
     """Context with a private copy of ``model`` to run: eval mode, no gradients, full float32. The model does not
     change.
 
@@ -37,17 +39,19 @@ def untouched(model: Model, *, device: torch.device | None = None, precise: bool
 
     model: an ``nn.Module``; other objects are not copied, and functions are wrapped.
     device: device whose random state is restored besides that of the CPU; the model's own by default.
-    precise: whether to disable TensorFloat-32 (see ``full_precision``); False keeps the user's setting. Cost: a copy of
-    the parameters and buffers.
+    precise: whether to disable TensorFloat-32 (see ``full_precision``); False keeps the user's setting.
+    copy: whether to copy a module; False for one that is a private copy in eval mode already and is not used
+    afterwards. Cost: a copy of the parameters and buffers.
     """
     module = unwrapped(model) if isinstance(model, nn.Module) else nn.Module()
     place = device_and_dtype(module)[0] if device is None else device
     precision = full_precision() if precise else nullcontext()
-    first_calls = _FirstCalls(place, frozenset(map(id, chain(module.parameters(), module.buffers()))))
+    originals = chain(module.parameters(), module.buffers()) if copy else ()
+    first_calls = _FirstCalls(place, frozenset(map(id, originals)))
     # Leaving inference mode brings gradients back, so they are switched off after it.
     with torch.inference_mode(False), torch.no_grad(), precision:
         if isinstance(model, nn.Module):
-            private: Any = runnable_copy(module)
+            private: Any = runnable_copy(module) if copy else module
             private.__dict__["_compiled_call_impl"] = partial(
                 first_calls.call, private._call_impl
             )  # calling it runs this
