@@ -35,8 +35,8 @@ class Operation:
     memory: "fresh" - the result owns its memory; "view" - it may share the memory of the first input;
         "shared" - rows or columns of the result may share memory with each other, so it is never written to.
     scratch: bytes of temporary memory a row needs while the function runs.
-    rounding: size of what the function adds up for each number of its result, where that is more than the terms of a
-        sum; its rounding error is a few units of that. None for a function that rounds like a sum.
+    rounding: the size of the rounding errors of the result in units of rounding, from the same arguments. None for a
+        function that is as exact as the sum of its inputs times constants.
     """
 
     function: Callable[..., Tensor]

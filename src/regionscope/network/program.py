@@ -26,6 +26,7 @@ class Instruction:
     overwrite: "never", "always" (its first input was made in the same stretch and is dead) or "given" (its first input
         comes from the caller, who has to agree with ``consume=True``).
     sources: for each constant the parameter or buffer that it is, "" for another one; empty where that is not known.
+    rounding: see ``Operation``.
     """
 
     function: Callable[..., Tensor]
@@ -39,7 +40,9 @@ class Instruction:
     rounding: Callable[..., Tensor] | None = None
 
     def run(self, values: Values, consume: bool, pure: bool = False, shaken: int = 0) -> None:
-        """shaken: how many rows, the last ones, stand for values that are wrong by a relative ``shake``."""
+        """Replace what it reads by what it writes. shaken: number of rows, the last ones, that are perturbed by the
+        square root of the rounding unit to estimate rounding errors; ``rounding`` is added there.
+        """
         inputs = [values[name] for name in self.reads]
         for name in self.frees:
             del values[name]
@@ -154,7 +157,7 @@ class Program:
     def begin(self, x: Tensor, *, shaken: int = 0) -> Values:
         """Run all affine operations before the first kink on rows ``x``, (v, *input_shape); return the live values.
 
-        shaken: number of rows, the last ones, to which operations add their ``rounding``.
+        shaken: number of rows, the last ones, that are perturbed; operations add their ``rounding`` there.
         """
         return _run(self.instructions, {self.input_name: self._checked(x)}, False, shaken)
 

@@ -22,7 +22,7 @@ from regionscope.network.rules.convolution import conv2d_by_product, in_row_bloc
 from regionscope.network.rules.windows import per_dim
 
 _FEW_CHANNELS = 8  # below, and for 1 x 1 kernels, cuDNN is as fast as a matrix product of patches
-_PATCHES = 2**28  # bytes of patches on a GPU at a time
+_PATCHES = 2**30  # bytes of patches on a GPU at a time
 
 
 # layers with weights
@@ -105,10 +105,10 @@ def _conv(
     elif double and plain and x.shape[0] >= _FEW_CHANNELS:
         product = partial(conv2d_by_product, stride=per_dim(stride, 2), padding=per_dim(padding, 2))
         function = in_row_blocks(product, columns, block_bytes=_PATCHES)
-        if winograd.pays(call.recorder.device, weight, per_dim(stride, 2)):
+        if winograd.suits(call.recorder.device, weight, per_dim(stride, 2)):
             function = partial(winograd.conv2d_winograd, padding=per_dim(padding, 2), function=function)
-            rounding = in_row_blocks(partial(winograd.rounding, padding=per_dim(padding, 2)), 4 * columns)
-        columns = 0  # bounded by ``_PATCHES`` for any number of rows
+            rounding = partial(winograd.rounding, padding=per_dim(padding, 2))
+        columns = 0  # at most ``_PATCHES`` for any number of rows
     shape, scratch = (weight.shape[0], *out), 0 if on_cpu else columns
     return _weighted(call, x, function, weight, bias, shape=shape, channel_dim=0, scratch=scratch, rounding=rounding)
 
