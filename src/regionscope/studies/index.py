@@ -21,7 +21,8 @@ _INTRO = (
     "Each row is a table, a figure or a theorem. It is graded at the largest size that was run: `full` has the "
     "settings of the paper or comes near to them, as far as one GPU allows; `desk` is smaller and runs on two cores. "
     "A result is inconclusive where its interval covers both what the paper claims and no effect. A hypothesis is a "
-    "setting that the paper does not state; it has its own grade and is not part of the totals."
+    "setting that the paper does not state; it has its own grade and is not part of the totals. "
+    "The last line of a page names the device and adds up the seconds of its runs, which share the device."
 )
 BESIDE = {
     "findings": "[Findings](findings.md) summarises the results on one page.",
