@@ -22,7 +22,8 @@ _INTRO = (
     "settings of the paper or comes near to them, as far as one GPU allows; `desk` is smaller and runs on two cores. "
     "A result is inconclusive where its interval covers both what the paper claims and no effect. A hypothesis is a "
     "setting that the paper does not state; it has its own grade and is not part of the totals. "
-    "The last line of a page names the device and adds up the seconds of its runs, which share the device."
+    "The last line of a page adds up the seconds of its runs, of which several share a device. A page that names no "
+    "device was computed on the cores of a processor, in part or as a whole."
 )
 BESIDE = {
     "findings": "[Findings](findings.md) summarises the results on one page.",
