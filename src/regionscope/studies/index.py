@@ -117,11 +117,13 @@ def _scale(study: Study, page: Mapping[str, Any]) -> str:
     if not config:
         return study.scaled.get(page["size"], "") or "as in the paper"
     n = config.get("data.n_train", "all")
-    seeds = len(config["seed"].split(", "))
+    seeds = counted(len(config["seed"].split(", ")), "seed")
+    if seeds != "1 seed" and ", " in config["network.name"]:
+        seeds = f"up to {seeds}"  # a network can have fewer than another
     width = f" (width {config['network.options.width']})" if "network.options.width" in config else ""
     return (
         f"{config['network.name']}{width}, {n.replace('None', 'all')} of {config['data.name']}, "
-        f"{config['training.epochs']} epochs, {counted(seeds, 'seed')}, {counted(page['runs'], 'run')}"
+        f"{config['training.epochs']} epochs, {seeds}, {counted(page['runs'], 'run')}"
     )
 
 
