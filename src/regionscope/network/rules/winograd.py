@@ -55,7 +55,7 @@ def _runs_on(device: torch.device) -> bool:
     Triton needs a C compiler, a folder to write to, and a GPU that is not too old.
     """
     draw, shapes = torch.Generator().manual_seed(0), ((2, 2, 5, 6), (2, 2, 3, 3), (2,))
-    x, weight, bias = (torch.rand(shape, generator=draw, dtype=torch.float64).to(device) for shape in shapes)
+    x, weight, bias = (torch.rand(s, generator=draw, dtype=torch.float64, device="cpu").to(device) for s in shapes)
     direct = partial(functional.conv2d, padding=(1, 0))
     try:
         found = conv2d_winograd(x, weight, bias, padding=(1, 0), function=direct)
@@ -96,7 +96,7 @@ def tiled(
     """
     (n, c), o = x.shape[:2], kernels.shape[1]
     height, width = (size + 2 * pad - 2 for size, pad in zip(x.shape[2:], padding, strict=True))
-    out, shift = x.new_empty((n, o, height, width)), x.new_zeros(o) if bias is None else bias
+    out, shift = x.new_empty((n, o, height, width)), x.new_zeros(o) if bias is None else bias.contiguous()
     row_bytes = 16 * (c + o) * -(-height // 2) * -(-width // 2) * x.element_size()
     step = max(1, workspace // row_bytes)
     for start in range(0, n, step):
