@@ -25,8 +25,8 @@ KERNELS = """
 import torch
 from regionscope.network.rules import winograd, winograd_kernels as fast
 torch.manual_seed(0)
-x, weight, bias = (torch.randn(*s, dtype=torch.float64) for s in [(2, 2, 5, 6), (2, 2, 3, 3), (2,)])
-kernels = winograd.spread(weight)
+x, weight, bias = (torch.randn(*s, dtype=torch.float64) for s in [(2, 2, 5, 6), (2, 2, 3, 3), (4,)])
+kernels, bias = winograd.spread(weight), bias[::2]
 own = winograd.tiled(x, kernels, bias, (1, 0), winograd.tiles_of, winograd.join_tiles)
 found = winograd.tiled(x.mT.contiguous().mT, kernels, bias, (1, 0), fast.tiles_of, fast.join_tiles)
 torch.testing.assert_close(found, own, rtol=0, atol=1e-12)
