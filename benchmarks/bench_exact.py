@@ -1,11 +1,14 @@
 """Exact regions against their floor: one forward pass over the final vertices in float64, same threads, inputs
-embedded.
+embedded. On a GPU it is that of the traced program, whose float64 convolutions are faster than those of cuDNN.
 
 On a CPU every case runs in a process of its own, so that its peak memory is its own. The rows are stored in
 ``docs/benchmarks/exact-DEVICE.json``; see ``table``.
 
 *Streamed* cases count 2.7 to 10.8 million regions of a small network behind k folds of the square onto itself. Their
 number is known: 4^k times that of the network alone. Their floor is estimated from a forward pass over some vertices.
+
+The segment of ResNet18 (on a GPU only) is timed with each way to compute convolutions: cuDNN, products of patches, and
+tiles (Winograd), which is the default and counts for the ratio.
 
 python benchmarks/bench_exact.py [--quick] [--device cuda] [WORD ...]    # cases whose name holds it
 python benchmarks/bench_exact.py --profile CASE [--device cuda]          # where its time goes
@@ -22,6 +25,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -29,13 +33,16 @@ from unittest import mock
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 import regionscope as rs
 from regionscope.exact import linear
+from regionscope.lab import zoo
 from regionscope.network import full_precision
+from regionscope.network.rules import layers, winograd
 from table import Row, print_table, store
 
 LAUNCHES = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx")
@@ -59,6 +66,13 @@ def cnn(seed: int = 0, *, max_pool: bool = False) -> nn.Sequential:
         nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), pool(2),
         nn.Flatten(), nn.Linear(64 * 16, 10),
     )  # fmt: skip
+
+
+def resnet18_and_segment() -> tuple[nn.Module, rs.Segment]:
+    """Between two random images."""
+    torch.manual_seed(0)
+    ends = torch.rand((2, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return zoo.build("resnet18", width=64).eval(), rs.Segment(*ends)
 
 
 def box(radius: float = 1.0) -> rs.Box:
@@ -88,6 +102,7 @@ class Case:
     ``seconds``.
 
     long: one run is timed. read: the network is read by ``trace`` before the clock starts. folds: of a streamed case.
+    compared: run with each way to compute convolutions, on a GPU only.
     """
 
     name: str
@@ -98,6 +113,7 @@ class Case:
     read: bool = False
     seconds: float | None = None
     folds: int = 0
+    compared: bool = False
 
 
 def folded(network: nn.Module, times: int) -> nn.Sequential:
@@ -130,6 +146,7 @@ CASES = [
     Case("1,000 segments together", lambda: (mlp(784, 200, 200, 200, 10), segments(1000)), ratio=1.2, long=True),
     Case("segment CNN, average pool", lambda: (cnn(), rs.Segment(*images(2, 3, 32, 32))), ratio=2, gib=1),
     Case("segment CNN, max pool", lambda: (cnn(max_pool=True), rs.Segment(*images(2, 3, 32, 32))), gib=1),
+    Case("segment ResNet18", resnet18_and_segment, long=True, compared=True),
 ]
 SCALING = {"scaling r=0.2": 0.2, "scaling r=0.4": 0.4, "scaling r=0.8": 0.8, "scaling r=1.5": 1.5}  # 880,000 regions
 SCALING["plane of a million regions"] = 1.8  # radius of the box
@@ -154,16 +171,19 @@ def best_time(run: Callable[[], object], device: str, least: int = 3, seconds: f
 
 def floor_seconds(model: nn.Module, inputs: torch.Tensor, device: str) -> tuple[float, int]:
     """One forward pass over the inputs, in the batch size that suits the machine best (found on a sample)."""
+    program = rs.trace(model, tuple(inputs.shape[1:]))
+    run = program if device == "cuda" else model
 
     def forward(rows: torch.Tensor, batch: int) -> None:
         with torch.no_grad(), full_precision():
             for part in rows.split(batch):
-                model(part)
+                run(part)
 
     tried = (256, 2048, 16384, 131072) if device == "cuda" else (16, 64, 256, 1024, 2048)
     sample = inputs[: tried[-1]]
-    batches = [batch for batch in tried if batch == tried[0] or batch <= len(inputs)]
-    if device == "cuda" and len(inputs) < tried[-1]:
+    most = min(len(inputs), (16 << 30) // program.row_bytes)  # rows whose values fit into 16 GiB
+    batches = [batch for batch in tried if batch == tried[0] or batch <= most]
+    if device == "cuda" and most == len(inputs) < tried[-1]:
         batches.append(len(inputs))  # all at once
     batch = min(batches, key=lambda batch: best_time(lambda: forward(sample, batch), device, least=2, seconds=0.5))
     return best_time(lambda: forward(inputs, batch), device, least=1, seconds=2.0), batch
@@ -210,6 +230,32 @@ def measure_stream(case: Case, device: str) -> Row:
     }  # fmt: skip
 
 
+def measure_compared(case: Case, device: str) -> Row:
+    """Run one case in this process, with each way to compute convolutions."""
+    model, piece = case.build()
+    assert isinstance(piece, rs.Segment)
+    model.to(device)
+    no_tiles, no_patches = (winograd, "_FEW_CHANNELS", math.inf), (layers, "conv2d_by_product", F.conv2d)
+    parts, seconds = list[rs.Partition](), dict[str, float]()
+    for name, changes in {"cudnn": (no_tiles, no_patches), "patches": (no_tiles,), "winograd": ()}.items():
+        with ExitStack() as stack:
+            for change in changes:
+                stack.enter_context(mock.patch.object(*change))
+            rs.linear_regions(model, piece.extended(0.0, 0.1))  # loads and compiles kernels
+            seconds[name] = best_time(lambda: parts.append(rs.linear_regions(model, piece)), device, 1, 0)
+    if len({(part.n_activation_regions, part.n_snapped) for part in parts}) > 1:
+        raise SystemExit(f"{case.name}: the counts depend on how convolutions are computed")
+    print(f"{case.name}: " + ", ".join(f"{name} {time:.4g} s" for name, time in seconds.items()))
+    peak = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else peak_gib()
+    inputs = piece.embed(parts[-1].vertices).to(device)
+    floor, batch = floor_seconds(model.double(), inputs, device)
+    return {
+        "case": case.name, "regions": len(parts[-1]), "vertices": len(inputs), **seconds,
+        "seconds": seconds["winograd"], "floor": floor, "floor_batch": batch, "ratio": seconds["winograd"] / floor,
+        "peak_gib": peak, **about(device),
+    }  # fmt: skip
+
+
 def peak_gib() -> float:
     """The largest memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
@@ -223,8 +269,8 @@ def about(device: str) -> Row:
 
 def measure(case: Case, device: str) -> Row:
     """Run one case in this process."""
-    if case.folds:
-        return measure_stream(case, device)
+    if case.folds or case.compared:
+        return (measure_compared if case.compared else measure_stream)(case, device)
     model, piece = case.build()
     model.to(device)
     before = peak_gib()
@@ -342,8 +388,7 @@ def main() -> None:
         print(json.dumps(measure(case_of(args.one), args.device)))
         return
     wanted = [case for case in CASES if not args.cases or any(word in case.name for word in args.cases)]
-    if args.quick:
-        wanted = [case for case in wanted if not case.long]
+    wanted = [case for case in wanted if not ((case.long and args.quick) or (case.compared and args.device == "cpu"))]
     rows: list[Row] = []
     for case in wanted:
         rows += store(f"exact-{args.device}", [run_case(case, args.device)])

@@ -131,7 +131,7 @@ def test_import_time_needs_only_the_core_libraries() -> None:
 @pytest.mark.slow
 def test_importing_needs_no_extra_and_leaves_no_trace() -> None:
     blocked = ["sklearn", "duckdb", "pooch", "dask", "bokeh", "tensorboard", "wandb", "lightning", "pandas", "pytest"]
-    blocked += ["captum", "onnx", "flint"]
+    blocked += ["captum", "onnx", "flint", "triton"]
     code = f"""
 import random, sys, torch
 sys.modules.update(dict.fromkeys({blocked!r}))

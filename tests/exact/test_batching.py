@@ -180,7 +180,9 @@ def test_probes_for_the_scale_of_zero_stay_within_memory(monkeypatch: pytest.Mon
     monkeypatch.setattr(
         Instruction,
         "run",
-        lambda self, values, *args: rows.append(len(values[self.reads[0]])) or run(self, values, *args),
+        lambda self, values, *args, **options: (
+            rows.append(len(values[self.reads[0]])) or run(self, values, *args, **options)
+        ),
     )
     few = zero_tolerance.zero_tolerances_of(program, [slice, slice], tolerance, budget.Budget(14 * program.row_bytes))
     assert max(rows) == 9  # three probe points in three versions

@@ -93,13 +93,17 @@ def sign_changes(
         block, of = (x[start : start + step + 1] for x in (values, slice_id))  # with the first row of the next block
         for threshold in at:
             below, above = block < threshold - most, block > threshold + most
-            if bool((below | above).all()):
+            told = below | above
+            if bool(told.all()):
                 change = above[1:] != above[:-1]
             else:
-                tolerance = xp.take(zero_tolerance, of) if several else most
-                below, above = block < threshold - tolerance, block > threshold + tolerance
+                tolerance = most
+                if several:
+                    tolerance = xp.take(zero_tolerance, of)
+                    below, above = block < threshold - tolerance, block > threshold + tolerance
+                    told = below | above
                 change = (below[1:] & above[:-1]) | (above[1:] & below[:-1])
-                hidden = xp.nonzero((~(below | above) & (tolerance > LEAST))[:step].reshape(-1))
+                hidden = xp.nonzero((~told & (tolerance > LEAST))[:step].reshape(-1))
                 snapped.append(hidden // n + start)
             if several:
                 change &= (of[1:] == of[:-1])[:, None]
@@ -200,6 +204,8 @@ class _LineCutter:
         return joined, torch.cat([outputs[:n] for (_, outputs), n in zip(parts, kept, strict=True)])
 
     def _advance(self, layer: int, state: LineState) -> LineState:
-        self.record.add(layer, xp.take(state.slice_id, state.intervals), self.budget.max_regions)
+        one = self.record.counts.shape[1] == 1  # every vertex but the first ends a region
+        regions = state.slice_id[1:] if one else xp.take(state.slice_id, state.intervals)
+        self.record.add(layer, regions, self.budget.max_regions)
         values = self.program.kinks[layer].advance(state.values, consume=True)
         return LineState(state.coords, state.slice_id, state.layer, values)

@@ -183,6 +183,8 @@ def place_points(edge: Tensor, unit: Tensor, ua: Tensor, ub: Tensor, tolerance: 
     order = sort_within(edge, t)
     unit, t, ua, ub, tolerance = (xp.take(x, order) for x in (unit, t, ua, ub, tolerance))
     same = coincident(edge, t, ua, ub, tolerance)
+    if not bool(same.any()):  # one wait on a GPU, where each size below takes another one
+        return Points(edge, t), Crossings(unit, xp.arange(len(edge), edge), edge[:0])
     first = xp.mask(len(edge), True, edge)
     first[1:] = ~same
     point, chosen = first.cumsum(0) - 1, xp.nonzero(first)

@@ -111,6 +111,7 @@ class _Plan:
                     writes=step.output.name,
                     frees=tuple(dict.fromkeys(x.name for x in step.inputs if self.last_read[x] == i)),
                     overwrite=self._overwrite(i, start),
+                    rounding=operation.rounding,
                 )
             )
         return tuple(instructions), max(peak, self._bytes(self.live[end]))

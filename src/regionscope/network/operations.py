@@ -35,6 +35,8 @@ class Operation:
     memory: "fresh" - the result owns its memory; "view" - it may share the memory of the first input;
         "shared" - rows or columns of the result may share memory with each other, so it is never written to.
     scratch: bytes of temporary memory a row needs while the function runs.
+    rounding: the size of the rounding errors of the result in units of rounding, from the same arguments. None for a
+        function that is as exact as the sum of its inputs times constants.
     """
 
     function: Callable[..., Tensor]
@@ -42,6 +44,7 @@ class Operation:
     in_place: Callable[..., Tensor] | None = None
     memory: Memory = "fresh"
     scratch: int = 0
+    rounding: Callable[..., Tensor] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,6 +26,7 @@ class Instruction:
     overwrite: "never", "always" (its first input was made in the same stretch and is dead) or "given" (its first input
         comes from the caller, who has to agree with ``consume=True``).
     sources: for each constant the parameter or buffer that it is, "" for another one; empty where that is not known.
+    rounding: see ``Operation``.
     """
 
     function: Callable[..., Tensor]
@@ -36,8 +37,12 @@ class Instruction:
     frees: tuple[str, ...]
     overwrite: str
     sources: tuple[str, ...] = ()
+    rounding: Callable[..., Tensor] | None = None
 
-    def run(self, values: Values, consume: bool, pure: bool = False) -> None:
+    def run(self, values: Values, consume: bool, pure: bool = False, shaken: int = 0) -> None:
+        """Replace what it reads by what it writes. shaken: number of rows, the last ones, that are perturbed by the
+        square root of the rounding unit to estimate rounding errors; ``rounding`` is added there.
+        """
         inputs = [values[name] for name in self.reads]
         for name in self.frees:
             del values[name]
@@ -48,12 +53,15 @@ class Instruction:
             and (self.overwrite == "always" or (consume and self.overwrite == "given"))
         ):
             function = self.in_place
-        values[self.writes] = function(*inputs, *self.constants)
+        out = values[self.writes] = function(*inputs, *self.constants)
+        if shaken and self.rounding is not None:
+            size = self.rounding(*(x[-shaken:] for x in inputs), *self.constants)
+            out[-shaken:].add_(size, alpha=torch.finfo(out.dtype).eps ** 0.5)
 
 
-def _run(instructions: tuple[Instruction, ...], values: Values, consume: bool) -> Values:
+def _run(instructions: tuple[Instruction, ...], values: Values, consume: bool, shaken: int = 0) -> Values:
     for instruction in instructions:
-        instruction.run(values, consume)
+        instruction.run(values, consume, shaken=shaken)
     return values
 
 
@@ -91,16 +99,18 @@ class Kink:
 
         ``values`` does not change, except with ``consume=True``: then the dictionary is emptied and its tensors may be
         overwritten, which saves a copy of the pre-activations. The input of ``begin`` is never written to. noise:
-        (..., units), added to the output of the nonlinearity in the last rows, as many as ``noise`` has.
+        (..., units), added to the output of the nonlinearity in the last rows, as many as ``noise`` has; what follows
+        adds its ``rounding`` there.
         """
         values, first = values if consume else dict(values), self.instructions[0]
         if noise is None:
             return _run(self.instructions, values, consume)
         first.run(values, consume)
         out = values[first.writes]
-        last = out[len(out) - math.prod(noise.shape[:-1]) :]
+        shaken = math.prod(noise.shape[:-1])
+        last = out[len(out) - shaken :]
         last += noise.reshape(last.shape)
-        return _run(self.instructions[1:], values, consume)
+        return _run(self.instructions[1:], values, consume, shaken)
 
     def pattern(self, values: Values) -> Tensor:
         """(v, n_units) int8 or int16: the side or piece each unit is on (see ``Thresholds`` and ``Maxima``)."""
@@ -144,9 +154,12 @@ class Program:
         """Number of fold sites over all kinks."""
         return sum(kink.n_units for kink in self.kinks)
 
-    def begin(self, x: Tensor) -> Values:
-        """Run all affine operations before the first kink on rows ``x``, (v, *input_shape); return the live values."""
-        return _run(self.instructions, {self.input_name: self._checked(x)}, False)
+    def begin(self, x: Tensor, *, shaken: int = 0) -> Values:
+        """Run all affine operations before the first kink on rows ``x``, (v, *input_shape); return the live values.
+
+        shaken: number of rows, the last ones, that are perturbed; operations add their ``rounding`` there.
+        """
+        return _run(self.instructions, {self.input_name: self._checked(x)}, False, shaken)
 
     def outputs(self, values: Values) -> Tensor:
         """(v, c): the outputs, flattened per row, once the last kink has advanced."""

@@ -21,7 +21,9 @@ _INTRO = (
     "Each row is a table, a figure or a theorem. It is graded at the largest size that was run: `full` has the "
     "settings of the paper or comes near to them, as far as one GPU allows; `desk` is smaller and runs on two cores. "
     "A result is inconclusive where its interval covers both what the paper claims and no effect. A hypothesis is a "
-    "setting that the paper does not state; it has its own grade and is not part of the totals."
+    "setting that the paper does not state; it has its own grade and is not part of the totals. "
+    "The last line of a page adds up the seconds of its runs, of which several share a device. A page that names no "
+    "device was computed on the cores of a processor, in part or as a whole."
 )
 BESIDE = {
     "findings": "[Findings](findings.md) summarises the results on one page.",
@@ -115,11 +117,13 @@ def _scale(study: Study, page: Mapping[str, Any]) -> str:
     if not config:
         return study.scaled.get(page["size"], "") or "as in the paper"
     n = config.get("data.n_train", "all")
-    seeds = len(config["seed"].split(", "))
+    seeds = counted(len(config["seed"].split(", ")), "seed")
+    if seeds != "1 seed" and ", " in config["network.name"]:
+        seeds = f"up to {seeds}"  # a network can have fewer than another
     width = f" (width {config['network.options.width']})" if "network.options.width" in config else ""
     return (
         f"{config['network.name']}{width}, {n.replace('None', 'all')} of {config['data.name']}, "
-        f"{config['training.epochs']} epochs, {counted(seeds, 'seed')}, {counted(page['runs'], 'run')}"
+        f"{config['training.epochs']} epochs, {seeds}, {counted(page['runs'], 'run')}"
     )
 
 

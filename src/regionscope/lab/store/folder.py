@@ -176,7 +176,7 @@ class RunFolder:
     @property
     def is_done(self) -> bool:
         """Whether the run has ended and its files are intact. Changes nothing."""
-        return self._has_ended() and repair.is_whole(self.path)
+        return self._has_ended() and repair.is_intact(self.path)
 
     def verify(self) -> bool:
         """Whether the run has ended and its result is valid. Renames damaged files, so call ``claim()`` first."""

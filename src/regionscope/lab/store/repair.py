@@ -30,7 +30,7 @@ def mend(folder: Path) -> list[str]:
     return said
 
 
-def is_whole(folder: Path) -> bool:
+def is_intact(folder: Path) -> bool:
     """Whether ``mend`` would find nothing; only looks, so that it needs no lock."""
     try:
         documents = [files.read_document(folder / name) for name in ("config.json", *_OTHERS)]

@@ -17,11 +17,12 @@ from torch import Tensor
 
 from regionscope.network.operations import Affine, ChannelMap, Fixed
 from regionscope.network.record import Call, Data, rule
+from regionscope.network.rules import winograd
 from regionscope.network.rules.convolution import conv2d_by_product, in_row_blocks
 from regionscope.network.rules.windows import per_dim
 
 _FEW_CHANNELS = 8  # below, and for 1 x 1 kernels, cuDNN is as fast as a matrix product of patches
-_PATCHES = 2**28  # bytes of patches on a GPU at a time
+_PATCHES = 2**30  # bytes of patches on a GPU at a time
 
 
 # layers with weights
@@ -45,13 +46,16 @@ def _weighted(
     shape: tuple[int, ...],
     channel_dim: int | None,
     scratch: int = 0,
+    rounding: Callable[..., Tensor] | None = None,
 ) -> Data:
     """Record ``function(x, weight, bias)``; a BatchNorm that follows scales ``channel_dim`` of the weight."""
 
     def made(weight: Tensor, bias: Tensor | None) -> Affine:
         constants = (weight,) if bias is None else (weight, bias)
         followed_by = None if channel_dim is None else lambda after: made(*_rescaled(weight, bias, after, channel_dim))
-        return Affine(function=function, constants=constants, followed_by=followed_by, scratch=scratch)
+        return Affine(
+            function=function, constants=constants, followed_by=followed_by, scratch=scratch, rounding=rounding
+        )
 
     operation = made(call.constant(weight), None if bias is None else call.constant(bias))
     return call.record(operation, x, shape=shape)
@@ -93,6 +97,7 @@ def _conv(
     double, on_cpu = call.recorder.dtype == torch.float64, call.recorder.device.type == "cpu"
     plain = spatial == 2 and groups == 1 and not isinstance(padding, str) and set(per_dim(dilation, spatial)) == {1}
     function: Callable[..., Tensor] = run
+    rounding = None
     if math.prod(kernel) == 1:
         columns = 0
     elif double and on_cpu:
@@ -100,8 +105,12 @@ def _conv(
     elif double and plain and x.shape[0] >= _FEW_CHANNELS:
         product = partial(conv2d_by_product, stride=per_dim(stride, 2), padding=per_dim(padding, 2))
         function = in_row_blocks(product, columns, block_bytes=_PATCHES)
+        if winograd.suits(call.recorder.device, weight, per_dim(stride, 2)):
+            function = partial(winograd.conv2d_winograd, padding=per_dim(padding, 2), function=function)
+            rounding = partial(winograd.rounding, padding=per_dim(padding, 2))
+        columns = 0  # at most ``_PATCHES`` for any number of rows
     shape, scratch = (weight.shape[0], *out), 0 if on_cpu else columns
-    return _weighted(call, x, function, weight, bias, shape=shape, channel_dim=0, scratch=scratch)
+    return _weighted(call, x, function, weight, bias, shape=shape, channel_dim=0, scratch=scratch, rounding=rounding)
 
 
 @rule("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")

@@ -143,7 +143,7 @@ def of_theorem23(stages: Sequence[FlowStage]) -> Outcome:
         "output / hidden weights", "mean test error", "linear regions", "steps",
     )  # fmt: skip
     rows = tuple(
-        (one.theorem, one.r, one.n, one.width, f"{one.k:,.0f}", f"{one.sigma_h:.1e}", len(one.log_loss), one.reached,
+        (one.theorem, one.r, one.n, one.width, math.ceil(one.k), f"{one.sigma_h:.1e}", len(one.log_loss), one.reached,
          f"{one.hidden:.0e}", f"{one.output:.0e}", mean(one.error), mean(one.regions), one.steps)
         for one in stages
     )  # fmt: skip
@@ -170,7 +170,7 @@ def of_theorem23(stages: Sequence[FlowStage]) -> Outcome:
 def _first_stage(one: FlowStage) -> Claim:
     cases, enough = len(one.log_loss), one.wide_enough
     goal = "at most 1 / (2n)" if one.theorem == "3.1" else "below 1 / n"
-    width = f"width {one.width:,}" if enough else f"width {one.width:,} (below the required {one.k:,.0f})"
+    width = f"width {one.width:,}" if enough else f"width {one.width:,} (below the required {math.ceil(one.k):,})"
     return Claim(
         f"Theorem {one.theorem}, r = {one.r}, {width}: flows that reach a loss {goal}",
         f"a share of at least {1 - DELTA:g}",
