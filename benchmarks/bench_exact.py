@@ -389,6 +389,8 @@ def main() -> None:
         return
     wanted = [case for case in CASES if not args.cases or any(word in case.name for word in args.cases)]
     wanted = [case for case in wanted if not ((case.long and args.quick) or (case.compared and args.device == "cpu"))]
+    if not wanted:
+        parser.error(f"expected words of names of cases for {args.device}, got {args.cases}")
     rows: list[Row] = []
     for case in wanted:
         rows += store(f"exact-{args.device}", [run_case(case, args.device)])
