@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 
 from regionscope.plot.charts import chart_figure
 from regionscope.studies.beyond import STUDIES
-from regionscope.studies.beyond.penalty import outcome
+from regionscope.studies.beyond.penalty import SETTINGS, _of_a_length_that_fits, outcome
 from regionscope.studies.study import Study
 from regionscope.studies.verdict import Grade
 from regionscope.studies.workspace import Workspace
@@ -30,6 +31,12 @@ def test_claims_about_the_penalty_come_out_each_way() -> None:
     assert [claim.verdict.grade for claim in found.claims] == [NO, YES, NO, OPEN]
     assert found.claims[1].ours == "45.7%"  # mean of 1/2, 5/11 and 5/12
     assert "from 2.01 to 2.51" in found.summary
+
+
+def test_the_fewest_epochs_that_fit_the_data_are_chosen(tmp_path: Path) -> None:
+    longest = replace(SETTINGS["smoke"], n_train=16, batch=4, epochs=41)
+    assert _of_a_length_that_fits(Workspace(tmp_path), longest, (1, 40)).epochs == 40
+    assert _of_a_length_that_fits(Workspace(tmp_path), longest, (1,)).epochs == 41
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda one: one.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -55,10 +55,13 @@ SETTINGS: dict[Size, Setting] = {
         batch=64, points=500, lines=500,
     ),
     "full": Setting(
-        data="cifar10", n_train=None, n_test=None, network="cnn", options={"depth": 5, "bn": False, "flatten": True},
-        radius=1.0, epochs=60, lr=0.05, batch=256, points=1000, lines=500,
+        data="cifar10", n_train=10_000, n_test=None, network="cnn",
+        options={"depth": 5, "width": 64, "bn": False, "flatten": True}, radius=1.0, epochs=120, lr=0.05, batch=128,
+        points=1000, lines=500,
     ),
 }  # fmt: skip
+_SHORTER: dict[Size, tuple[int, ...]] = {"smoke": (), "desk": (), "full": (30, 60)}  # epochs to try before
+_PILOT = 100  # seed of the runs that try them
 STRENGTHS = (0.0, 0.01, 0.1, 1.0)
 _SEEDS: dict[Size, tuple[int, ...]] = {"smoke": (0,), "desk": (0, 1, 2), "full": (0, 1, 2)}
 
@@ -200,14 +203,25 @@ def _charts(found: _Found) -> tuple[Chart, ...]:
 
 
 def _analyse(workspace: Workspace, size: Size) -> Outcome:
-    seeds = _SEEDS[size]
-    asked = [
-        {"setting": asdict(SETTINGS[size]), "strength": strength, "seed": seed}
-        for strength in STRENGTHS
-        for seed in seeds
-    ]
+    seeds, setting = _SEEDS[size], _of_a_length_that_fits(workspace, SETTINGS[size], _SHORTER[size])
+    asked = [_asked(setting, strength, seed) for strength in STRENGTHS for seed in seeds]
     answers = iter(workspace.compute_with_place(trained, asked))
-    return outcome({strength: [next(answers) for _ in seeds] for strength in STRENGTHS})
+    found = outcome({strength: [next(answers) for _ in seeds] for strength in STRENGTHS})
+    return replace(found, notes=(*found.notes, f"All runs have {setting.epochs} epochs."))
+
+
+def _of_a_length_that_fits(workspace: Workspace, longest: Setting, shorter: Sequence[int]) -> Setting:
+    """With the first of these numbers of epochs with which a run without penalty fits its data, else the longest."""
+    for epochs in shorter:
+        setting = replace(longest, epochs=epochs)
+        (pilot,) = workspace.compute_with_place(trained, [_asked(setting, 0.0, _PILOT)])
+        if pilot["train_error"] < FITTED:
+            return setting
+    return longest
+
+
+def _asked(setting: Setting, strength: float, seed: int) -> dict[str, Any]:
+    return {"setting": asdict(setting), "strength": strength, "seed": seed}
 
 
 PENALTY = read_study("beyond-penalty", analyse=_analyse)
