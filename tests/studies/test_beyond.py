@@ -34,7 +34,7 @@ def test_claims_about_the_penalty_come_out_each_way() -> None:
 
 
 def test_the_fewest_epochs_that_fit_the_data_are_chosen(tmp_path: Path) -> None:
-    longest = replace(SETTINGS["smoke"], n_train=16, batch=4, epochs=41)
+    longest = replace(SETTINGS["smoke"], n_train=16, batch=4, lr=0.02, options={"depth": 2, "width": 32}, epochs=41)
     assert _of_a_length_that_fits(Workspace(tmp_path), longest, (1, 40)).epochs == 40
     assert _of_a_length_that_fits(Workspace(tmp_path), longest, (1,)).epochs == 41
 
