@@ -17,6 +17,7 @@ from torch.nn import functional
 import regionscope as rs
 from devices import needs_cuda
 from regionscope.certificate.matrices import whole_layer
+from regionscope.errors import InputError
 from regionscope.network.program import Instruction
 from regionscope.network.rules import winograd
 from regionscope.network.rules.convolution import conv2d_by_product, in_row_blocks
@@ -143,6 +144,19 @@ def test_what_suits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert winograd.suits(gpu, weight, (1, 1))
     weight[4, 5, 1, 1] = 0
     assert not winograd.suits(gpu, weight, (1, 1))
+
+
+def test_a_program_does_not_take_over_kernels_that_its_tiles_do_not_suit() -> None:
+    def tiled(instruction: Instruction) -> Instruction:
+        convolves = instruction.constants and instruction.constants[0].shape[1:] == (8, 3, 3)
+        return replace(instruction, suits=winograd.without_single_zeros) if convolves else instruction
+
+    program = rs.trace(_network(0), (1, 8, 8)).map_instructions(tiled)
+    assert program.can_rebind(_network(0))
+    assert program.can_rebind(_network(3))  # zeros alone
+    assert not program.can_rebind(_network(1))
+    with pytest.raises(InputError, match="single zeros"):
+        program.rebind(_network(1))
 
 
 def test_kernels_that_do_not_compile_are_left_out_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,6 +112,7 @@ class _Plan:
                     frees=tuple(dict.fromkeys(x.name for x in step.inputs if self.last_read[x] == i)),
                     overwrite=self._overwrite(i, start),
                     rounding=operation.rounding,
+                    suits=operation.suits,
                 )
             )
         return tuple(instructions), max(peak, self._bytes(self.live[end]))

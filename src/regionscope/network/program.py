@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +27,7 @@ class Instruction:
     overwrite: "never", "always" (its first input was made in the same stretch and is dead) or "given" (its first input
         comes from the caller, who has to agree with ``consume=True``).
     sources: for each constant the parameter or buffer that it is, "" for another one; empty where that is not known.
-    rounding: see ``Operation``.
+    rounding, suits: see ``Operation``.
     """
 
     function: Callable[..., Tensor]
@@ -38,6 +39,7 @@ class Instruction:
     overwrite: str
     sources: tuple[str, ...] = ()
     rounding: Callable[..., Tensor] | None = None
+    suits: Callable[..., bool] | None = None
 
     def run(self, values: Values, consume: bool, pure: bool = False, shaken: int = 0) -> None:
         """Replace what it reads by what it writes. shaken: number of rows, the last ones, that are perturbed by the
@@ -199,11 +201,19 @@ class Program:
     def can_rebind(self, model: nn.Module) -> bool:
         """Whether ``rebind`` accepts the model: it has only torch.nn layers, and differs from the original in its
         weights only.
-        False if a constant is computed from weights, as when a BatchNorm is merged into the layer before it.
+        False if a constant is computed from weights, as when a BatchNorm is merged into the layer before it, or if an
+        operation was chosen for weights unlike these: on a GPU, if kernels of a convolution have single zeros now.
         """
         if self.structure is None or not isinstance(model, nn.Module):
             return False
-        return structure_of(unwrapped(model)) == self.structure
+        inner = unwrapped(model)
+        if structure_of(inner) != self.structure:
+            return False
+        weights = dict(chain(inner.named_parameters(), inner.named_buffers()))
+        return all(
+            instruction.suits is None or instruction.suits(*(weights[name] for name in instruction.sources))
+            for instruction in chain(self.instructions, *(kink.instructions for kink in self.kinks))
+        )
 
     def rebind(self, model: nn.Module) -> Program:
         """This program with a copy of the current weights of a model of the same structure.
@@ -214,8 +224,8 @@ class Program:
         if not self.can_rebind(model):
             raise InputError(
                 f"Expected a module that differs from the one that was read in its weights alone, got a "
-                f"{type(model).__name__} with other layers, a forward of its own, or layers that are merged. Read it "
-                "with trace()."
+                f"{type(model).__name__} with other layers, a forward of its own, layers that are merged, or kernels "
+                "with single zeros. Read it with trace()."
             )
         weights = weights_of(unwrapped(model), self.dtype, self.device)
 

@@ -47,6 +47,7 @@ def _weighted(
     channel_dim: int | None,
     scratch: int = 0,
     rounding: Callable[..., Tensor] | None = None,
+    suits: Callable[..., bool] | None = None,
 ) -> Data:
     """Record ``function(x, weight, bias)``; a BatchNorm that follows scales ``channel_dim`` of the weight."""
 
@@ -54,8 +55,9 @@ def _weighted(
         constants = (weight,) if bias is None else (weight, bias)
         followed_by = None if channel_dim is None else lambda after: made(*_rescaled(weight, bias, after, channel_dim))
         return Affine(
-            function=function, constants=constants, followed_by=followed_by, scratch=scratch, rounding=rounding
-        )
+            function=function, constants=constants, followed_by=followed_by, scratch=scratch, rounding=rounding,
+            suits=suits,
+        )  # fmt: skip
 
     operation = made(call.constant(weight), None if bias is None else call.constant(bias))
     return call.record(operation, x, shape=shape)
@@ -97,7 +99,7 @@ def _conv(
     double, on_cpu = call.recorder.dtype == torch.float64, call.recorder.device.type == "cpu"
     plain = spatial == 2 and groups == 1 and not isinstance(padding, str) and set(per_dim(dilation, spatial)) == {1}
     function: Callable[..., Tensor] = run
-    rounding = None
+    rounding = suits = None
     if math.prod(kernel) == 1:
         columns = 0
     elif double and on_cpu:
@@ -107,10 +109,12 @@ def _conv(
         function = in_row_blocks(product, columns, block_bytes=_PATCHES)
         if winograd.suits(call.recorder.device, weight, per_dim(stride, 2)):
             function = partial(winograd.conv2d_winograd, padding=per_dim(padding, 2), function=function)
-            rounding = partial(winograd.rounding, padding=per_dim(padding, 2))
+            rounding, suits = partial(winograd.rounding, padding=per_dim(padding, 2)), winograd.without_single_zeros
         columns = 0  # at most ``_PATCHES`` for any number of rows
     shape, scratch = (weight.shape[0], *out), 0 if on_cpu else columns
-    return _weighted(call, x, function, weight, bias, shape=shape, channel_dim=0, scratch=scratch, rounding=rounding)
+    return _weighted(
+        call, x, function, weight, bias, shape=shape, channel_dim=0, scratch=scratch, rounding=rounding, suits=suits
+    )
 
 
 @rule("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")

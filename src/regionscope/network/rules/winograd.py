@@ -36,16 +36,21 @@ _WORKSPACE = 2**29  # bytes of transformed tiles at a time, as far as one row al
 
 
 def suits(device: torch.device, weight: Tensor, stride: Sequence[int]) -> bool:
-    """Whether to compute a convolution with this weight (o, c, height, width) here.
-
-    A kernel with zeros among its weights is summed directly: products that are exactly zero there are not zero here.
-    """
+    """Whether to compute a convolution with this weight (o, c, height, width) here."""
     if min(weight.shape[:2]) < _FEW_CHANNELS or tuple(weight.shape[2:]) != (3, 3) or set(stride) != {1}:
         return False
     if device.type != "cuda" or find_spec("triton") is None:
         return False
+    return without_single_zeros(weight) and _runs_on(device)
+
+
+def without_single_zeros(weight: Tensor, *_: Tensor) -> bool:
+    """Whether no kernel has zeros among its weights, other than zeros alone.
+
+    Such a kernel is summed directly: products that are exactly zero there are not zero here.
+    """
     zero = (weight == 0).flatten(2)
-    return bool((zero.all(2) == zero.any(2)).all()) and _runs_on(device)
+    return bool((zero.all(2) == zero.any(2)).all())
 
 
 @cache
