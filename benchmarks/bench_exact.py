@@ -4,7 +4,7 @@ embedded. On a GPU it is that of the traced program, whose float64 convolutions 
 On a CPU every case runs in a process of its own, so that its peak memory is its own. The rows are stored in
 ``docs/benchmarks/exact-DEVICE.json``; see ``table``.
 
-*Streamed* cases count 2.7 to 10.8 million regions of a small network behind k folds of the square onto itself. Their
+*Streamed* cases count 0.17 to 10.8 million regions of a small network behind k folds of the square onto itself. Their
 number is known: 4^k times that of the network alone. Their floor is estimated from a forward pass over some vertices.
 
 The segment of ResNet18 (on a GPU only) is timed with each way to compute convolutions: cuDNN, products of patches, and
@@ -12,6 +12,7 @@ tiles (Winograd), which is the default and counts for the ratio.
 
 python benchmarks/bench_exact.py [--quick] [--device cuda] [WORD ...]    # cases whose name holds it
 python benchmarks/bench_exact.py --profile CASE [--device cuda]          # where its time goes
+python benchmarks/bench_exact.py --profile CASE [--device cuda] --first  # that of the first call in a process
 """
 
 from __future__ import annotations
@@ -215,10 +216,11 @@ def measure_stream(case: Case, device: str) -> Row:
         histogram(regions)
         vertices, sample = vertices + len(regions.vertices), regions.vertices
 
+    reset_peak(device)
     busy = time.process_time()
     found = rs.stream_regions(model, piece, consume=look)
     busy = time.process_time() - busy
-    peak = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else peak_gib()
+    peak = peak_gib(device)
     if found.n_activation_regions != expected or int(histogram.counts.sum()) != expected:
         raise SystemExit(f"{case.name}: {found.n_activation_regions:,} regions, and {expected:,} are there")
     floor, batch = floor_seconds(model.double().eval(), piece.embed(sample), device)
@@ -242,23 +244,31 @@ def measure_compared(case: Case, device: str) -> Row:
             for change in changes:
                 stack.enter_context(mock.patch.object(*change))
             rs.linear_regions(model, piece.extended(0.0, 0.1))  # loads and compiles kernels
+            reset_peak(device)
             seconds[name] = best_time(lambda: parts.append(rs.linear_regions(model, piece)), device, 1, 0)
     if len({(part.n_activation_regions, part.n_snapped) for part in parts}) > 1:
         raise SystemExit(f"{case.name}: the counts depend on how convolutions are computed")
     print(f"{case.name}: " + ", ".join(f"{name} {time:.4g} s" for name, time in seconds.items()))
-    peak = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else peak_gib()
+    peak = peak_gib(device)
     inputs = piece.embed(parts[-1].vertices).to(device)
     floor, batch = floor_seconds(model.double(), inputs, device)
     return {
         "case": case.name, "regions": len(parts[-1]), "vertices": len(inputs), **seconds,
         "seconds": seconds["winograd"], "floor": floor, "floor_batch": batch, "ratio": seconds["winograd"] / floor,
-        "peak_gib": peak, **about(device),
+        "peak_gib": peak, "snapped": parts[-1].n_snapped, **about(device),
     }  # fmt: skip
 
 
-def peak_gib() -> float:
-    """The largest memory of this process so far."""
+def peak_gib(device: str = "cpu") -> float:
+    """The largest memory of this process so far; on a GPU, of its tensors since ``reset_peak``."""
+    if device == "cuda":
+        return torch.cuda.max_memory_allocated() / 2**30
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def reset_peak(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
 
 
 def about(device: str) -> Row:
@@ -274,11 +284,10 @@ def measure(case: Case, device: str) -> Row:
     model, piece = case.build()
     model.to(device)
     before = peak_gib()
-    if device == "cuda":
-        torch.cuda.reset_peak_memory_stats()
+    reset_peak(device)
     reading = rs.trace(model, (piece[0] if isinstance(piece, Sequence) else piece).input_shape) if case.read else model
     found = rs.linear_regions(reading, piece)
-    peak = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else peak_gib()
+    peak = peak_gib(device)
     seconds = best_time(
         lambda: rs.linear_regions(reading, piece),
         device,
@@ -313,15 +322,25 @@ def measure(case: Case, device: str) -> Row:
     }
 
 
-def print_profile(case: Case, device: str) -> None:
-    """Where the time of one run goes: kernels, how often they are launched and waited for, operations on the CPU."""
+def print_profile(case: Case, device: str, *, first: bool) -> None:
+    """Where the time of one run goes: kernels, how often they are launched and waited for, operations on the CPU.
+
+    first: of the first run of this process, before two others.
+    """
     model, piece = case.build()
     model.to(device)
-    rs.linear_regions(model, piece)
-    plain = best_time(lambda: rs.linear_regions(model, piece), device, least=2, seconds=0)
+
+    def timed(least: int) -> float:
+        return best_time(lambda: rs.linear_regions(model, piece), device, least=least, seconds=0)
+
+    plain = math.inf
+    if not first:
+        rs.linear_regions(model, piece)
+        plain = timed(2)
     kinds = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * (device == "cuda")
     with profile(activities=kinds) as seen:
-        watched = best_time(lambda: rs.linear_regions(model, piece), device, least=1, seconds=0)
+        watched = timed(1)
+    plain = timed(2) if first else plain
     found = seen.key_averages()
     print(f"{case.name}: {plain:.4f} s, {watched:.4f} s under the profiler")
     if device == "cuda":
@@ -378,11 +397,12 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--profile", metavar="CASE", help="only profile one case")
+    parser.add_argument("--first", action="store_true", help="profile the first call of the process")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     if args.profile is not None:
-        print_profile(case_of(args.profile), args.device)
+        print_profile(case_of(args.profile), args.device, first=args.first)
         return
     if args.one is not None:
         print(json.dumps(measure(case_of(args.one), args.device)))

@@ -69,7 +69,7 @@ def _runs_on(device: torch.device) -> bool:
         reason = f"{type(error).__name__}: {str(error).rstrip('.')}"
         warnings.warn(
             f"Expected Triton to compile and run kernels on {device}, got {reason}. Float64 convolutions give the same "
-            "results without them, in about twice the time. Install a C compiler, or a Triton that knows this GPU.",
+            "results without them, but take up to three times as long. Install a C compiler or a Triton for this GPU.",
             stacklevel=2,
         )
         return False

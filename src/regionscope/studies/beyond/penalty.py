@@ -157,7 +157,7 @@ def _pairs(plain: Sequence[Mapping[str, float]], mine: Sequence[Mapping[str, flo
 def _summary(found: _Found) -> str:
     plain, strongest = found[0.0], found[max(found)]
     said = [
-        f"{words} from {mean([one[name] for one in plain]):.3g} to {mean([one[name] for one in strongest]):.3g}"
+        f"{words} from {mean([one[name] for one in plain]):,.4g} to {mean([one[name] for one in strongest]):,.4g}"
         for name, words in (("lc", "local complexity"), ("regions", "the region count"), ("gap", "the gap in percent"))
     ]
     return f"The strongest penalty moves {said[0]}, {said[1]} and {said[2]}, means over {len(plain)} seeds."
