@@ -260,25 +260,6 @@ def test_a_trial_without_the_vertices_ends_where_they_are_read(hide: bool) -> No
     assert found.total.equal(local_complexity(wide(), x + 1, dims=4, radius=0.5).total)
 
 
-class Counted(nn.Linear):
-    """Keeps the number of inputs of each call."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        ROWS.append(len(x))
-        return super().forward(x)
-
-
-@pytest.mark.parametrize(("layers", "runs"), [(None, 1), ("1", 0)])
-def test_what_follows_the_last_counted_layer_does_not_run(layers: str | None, runs: int) -> None:
-    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), Counted(6, 6), nn.ReLU(), Counted(6, 2)).double()
-    x = torch.randn(3, 4, dtype=torch.float64)
-    wanted = local_complexity(model, x, dims=4, radius=0.5, linear_outputs=True)  # counts to the end
-    ROWS.clear()
-    found = local_complexity(model, x, dims=4, radius=0.5, layers=layers)
-    assert ROWS.count(3 * 8) == runs
-    assert all(counts.equal(wanted.by_layer[name]) for name, counts in found.by_layer.items())
-
-
 def test_exactly_zero_has_no_sign() -> None:
     model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU())
     model[0].weight.data = torch.tensor([[1.0, 0.0], [0.0, 0.0]])

@@ -161,9 +161,9 @@ def local_complexity(
     output, args: the part of the model's output to use, and its further arguments; see ``select_output``.
     attention_mask: (b, t) with token ids, 0 at padding. Padding is removed and never counts.
 
-    Cost: one forward pass of 2·P·b inputs, up to the last layer that is counted. The first linear or convolution
-    layer, W x + b ± r W v, is cheaper: it runs on P + b inputs with a shared frame, and on (P + 1) b with a frame for
-    each point. The vertices themselves are computed only if something else reads the input.
+    Cost: one forward pass of 2·P·b inputs. The first linear or convolution layer, W x + b ± r W v, is cheaper: it runs
+    on P + b inputs with a shared frame, and on (P + 1) b with a frame for each point. The vertices themselves are
+    computed only if something else reads the input.
     """
     check_module(model, otherwise="For an exported program, pass program.module().")
 

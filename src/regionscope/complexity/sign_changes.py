@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import reduce
 from operator import add
 from typing import Any
@@ -53,7 +52,6 @@ class SignChanges(ForwardObserver):
         self._spared = True  # as long as the model passes its input to linear layers alone
         self._placed = False  # whether NaN stands in place of the vertices, in this pass
         self._read = False  # whether anything but a linear layer has taken it
-        self._missing: set[str] = set()  # layers that this pass has not reached yet
 
     def counts(self, points: Tensor, batches: Iterable[VertexBatch], shape: Sequence[int]) -> dict[str, Tensor]:
         """How many units of each layer fold inside the hull of each of the points (n, d).
@@ -97,9 +95,7 @@ class SignChanges(ForwardObserver):
             self._batch, self._m = part, part.m
             self._vertices = inputs(part)
             self._version = self._vertices._version
-            self._missing = set(self._layers)
-            with suppress(_AllCounted):
-                self.forward(self._vertices)
+            self.forward(self._vertices)
         return {name: self._count(name) for name in self._layers}
 
     def __torch_function__(
@@ -205,9 +201,6 @@ class SignChanges(ForwardObserver):
             before = self._ranges[name]
             low, high = torch.minimum(before[0], low), torch.maximum(before[1], high)
         self._ranges[name] = low, high
-        self._missing.discard(name)
-        if not self._missing:
-            raise _AllCounted
 
     def _gather_attention(self, call: ObservedCall) -> None:
         """Whether another key than the first vertex's has the largest score at any vertex, as a range of 0 to 1.
@@ -231,10 +224,6 @@ class SignChanges(ForwardObserver):
             self._merge(call.name, torch.zeros_like(high), high)
         else:
             self._gather(call.name, attention_winners(call.func, call.args, call.kwargs))
-
-
-class _AllCounted(Exception):
-    """Ends a forward pass once all layers are counted: what follows them need not run."""
 
 
 class _ReadsVertices(Exception):
