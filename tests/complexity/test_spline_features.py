@@ -98,3 +98,9 @@ def test_names_and_readings() -> None:
     assert stderr is not None
     with pytest.raises(InputError, match=r"Choose from layers\.0\.mlp\.0, layers\.1\.mlp\.0"):
         rs.spline_features(TinyGPT(), prompts(3, 4), layers="blocks.*")
+
+
+def test_a_model_without_an_mlp_is_refused() -> None:
+    model = nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 9))
+    with pytest.raises(InputError, match="got a model without one"):
+        rs.spline_features(model, prompts(2, 3) % 9)

@@ -75,7 +75,7 @@ class _Ranges(ForwardObserver):
         if found.values.ndim == 0 or len(found.values) != self._m * self._n:
             raise InputError(
                 f"Expected '{call.name}' to work on a tensor whose first axis is the batch, got shape "
-                f"{tuple(found.values.shape)}. Leave this layer out with layers=."
+                f"{tuple(found.values.shape)}. Rewrite the layer with the batch as the first axis."
             )
         values = found.values.clone().reshape(self._m, self._n, -1)  # the activation may work in place
         low, high = values.amin(0), values.amax(0)

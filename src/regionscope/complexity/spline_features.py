@@ -14,6 +14,7 @@ from regionscope.checks import read_integer, unknown_name
 from regionscope.complexity.activations import Folds
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.complexity.layers import list_layers, matching
+from regionscope.errors import InputError
 from regionscope.extras import data_frame
 from regionscope.network import untouched
 from regionscope.network.embedded import embedded
@@ -122,6 +123,11 @@ def _mlp_layers(model: nn.Module, example: Tensor, layers: str | Sequence[str] |
     found = list_layers(model, example)
     feeding = [layer.fed_by[0] for layer in found.layers if len(layer.fed_by) == 1 and layer.positions == len(example)]
     offered = [name for name in found.linear if name in feeding]
+    if not offered:
+        raise InputError(
+            "Expected a linear layer that feeds an activation at every token, got a model without one. Models that "
+            "send tokens to different experts, and layers written with other functions, have no such features."
+        )
     choices = ["*"] if layers is None else [layers] if isinstance(layers, str) else list(layers)
     for choice in choices:
         if not any(matching(name, choice) for name in offered):
