@@ -325,7 +325,7 @@ def measure(case: Case, device: str) -> Row:
 def print_profile(case: Case, device: str, *, first: bool) -> None:
     """Where the time of one run goes: kernels, how often they are launched and waited for, operations on the CPU.
 
-    first: of the first run of this process, before two others.
+    first: of the first run of this process. The time without the profiler is that of later runs.
     """
     model, piece = case.build()
     model.to(device)
@@ -333,14 +333,12 @@ def print_profile(case: Case, device: str, *, first: bool) -> None:
     def timed(least: int) -> float:
         return best_time(lambda: rs.linear_regions(model, piece), device, least=least, seconds=0)
 
-    plain = math.inf
     if not first:
         rs.linear_regions(model, piece)
-        plain = timed(2)
     kinds = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * (device == "cuda")
     with profile(activities=kinds) as seen:
         watched = timed(1)
-    plain = timed(2) if first else plain
+    plain = timed(2)
     found = seen.key_averages()
     print(f"{case.name}: {plain:.4f} s, {watched:.4f} s under the profiler")
     if device == "cuda":

@@ -37,7 +37,8 @@ class Operation:
     scratch: bytes of temporary memory a row needs while the function runs.
     rounding: the size of the rounding errors of the result in units of rounding, from the same arguments. None for a
         function that is as exact as the sum of its inputs times constants.
-    suits: whether the function may run with other constants, from these; None: with any of the same shapes.
+    suits: takes other constants, and says whether the function may run with them. None: it may with any of the same
+        shapes.
     """
 
     function: Callable[..., Tensor]

@@ -72,11 +72,16 @@ def runnable_copy(module: nn.Module) -> nn.Module:
 def weights_of(module: nn.Module, dtype: torch.dtype, device: torch.device) -> dict[str, Tensor]:
     """Copies of all parameters and buffers by name."""
     _check_tensors(module)
-    tensors = dict(chain(module.named_parameters(), module.named_buffers()))
+    tensors = tensors_of(module)
     return _without_writes(
         tensors.values(),
         lambda: {name: x.detach().to(device=device, dtype=dtype, copy=True) for name, x in tensors.items()},
     )
+
+
+def tensors_of(module: nn.Module) -> dict[str, Tensor]:
+    """All parameters and buffers by name."""
+    return dict(chain(module.named_parameters(), module.named_buffers()))
 
 
 def _copier_of(module: nn.Module, dtype: torch.dtype | None = None, device: torch.device | None = None) -> _Copier:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regionscope.errors import InputError
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.fold_sites import FoldSites
-from regionscope.network.private_copy import weights_of
+from regionscope.network.private_copy import tensors_of, weights_of
 from regionscope.network.structure import Structure, structure_of
 
 Values = dict[str, Tensor]
@@ -209,7 +209,7 @@ class Program:
         inner = unwrapped(model)
         if structure_of(inner) != self.structure:
             return False
-        weights = dict(chain(inner.named_parameters(), inner.named_buffers()))
+        weights = tensors_of(inner)
         return all(
             instruction.suits is None or instruction.suits(*(weights[name] for name in instruction.sources))
             for instruction in chain(self.instructions, *(kink.instructions for kink in self.kinks))
