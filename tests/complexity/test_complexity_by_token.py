@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import regionscope as rs
-from regionscope.complexity.activations import attention_winners
+from regionscope.complexity.activations import attention_rows, attention_winners
 from regionscope.errors import InputError
 from sequence_models import TinyGPT, prompts
 
@@ -86,6 +86,7 @@ def test_winners_have_the_largest_weight(
     chosen = weights.gather(-1, rows[..., None])[..., 0]
     assert torch.allclose(chosen, weights.amax(-1), rtol=2 * torch.finfo(dtype).eps, atol=0.0)
     assert rows.unique().numel() > 2
+    assert attention_rows(attention, (query, key, key), options).shape == found.shape
 
 
 def test_without_options_only_the_activations_count() -> None:

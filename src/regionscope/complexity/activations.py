@@ -106,6 +106,18 @@ def attention_winners(func: Callable[..., Any], args: Sequence[Any], kwargs: Map
     return for_each_head(_largest, func, args, kwargs)
 
 
+def attention_rows(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    """One number for each row of attention, laid out as in ``attention_winners``, without a product of scores."""
+    if operation(func) != "scaled_dot_product_attention":
+        return for_each_head(lambda scores: scores[..., 0], func, args, kwargs)
+    query, key = argument(args, kwargs, 0, "query"), argument(args, kwargs, 1, "key")
+    if _in_one_product(query, key):
+        return query[..., 0]
+    heads = max(query.shape[-3], key.shape[-3])
+    queries, keys = (_heads(values, range(heads), heads)[..., 0] for values in (query, key))
+    return torch.broadcast_tensors(queries, keys[..., :1])[0].movedim(-1, 1)
+
+
 def for_each_head(
     reduce: Callable[[Tensor], Tensor], func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Tensor:
@@ -171,13 +183,18 @@ def _dot_products(reduce: Callable[[Tensor], Tensor], args: Sequence[Any], kwarg
         scores = scores if scale == 1.0 else scores.mul_(scale)
         return reduce(scores if mask is None else scores.add_(mask))
 
-    if query.ndim < 4 and query.shape[:-2] == key.shape[:-2]:
+    if _in_one_product(query, key):
         return reduced(query, key, mask)
     heads = max(query.shape[-3], key.shape[-3])
     step = max(1, heads * query.shape[-1] // max(1, key.shape[-2]))
     parts = [range(start, min(start + step, heads)) for start in range(0, heads, step)]
     found = [reduced(*(_heads(values, part, heads) for values in (query, key, mask))) for part in parts]
     return torch.cat(found, -2).movedim(-1, 1)
+
+
+def _in_one_product(query: Tensor, key: Tensor) -> bool:
+    """Whether there is one head, without an axis of its own."""
+    return query.ndim < 4 and query.shape[:-2] == key.shape[:-2]
 
 
 def _heads(values: Any, part: range, heads: int) -> Any:

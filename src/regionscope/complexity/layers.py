@@ -11,7 +11,7 @@ import torch
 from torch import Size, Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from regionscope.complexity.activations import ATTENTION, LINEAR, NORMS, Folds, argument, attention_winners
+from regionscope.complexity.activations import ATTENTION, LINEAR, NORMS, Folds, argument, attention_rows
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.errors import InputError
 from regionscope.network.call.determinism import check_fixed_outputs, rows_of
@@ -190,6 +190,7 @@ class _LayerLister(ForwardObserver):
         self.rows, self._follow = rows, follow
         self._followed: set[int] = set()  # places in ``layers`` of linear outputs that an activation follows
         self._sources: Any = WeakTensorKeyDictionary()
+        self._inputs: dict[int, Tensor] = {}  # tensors that the present call takes, but for those of parameters alone
         held = (tensor for tensor in vars(model).values() if isinstance(tensor, Tensor))
         for tensor in (*model.parameters(), *model.buffers(), *held):
             self._sources[tensor] = None
@@ -224,7 +225,7 @@ class _LayerLister(ForwardObserver):
     def at_attention(self, call: ObservedCall) -> Any:
         sources = self._of(call)
         if sources is not None:
-            values = attention_winners(call.func, call.args, call.kwargs)
+            values = attention_rows(call.func, call.args, call.kwargs)
             self._add(call, "attention", values, positions=values.shape[1] if values.ndim > 1 else 1)
         return self._run(call, sources)
 
@@ -276,11 +277,12 @@ class _LayerLister(ForwardObserver):
         """The linear outputs that feed the arguments; a tensor never seen before counts as computed from the input."""
         if not self._follow:
             return frozenset()
-        known = [self._sources.get(tensor, frozenset()) for tensor in tensors((call.args, call.kwargs))]
-        feeding = [sources for sources in known if sources is not None]
-        return frozenset().union(*feeding) if feeding else None
+        known = [(tensor, self._sources.get(tensor, frozenset())) for tensor in tensors((call.args, call.kwargs))]
+        self._inputs = {id(tensor): tensor for tensor, sources in known if sources is not None}
+        return frozenset().union(*(sources for _, sources in known if sources)) if self._inputs else None
 
     def _run(self, call: ObservedCall, sources: frozenset[int] | None) -> Any:
+        """What the call returns, after ``_of`` has looked at its arguments."""
         result = call.run()
         if not self._follow:
             return result
@@ -288,12 +290,9 @@ class _LayerLister(ForwardObserver):
         for tensor in outputs:
             self._sources[tensor] = sources
         if sources is not None:
-            around = {
-                id(tensor): tensor.nbytes
-                for tensor in (*outputs, *tensors((call.args, call.kwargs)))
-                if self._sources.get(tensor, frozenset()) is not None
-            }
-            self.widest = max(self.widest, sum(around.values()))
+            around = self._inputs | {id(tensor): tensor for tensor in outputs}
+            self.widest = max(self.widest, sum(tensor.nbytes for tensor in around.values()))
+        self._inputs = {}
         return result
 
 
@@ -304,7 +303,7 @@ def tensors(value: Any) -> list[Tensor]:
         item = left.pop()
         if isinstance(item, torch.Tensor):
             found.append(item)
-        elif isinstance(item, list | tuple):
+        elif isinstance(item, (list, tuple)):
             left += item
         elif isinstance(item, dict):
             left += item.values()

@@ -70,7 +70,7 @@ def embedded(
     attention_mask: (n, t), 0 at padding. Padding is removed before the model runs.
     output, args: the part of the output that holds the logits, and further arguments; see ``select_output``. Raises
     InputError if the output depends on the ids in another way too, such as a second look-up after ``at``; this is
-    tested on three of the sequences. Cost: one copy of the weights and six forward passes.
+    tested on three of the sequences. Cost: one copy of the weights and five forward passes.
     """
     check_module(model, otherwise="Pass a module that takes token ids.")
     tokens, mask = read_tokens(ids, attention_mask)
@@ -90,9 +90,13 @@ def embedded(
         )
     with torch.inference_mode(False), torch.no_grad(), full_precision():
         private = runnable_copy(unwrapped(model))
-        name = _embedding_of(private, real_ids[:1], args) if at is None else _named(private, at)
+        tested = real_ids[:3]
+        if at is None:
+            name, results = _embedding_of(private, tested, args)
+        else:
+            name, results = _named(private, at), _call(private, tested, args)
         function = EmbeddedModel(private, name, real_ids[0], None if position is None else position % t, output, args)
-        function.check(real_ids[:3])
+        function.check(tested, results)
         inputs = function.embed(real_ids)
         if function.position is not None:
             function.narrow_head(inputs[:2], function.position)
@@ -143,10 +147,10 @@ class EmbeddedModel(nn.Module):
             raise InputError(f"Expected output to choose one tensor, got {type(logits).__name__}. Choose another.")
         return logits
 
-    def check(self, ids: Tensor) -> None:
+    def check(self, ids: Tensor, results: Any) -> None:
         """Refuse a model that looks at its token ids again behind ``at``, where those of one sequence stand for all,
-        and one without logits at ``position``."""
-        expected = self._select(_call(self.__dict__["inner"], ids, self.args))
+        and one without logits at ``position``. results: what the model returns for these ids, and perhaps more."""
+        expected = self._select(results)[: len(ids)]
         inputs = self.embed(ids)
         logits = self._logits_at_all_tokens(inputs)
         finite = expected[expected.isfinite()].abs()
@@ -282,29 +286,30 @@ def _logits(result: Any) -> Tensor:
     return logits
 
 
-def _embedding_of(model: nn.Module, ids: Tensor, args: Arguments) -> str:
-    """The name of the ``nn.Embedding`` that looks the token ids up, seen in one forward pass."""
+def _embedding_of(model: nn.Module, ids: Tensor, args: Arguments) -> tuple[str, Any]:
+    """The name of the ``nn.Embedding`` that looks the token ids (n, t) up, and the output for these and one more."""
     names: list[str] = []
-    # Positions are looked up too, with ids of their own: these two sequences cannot be taken for positions.
-    pair = torch.cat([ids, ids.roll(1, 1) if ids.shape[1] > 1 else ids])
+    # Positions are looked up too, with ids of their own: one sequence twice, the tokens moved by one place, cannot be
+    # taken for positions.
+    looked_up = torch.cat([ids, ids[:1].roll(1, 1)])
     handles = []
     for name, module in model.named_modules():
         if isinstance(module, nn.Embedding):
 
             def look(module: nn.Module, inputs: Any, output: Any, name: str = name) -> None:
-                if inputs and isinstance(inputs[0], Tensor) and torch.equal(inputs[0], pair):
+                if inputs and isinstance(inputs[0], Tensor) and torch.equal(inputs[0], looked_up):
                     names.append(name)
 
             handles.append(module.register_forward_hook(look))
     try:
-        _call(model, pair, args)
+        results = _call(model, looked_up, args)
     finally:
         for handle in handles:
             handle.remove()
     if len(set(names)) != 1:
         shown = ", ".join(names) or "none"
         raise InputError(f"Expected one nn.Embedding that takes the token ids, got {shown}. Name the module with at=.")
-    return names[0]
+    return names[0], results
 
 
 def _named(model: nn.Module, name: str) -> str:
