@@ -110,12 +110,14 @@ def attention_rows(func: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     """One number for each row of attention, laid out as in ``attention_winners``, without a product of scores."""
     if operation(func) != "scaled_dot_product_attention":
         return for_each_head(lambda scores: scores[..., 0], func, args, kwargs)
-    query, key = argument(args, kwargs, 0, "query"), argument(args, kwargs, 1, "key")
+    query: Tensor = argument(args, kwargs, 0, "query")
+    key: Tensor = argument(args, kwargs, 1, "key")
     if _in_one_product(query, key):
         return query[..., 0]
     heads = max(query.shape[-3], key.shape[-3])
     queries, keys = (_heads(values, range(heads), heads)[..., 0] for values in (query, key))
-    return torch.broadcast_tensors(queries, keys[..., :1])[0].movedim(-1, 1)
+    rows: Tensor = torch.broadcast_tensors(queries, keys[..., :1])[0]
+    return rows.movedim(-1, 1)
 
 
 def for_each_head(
