@@ -45,7 +45,7 @@ class Sizes:
 
 
 CPU = Sizes(width=128, depth=4, tokens=32, vocabulary=256, points=(32, 128), slices=2, prompts=128, repeats=5)
-GPU = Sizes(width=768, depth=12, tokens=64, vocabulary=50257, points=(32, 256), slices=8, prompts=256, repeats=2)
+GPU = Sizes(width=768, depth=12, tokens=64, vocabulary=50257, points=(32, 64, 256), slices=8, prompts=256, repeats=5)
 
 
 def gpt(sizes: Sizes) -> nn.Module:
