@@ -217,6 +217,12 @@ def test_frames_made_from_one_are_orthonormal_and_haar_distributed() -> None:
     assert float(between.var()) * 300 == pytest.approx(1, abs=0.1)
 
 
+def test_frames_made_from_one_do_not_depend_on_the_batch() -> None:
+    source = neighbourhoods.OwnFrames(3, 300, torch.Generator().manual_seed(2), torch.float32)
+    parts = torch.cat([source.draw(n) for n in (1, 70, 5)])
+    assert torch.equal(parts, orthonormal_frames((300,), dims=3, points=76, seed=2))
+
+
 def test_linear_layers_run_without_the_vertices(monkeypatch: pytest.MonkeyPatch) -> None:
     x, model = torch.randn(3, 20, dtype=torch.float64), wide()
     wanted = local_complexity(model, x, dims=4, radius=0.5, frames="per-point")

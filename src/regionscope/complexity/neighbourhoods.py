@@ -34,7 +34,8 @@ Shape = Literal["cross-polytope", "hypercube"]
 LARGEST_CUBE = 12  # a cube of P dimensions has 2^P vertices
 _USUAL_DIMS = 25
 _MANY = 256  # numbers of an input from which a group of points shares a frame
-_GROUP = 16  # points
+_GROUP = 64  # points
+_BITS = 32  # of a random number that are used
 _TALL = 8  # with at least this ratio of rows to columns, a Gaussian matrix is far from singular
 
 
@@ -54,10 +55,10 @@ def orthonormal_frames(
     If you pass the same frames as ``frames=`` at every training step, the curve has no noise from the directions. The
     same seed gives the same frames on every device; a ``generator`` gives new ones at each call.
 
-    The frames of several points are independent for d < 256. For larger d, 16 points in a row share one frame, whose d
+    The frames of several points are independent for d < 256. For larger d, 64 points in a row share one frame, whose d
     coordinates are shifted cyclically by a random number of places and change their signs at random, anew for each
-    point. Such a frame is Haar distributed as well, and any two of them are uncorrelated, but those of the 16 points
-    are not independent. Cost: a QR of (d, P) for each point, or for 16 of them.
+    point. Such a frame is Haar distributed as well, and any two of them are uncorrelated, but those of the 64 points
+    are not independent. Cost: a QR of (d, P) for each point, or for 64 of them.
 
     >>> frame = orthonormal_frames((3, 4), dims=2)
     >>> torch.allclose(frame.flatten(1) @ frame.flatten(1).T, torch.eye(2), atol=1e-6)
@@ -132,11 +133,12 @@ class OwnFrames:
 
     def _move_into(self, frames: Tensor) -> None:
         """Write the frame of the group into each of the ``frames`` (n, P, d), with other signs and places."""
-        source, n = self.generator, len(frames)
-        drawn = torch.rand(n, self.d + 1, generator=source, device=source.device, dtype=torch.float64).to(frames.device)
-        signs = torch.copysign(frames.new_ones(()), (drawn[:, : self.d] - 0.5).to(self.dtype))
+        words = torch.empty(len(frames), -(-self.d // _BITS) + 1, dtype=torch.int64, device=self.generator.device)
+        words = words.random_(generator=self.generator).to(frames.device)
+        bits = words[:, :-1, None].bitwise_right_shift(torch.arange(_BITS, device=frames.device)).bitwise_and_(1)
+        signs = bits.flatten(1)[:, : self.d].to(self.dtype).mul_(2).sub_(1)
         windows = self._base.to(frames.device).repeat(1, 2).unfold(1, self.d, 1).transpose(0, 1)
-        torch.index_select(windows, 0, (drawn[:, self.d] * self.d).long(), out=frames)
+        torch.index_select(windows, 0, words[:, -1] % self.d, out=frames)
         frames *= signs[:, None]
 
 
