@@ -160,7 +160,7 @@ def main() -> None:
     print(
         f"aims: ratio <= {LIMIT_RATIO} (shared and kept frames); mlp with a shared frame < {LIMIT_SECONDS} s on 2 cores"
     )
-    print("kept: one frame a point, drawn before; per-point: drawn in the call (Gaussians and QR are not in the floor)")
+    print("kept: one frame a point, drawn before; per-point: drawn in the call (which is not in the floor)")
     where = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     about = {"threads": options.threads, "device": where, "torch": torch.__version__}
     store(f"complexity-{device.type}", [{**row, **about} for row in rows])

@@ -89,6 +89,29 @@ def test_winners_have_the_largest_weight(
     assert attention_rows(attention, (query, key, key), options).shape == found.shape
 
 
+@pytest.mark.parametrize("scores", ["learned queries", "no token sees itself"])
+def test_inputs_behind_heads_on_one_axis_are_refused(scores: str) -> None:
+    """Where the queries, or the first of the scores, are the same for all inputs."""
+
+    class HeadsFirst(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.qkv, self.query = nn.Linear(8, 24), nn.Parameter(torch.randn(3, 4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            b, t, _ = x.shape
+            query, key, value = self.qkv(x).reshape(b, t, 3, 2, 4).permute(2, 3, 0, 1, 4).flatten(1, 2)
+            if scores == "learned queries":
+                mixed = functional.scaled_dot_product_attention(self.query.expand(2 * b, 3, 4), key, value)
+            else:
+                itself = torch.eye(t, dtype=torch.bool)
+                mixed = (query @ key.mT).masked_fill(itself, -torch.inf).softmax(-1) @ value
+            return torch.relu(mixed.unflatten(0, (2, b)).transpose(0, 1).flatten(1))
+
+    with pytest.raises(InputError, match="mixes the inputs of a batch"):
+        rs.local_complexity(HeadsFirst(), torch.randn(4, 5, 8), attention=True)
+
+
 def test_without_options_only_the_activations_count() -> None:
     found = rs.local_complexity(TinyGPT(), IDS, radius=RADIUS)
     assert list(found.by_layer) == ["layers.0.mlp.1", "layers.1.mlp.1"]

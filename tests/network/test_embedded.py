@@ -139,6 +139,19 @@ def test_positions_are_not_taken_for_tokens() -> None:
     assert rs.embedded(GPT, torch.tensor([3])).at == "tokens"
 
 
+@pytest.mark.parametrize("ids", [IDS, IDS[:1], IDS[:1].expand(3, -1)], ids=["different", "one", "equal"])
+@pytest.mark.parametrize("axes", ["joined", "tokens first", "stacked"])
+def test_outputs_need_no_axis_of_sequences(axes: str, ids: Tensor) -> None:
+    class Other(TinyGPT):
+        def forward(self, ids: Tensor) -> Tensor:
+            logits = super().forward(ids)
+            return {"joined": logits.flatten(0, 1), "tokens first": logits.mT, "stacked": logits[None]}[axes]
+
+    model = Other()
+    view = rs.embedded(model, ids, position=None)
+    assert near(view.model(view.inputs), model(ids))
+
+
 def test_slices_end_at_the_embeddings() -> None:
     segment = rs.embedding_slice(GPT, IDS[0], IDS[1])
     assert near(segment.slice.embed([[0.0], [1.0]]).float(), GPT.tokens(IDS[:2]))

@@ -107,7 +107,7 @@ def attention_winners(func: Callable[..., Any], args: Sequence[Any], kwargs: Map
 
 
 def attention_rows(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    """One number for each row of attention, laid out as in ``attention_winners``, without a product of scores."""
+    """Some number for each row of attention, in the shape of ``attention_winners``, which takes longer."""
     if operation(func) != "scaled_dot_product_attention":
         return for_each_head(lambda scores: scores[..., 0], func, args, kwargs)
     query: Tensor = argument(args, kwargs, 0, "query")
@@ -195,7 +195,7 @@ def _dot_products(reduce: Callable[[Tensor], Tensor], args: Sequence[Any], kwarg
 
 
 def _in_one_product(query: Tensor, key: Tensor) -> bool:
-    """Whether there is one head, without an axis of its own."""
+    """Whether queries and keys have no axis of heads, so that one product does."""
     return query.ndim < 4 and query.shape[:-2] == key.shape[:-2]
 
 

@@ -11,7 +11,15 @@ import torch
 from torch import Size, Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from regionscope.complexity.activations import ATTENTION, LINEAR, NORMS, Folds, argument, attention_rows
+from regionscope.complexity.activations import (
+    ATTENTION,
+    LINEAR,
+    NORMS,
+    Folds,
+    argument,
+    attention_rows,
+    attention_winners,
+)
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.errors import InputError
 from regionscope.network.call.determinism import check_fixed_outputs, rows_of
@@ -190,7 +198,7 @@ class _LayerLister(ForwardObserver):
         self.rows, self._follow = rows, follow
         self._followed: set[int] = set()  # places in ``layers`` of linear outputs that an activation follows
         self._sources: Any = WeakTensorKeyDictionary()
-        self._inputs: dict[int, Tensor] = {}  # tensors that the present call takes, but for those of parameters alone
+        self._inputs: dict[int, Tensor] = {}  # that the current call takes, computed from the input
         held = (tensor for tensor in vars(model).values() if isinstance(tensor, Tensor))
         for tensor in (*model.parameters(), *model.buffers(), *held):
             self._sources[tensor] = None
@@ -226,6 +234,8 @@ class _LayerLister(ForwardObserver):
         sources = self._of(call)
         if sources is not None:
             values = attention_rows(call.func, call.args, call.kwargs)
+            if values.shape[:1] != (self.rows,):  # the scores show whether inputs and heads share an axis in order
+                values = attention_winners(call.func, call.args, call.kwargs)
             self._add(call, "attention", values, positions=values.shape[1] if values.ndim > 1 else 1)
         return self._run(call, sources)
 
@@ -282,7 +292,7 @@ class _LayerLister(ForwardObserver):
         return frozenset().union(*(sources for _, sources in known if sources)) if self._inputs else None
 
     def _run(self, call: ObservedCall, sources: frozenset[int] | None) -> Any:
-        """What the call returns, after ``_of`` has looked at its arguments."""
+        """What the call returns; ``_of`` has noted the tensors that it takes."""
         result = call.run()
         if not self._follow:
             return result
@@ -303,7 +313,7 @@ def tensors(value: Any) -> list[Tensor]:
         item = left.pop()
         if isinstance(item, torch.Tensor):
             found.append(item)
-        elif isinstance(item, (list, tuple)):
+        elif isinstance(item, (list, tuple)):  # faster than list | tuple
             left += item
         elif isinstance(item, dict):
             left += item.values()

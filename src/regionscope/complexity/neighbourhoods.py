@@ -34,8 +34,8 @@ Shape = Literal["cross-polytope", "hypercube"]
 LARGEST_CUBE = 12  # a cube of P dimensions has 2^P vertices
 _USUAL_DIMS = 25
 _MANY = 256  # numbers of an input from which a group of points shares a frame
-_GROUP = 64  # points
-_BITS = 32  # of a random number that are used
+_GROUP = 16  # points
+_BITS = 32  # of a random number that become signs
 _TALL = 8  # with at least this ratio of rows to columns, a Gaussian matrix is far from singular
 
 
@@ -55,10 +55,12 @@ def orthonormal_frames(
     If you pass the same frames as ``frames=`` at every training step, the curve has no noise from the directions. The
     same seed gives the same frames on every device; a ``generator`` gives new ones at each call.
 
-    The frames of several points are independent for d < 256. For larger d, 64 points in a row share one frame, whose d
+    The frames of several points are independent for d < 256. For larger d, 16 points in a row share one frame, whose d
     coordinates are shifted cyclically by a random number of places and change their signs at random, anew for each
-    point. Such a frame is Haar distributed as well, and any two of them are uncorrelated, but those of the 64 points
-    are not independent. Cost: a QR of (d, P) for each point, or for 64 of them.
+    point. Such a frame is Haar distributed as well, and any two of them are uncorrelated, but those of the 16 points
+    are not independent: they have the same entries up to sign and place. A standard error over the points is then too
+    small for a model whose first layer acts on each number alone (twice, for a 1 x 1 convolution on a constant image).
+    Cost: a QR or Cholesky factor of (d, P) for each point or for 16 of them, and a copy of P d numbers for each.
 
     >>> frame = orthonormal_frames((3, 4), dims=2)
     >>> torch.allclose(frame.flatten(1) @ frame.flatten(1).T, torch.eye(2), atol=1e-6)
@@ -75,7 +77,7 @@ def orthonormal_frames(
 
 
 def _shared_frame(dims: int, d: int, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
-    """The next frame (P, d) of the generator, by a QR decomposition."""
+    """The next frame (P, d) of the generator, by a QR decomposition: the directions keep their signs for a seed."""
     gaussian = _gaussians(1, dims, d, generator, dtype)[0]
     frame: Tensor = torch.linalg.qr(gaussian)[0].T.contiguous()
     return frame.to(dtype)
@@ -84,8 +86,8 @@ def _shared_frame(dims: int, d: int, generator: torch.Generator, dtype: torch.dt
 def _draw_frames(n: int, dims: int, d: int, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
     """The next n frames (n, P, d) of the generator. Drawing 3 and then 4 gives the same frames as drawing 7.
 
-    Tall Gaussian matrices are well conditioned: there, products and a small Cholesky factor take the place of a QR, and
-    half of its time, on two threads a third. The frames are the same up to the signs of their directions.
+    Tall Gaussian matrices are well conditioned: there, products and a small Cholesky factor replace the QR, and are
+    faster, the more so for large d. The frames are the same up to the signs of their directions.
     """
     gaussian = _gaussians(n, dims, d, generator, dtype)
     rows = gaussian.transpose(1, 2)
@@ -97,7 +99,7 @@ def _draw_frames(n: int, dims: int, d: int, generator: torch.Generator, dtype: t
 
 
 def _gaussians(n: int, dims: int, d: int, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
-    """The next n matrices (n, d, P) of the generator, in float64 or float32, since QR knows no half precision.
+    """The next n matrices (n, d, P) of the generator, in float64 or float32: torch factorises no others.
 
     They are always drawn in float32, one point at a time, so that neither the batch nor the dtype of the model changes
     them.

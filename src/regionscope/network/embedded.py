@@ -70,7 +70,8 @@ def embedded(
     attention_mask: (n, t), 0 at padding. Padding is removed before the model runs.
     output, args: the part of the output that holds the logits, and further arguments; see ``select_output``. Raises
     InputError if the output depends on the ids in another way too, such as a second look-up after ``at``; this is
-    tested on three of the sequences. Cost: one copy of the weights and five forward passes.
+    tested on three of the sequences. Cost: one copy of the weights and up to five forward passes of a few
+    sequences.
     """
     check_module(model, otherwise="Pass a module that takes token ids.")
     tokens, mask = read_tokens(ids, attention_mask)
@@ -149,8 +150,8 @@ class EmbeddedModel(nn.Module):
 
     def check(self, ids: Tensor, results: Any) -> None:
         """Refuse a model that looks at its token ids again behind ``at``, where those of one sequence stand for all,
-        and one without logits at ``position``. results: what the model returns for these ids, and perhaps more."""
-        expected = self._select(results)[: len(ids)]
+        and one without logits at ``position``. results: what the model returns for these ids."""
+        expected = self._select(results)
         inputs = self.embed(ids)
         logits = self._logits_at_all_tokens(inputs)
         finite = expected[expected.isfinite()].abs()
@@ -287,29 +288,36 @@ def _logits(result: Any) -> Tensor:
 
 
 def _embedding_of(model: nn.Module, ids: Tensor, args: Arguments) -> tuple[str, Any]:
-    """The name of the ``nn.Embedding`` that looks the token ids (n, t) up, and the output for these and one more."""
+    """The name of the ``nn.Embedding`` that looks the token ids (n, t) up, and the output for them."""
+    names, results = _embeddings_of(model, ids, args)
+    if len(names) != 1 or bool((ids == ids[0]).all()):
+        # Positions are looked up too, with ids of their own, which may be the same. They do not move with the tokens.
+        names, _ = _embeddings_of(model, torch.cat([ids[:1], ids[:1].roll(1, 1)]), args)
+    if len(names) != 1:
+        shown = ", ".join(names) or "none"
+        raise InputError(f"Expected one nn.Embedding that takes the token ids, got {shown}. Name the module with at=.")
+    return names[0], results
+
+
+def _embeddings_of(model: nn.Module, ids: Tensor, args: Arguments) -> tuple[list[str], Any]:
+    """The names of all ``nn.Embedding`` that take these ids in a forward pass, and its output."""
     names: list[str] = []
-    # Positions are looked up too, with ids of their own: one sequence twice, the tokens moved by one place, cannot be
-    # taken for positions.
-    looked_up = torch.cat([ids, ids[:1].roll(1, 1)])
     handles = []
     for name, module in model.named_modules():
         if isinstance(module, nn.Embedding):
 
             def look(module: nn.Module, inputs: Any, output: Any, name: str = name) -> None:
-                if inputs and isinstance(inputs[0], Tensor) and torch.equal(inputs[0], looked_up):
+                same = bool(inputs) and isinstance(inputs[0], Tensor) and torch.equal(inputs[0], ids)
+                if same and name not in names:
                     names.append(name)
 
             handles.append(module.register_forward_hook(look))
     try:
-        results = _call(model, looked_up, args)
+        results = _call(model, ids, args)
     finally:
         for handle in handles:
             handle.remove()
-    if len(set(names)) != 1:
-        shown = ", ".join(names) or "none"
-        raise InputError(f"Expected one nn.Embedding that takes the token ids, got {shown}. Name the module with at=.")
-    return names[0], results
+    return names, results
 
 
 def _named(model: nn.Module, name: str) -> str:
