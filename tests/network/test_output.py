@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import regionscope as rs
 from regionscope.cli import app
-from regionscope.errors import InputError
+from regionscope.errors import InputError, NotPiecewiseAffine
 from regionscope.network.output import select_output
 
 Pair = namedtuple("Pair", ["features", "logits"])
@@ -168,6 +168,49 @@ def test_a_wrong_choice_is_one_sentence(instrument: str, kind: str, options: dic
     model = PLAIN if kind == "plain" else Net(SEVERAL[kind][0])
     with pytest.raises(rs.RegionscopeError, match=sentence):
         INSTRUMENTS[instrument](model, **options)
+
+
+def confidence(logits: Tensor) -> tuple[Tensor, ...]:
+    shares = torch.softmax(logits, 1)
+    entropy = -(shares * shares.log()).sum(1)
+    return entropy.mean(), *shares.max(1)
+
+
+@pytest.mark.parametrize(
+    "pack",
+    [
+        lambda f, y: (y, y.softmax(1)),
+        lambda f, y: (y, y.logsumexp(1).mean()),
+        lambda f, y: (y, y.square().mean(), f.mean()),
+        lambda f, y: (y, *confidence(y)),
+        lambda f, y: (y, nn.functional.cross_entropy(y, torch.zeros(len(y), dtype=torch.int64))),
+        lambda f, y: (y, nn.functional.silu(f), torch.sort(f)[1], (f > 0).float()),
+        lambda f, y: (y, f @ f.T, torch.std_mean(f), f.exp() if len(f) else f),
+    ],
+)
+def test_other_outputs_need_not_be_piecewise_affine(pack: Callable[[Tensor, Tensor], Any]) -> None:
+    part, wanted = rs.linear_regions(Net(pack), BOX, output=0), rs.linear_regions(PLAIN, BOX)
+    assert torch.equal(part.vertices, wanted.vertices)
+    assert part.n_linear_regions == wanted.n_linear_regions
+
+
+@pytest.mark.parametrize(
+    ("pack", "blamed"),
+    [
+        (lambda f, y: (y + y.softmax(1), f), "softmax"),
+        (lambda f, y: (y * torch.sigmoid(f[:, :3]), f), "sigmoid"),
+        (lambda f, y: (torch.cat([y, confidence(y)[1][:, None]], 1), f), "softmax"),
+        (lambda f, y: (nn.functional.silu(y, inplace=True), y)[::-1], "silu"),
+        (lambda f, y: (nn.functional.silu(y, True), y)[::-1], "silu"),
+        (lambda f, y: (y.exp_(), y)[::-1], "exp_"),
+        (lambda f, y: (torch.exp(y, out=y), y)[::-1], "exp"),
+        (lambda f, y: (y.add_(y.tanh()), y)[::-1], "tanh"),
+        (lambda f, y: (y.softmax(1), y.tanh()), "softmax"),
+    ],
+)
+def test_outputs_that_depend_on_them_are_refused(pack: Callable[[Tensor, Tensor], Any], blamed: str) -> None:
+    with pytest.raises(NotPiecewiseAffine, match=blamed):
+        rs.linear_regions(Net(pack), BOX, output=0)
 
 
 def test_what_was_traced_has_its_output_already() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import torch
 from torch import fx
 
-from regionscope.errors import UntraceableModel
+from regionscope.errors import RegionscopeError, UntraceableModel
 from regionscope.network.record import Data, Recorder
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Traced(fx.Proxy, _Tensor):
         self.data_value = data
         self.storage = Storage() if storage is None else storage
         self.version = self.storage.version
-        self.refusal = ""
+        self.refusal: RegionscopeError | None = None  # raised when the tensor is used
 
     @classmethod
     def __torch_function__(cls, orig_method: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, fx, nn
+from torch.utils._pytree import tree_leaves
 
 from regionscope.errors import NotPiecewiseAffine, RegionscopeError, UntraceableModel
 from regionscope.formatting import counted
@@ -15,7 +16,7 @@ from regionscope.network import refuse
 from regionscope.network.overwritten import Overwritten
 from regionscope.network.private_copy import ReadableCopy
 from regionscope.network.proxy import ForwardTracer, Storage, Traced
-from regionscope.network.record import RULES, Call, Data, Recorder, Refused, Rule
+from regionscope.network.record import RULES, Call, Data, Recorder, Refused, RefusedData, Rule
 
 
 class Reader(ForwardTracer):
@@ -53,6 +54,9 @@ class Reader(ForwardTracer):
             if self._refusal is not None:
                 raise self._refusal
         if not isinstance(result, Traced):
+            refusals = [item.refusal for item in tree_leaves(result) if isinstance(item, Traced)]
+            if refusals and all(refusals):  # no choice of an output would help
+                raise refusals[0]  # type: ignore[misc]
             raise UntraceableModel(_bad_output(result))
         return self._unwrap(result)  # type: ignore[no-any-return]
 
@@ -81,13 +85,42 @@ class Reader(ForwardTracer):
     def apply(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record one call and return what it returns to the user's forward.
 
-        The first refusal stands, even if the forward, or an operator of torch that tries its mirror image, catches it.
+        A call without a rule returns tensors that are refused as soon as the output depends on them. Where that cannot
+        be told, the first refusal stands, even if the forward, or an operator of torch that tries its mirror image,
+        catches it.
         """
         try:
             return self._apply(kind, target, args, kwargs)
         except RegionscopeError as error:
+            if isinstance(error, NotPiecewiseAffine | UntraceableModel) and not _writes(target, args, kwargs):
+                unused = self._refused_result(kind, target, args, kwargs, error)
+                if unused is not None:
+                    return unused
             self._refusal = self._refusal or error
             raise
+
+    def _refused_result(
+        self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], error: RegionscopeError
+    ) -> Any:
+        """Stand-ins of the right shapes for the tensors that the call returns; None if it returns anything else."""
+        function = getattr(torch.Tensor, target) if kind == "call_method" else target
+        try:
+            result = function(*_without_values(args), **_without_values(kwargs))
+        except Exception:  # noqa: BLE001  (it is refused in any case)
+            return None
+        node = self.graph.create_node(kind, target)
+
+        def stand_in(tensor: Tensor) -> Traced:
+            refused = Traced(node, self, RefusedData("refused", (), seen=tuple(tensor.shape)))
+            refused.refusal = error
+            return refused
+
+        if isinstance(result, Tensor):
+            return stand_in(result)
+        if not isinstance(result, tuple | list) or not all(isinstance(item, Tensor) for item in result):
+            return None
+        items = map(stand_in, result)
+        return type(result)(*items) if hasattr(result, "_fields") else type(result)(items)
 
     def _apply(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
@@ -183,8 +216,8 @@ class Reader(ForwardTracer):
 
     def _unwrap(self, value: Any) -> Any:
         if isinstance(value, Traced):
-            if value.refusal:
-                raise NotPiecewiseAffine(value.refusal)
+            if value.refusal is not None:
+                raise value.refusal
             if value.version != value.storage.version:
                 raise UntraceableModel(
                     f"Expected tensors that keep their values, but the forward{self.where()} reads '{value.node.name}' "
@@ -206,7 +239,7 @@ class Reader(ForwardTracer):
             return Traced(call.node, self, result, storage)
         if isinstance(result, Refused):
             refused = Traced(call.node, self, self.input)
-            refused.refusal = refuse.not_affine(call.subject, result.reason)
+            refused.refusal = NotPiecewiseAffine(refuse.not_affine(call.subject, result.reason))
             return refused
         if isinstance(result, tuple) and any(isinstance(item, Data | Refused) for item in result):
             items = [self._wrap(item, call, storage, None) for item in result]
@@ -282,6 +315,25 @@ def _original_type(module: nn.Module | None) -> type:
 def _is_torch_layer(module: nn.Module | None) -> bool:
     """Whether a fold inside ``module`` is named after it: torch.nn's own layers, as in fx."""
     return isinstance(module, nn.Module) and _original_type(module).__module__.startswith("torch.nn")
+
+
+def _writes(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call changes one of its arguments."""
+    name = target if isinstance(target, str) else getattr(target, "__name__", "")
+    if name in _IN_PLACE or (name.endswith("_") and not name.endswith("__")) or kwargs.get("out") is not None:
+        return True
+    if not inspect.isfunction(target) or "inplace" not in inspect.signature(target).parameters:
+        return name in ("__setitem__", "setitem")
+    return bool(inspect.signature(target).bind(*args, **kwargs).arguments.get("inplace"))
+
+
+def _without_values(value: Any) -> Any:
+    """Tensors of the same shapes without values, in nested tuples, lists and dictionaries."""
+    if isinstance(value, Tensor):
+        return torch.empty(value.shape, dtype=value.dtype, device="meta")
+    if isinstance(value, dict):
+        return {key: _without_values(item) for key, item in value.items()}
+    return type(value)(map(_without_values, value)) if type(value) in (tuple, list) else value
 
 
 def _data_values(value: Any) -> list[Data]:
