@@ -14,6 +14,15 @@ def counted(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
+def with_article(noun: str) -> str:
+    """A noun with "a" or "an", by its first letter.
+
+    >>> with_article("dict"), with_article("ImageClassifierOutput")
+    ('a dict', 'an ImageClassifierOutput')
+    """
+    return f"{'an' if noun[0] in 'AEIOUaeiou' else 'a'} {noun}"
+
+
 def estimated(value: float, stderr: float | None) -> str:
     """A number with its standard error, where there is one.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -274,3 +275,20 @@ def test_bad_input_is_one_sentence(options: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words) as caught:
         rs.region_count(**{"model": NET, "inputs": DATA, **options})
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("method", ["grid", "refined"])
+def test_a_model_in_half_precision_has_the_regions_of_its_weights(dtype: torch.dtype, method: Any) -> None:
+    torch.manual_seed(0)
+    half = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 3)).to(dtype)
+    nn.init.zeros_(half[2].bias)
+    half[0].bias.data = -100 * half[0].weight.data.sum(1)  # the regions meet where half precision is coarse
+    inputs = 100 + torch.randn(20, 4, generator=torch.Generator().manual_seed(3))
+    found, wanted = (
+        rs.region_count(model, inputs, dim=2, slices=10, grid=12, method=method)
+        for model in (half, copy.deepcopy(half).float())
+    )
+    assert torch.equal(found.counts, wanted.counts)
+    assert wanted.value > 1
+    assert next(half.parameters()).dtype == dtype

@@ -64,7 +64,6 @@ LAYERS: list[tuple[nn.Module, tuple[int, ...], str]] = [
     (nn.GroupNorm(1, 3), IMAGE, "'encoder.act' is GroupNorm, .* (it divides by the spread of its input)"),
     (nn.InstanceNorm2d(3), IMAGE, "'encoder.act' is InstanceNorm2d, .* (it divides by the spread of its input)"),
     (nn.LocalResponseNorm(2), IMAGE, "'encoder.act' is LocalResponseNorm, .* (it divides by the spread"),
-    (nn.BatchNorm1d(4, track_running_stats=False), (4,), "'encoder.act' is BatchNorm1d, .* no running statistics"),
     (nn.Bilinear(4, 4, 2), (4,), "'encoder.act' is Bilinear, .* (it multiplies or divides by a value that itself dep"),
     (nn.MultiheadAttention(4, 1), (5, 4), "'encoder.act' is MultiheadAttention, "),
     (nn.TransformerEncoderLayer(4, 1), (5, 4), "'encoder.act' is TransformerEncoderLayer, "),
@@ -84,6 +83,11 @@ def test_layers(layer: nn.Module, shape: tuple[int, ...], sentence: str) -> None
     with pytest.raises(NotPiecewiseAffine, match=pattern(sentence)) as caught:
         trace(Nested(layer), shape)
     assert "region_count() or local_complexity() for other networks." in str(caught.value)
+
+
+def test_no_other_instrument_is_named_for_a_batch_norm_without_statistics() -> None:
+    with pytest.raises(NotPiecewiseAffine, match=r"no running statistics.* Build it with track_running_stats=True\.$"):
+        trace(Nested(nn.BatchNorm1d(4, track_running_stats=False)), (4,))
 
 
 RECURRENT = [

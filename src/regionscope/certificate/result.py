@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from regionscope.errors import InputError
-from regionscope.file_io import replace_file
+from regionscope.file_io import check_parent, replace_file
 from regionscope.types import Reading
 
 
@@ -69,9 +69,10 @@ class Certificate:
 
     def __str__(self) -> str:
         if self.certified:
-            share = f"{self.recomputed} of {self.signs} signs in integers"
+            decision = f", {self.counts['decision']} of decision" if "decision" in self.counts else ""
             return (
-                f"certified: {self.counts['activation']} activation regions, {self.counts['linear']} linear ({share})"
+                f"certified: {self.counts['activation']} activation regions, {self.counts['linear']} linear{decision} "
+                f"({self.recomputed} of {self.signs} signs in integers)"
             )
         if self.unproved:
             return f"not certified: {self.unproved} signs left" + (f". {self.reason}" if self.reason else "")
@@ -92,6 +93,7 @@ class Certificate:
         if self.document is None:
             raise InputError(f"Expected a certified partition, got '{self}'. Call save() only where certified is True.")
         target = Path(path)
+        check_parent(target)
         text = json.dumps(self.document(), separators=(",", ":")) + "\n"
         replace_file(target, lambda temporary: temporary.write_text(text, encoding="utf-8"))
         return target

@@ -111,7 +111,7 @@ def count(
 def _examples(
     network: torch.nn.Module, inputs: torch.Tensor, chosen: Any, grid: int | None, memory: int | None
 ) -> list[LabelMap]:
-    with open_labeller(network, inputs, chosen[0].input_shape, memory=memory) as labeller:
+    with open_labeller(network, inputs, chosen[0].input_shape, memory=memory, widened=True) as labeller:
         return label_maps(labeller, chosen, grid)
 
 

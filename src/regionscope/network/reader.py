@@ -11,7 +11,7 @@ from torch import Tensor, fx, nn
 from torch.utils._pytree import tree_leaves
 
 from regionscope.errors import NotPiecewiseAffine, RegionscopeError, UntraceableModel
-from regionscope.formatting import counted
+from regionscope.formatting import counted, with_article
 from regionscope.network import refuse
 from regionscope.network.overwritten import Overwritten
 from regionscope.network.private_copy import ReadableCopy
@@ -346,7 +346,7 @@ def _data_values(value: Any) -> list[Data]:
 
 def _bad_output(result: Any) -> str:
     if isinstance(result, tuple | list | dict):
-        returned = f"a {type(result).__name__} of {counted(len(result), 'value')}"
+        returned = f"{with_article(type(result).__name__)} of {counted(len(result), 'value')}"
     elif isinstance(result, Tensor):
         returned = "a tensor that does not depend on the input"
     else:

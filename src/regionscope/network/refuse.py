@@ -11,6 +11,7 @@ ACCEPTED = (
 WAY_OUT = "Use region_count() or local_complexity() for other networks."
 WAY_OUT_OF_RECURRENT = "Use region_count() for such networks."  # local_complexity() cannot look inside either
 
+NO_STATISTICS = "it has no running statistics, so in eval mode too it divides by the spread of the batch"
 PRODUCT = "it multiplies or divides by a value that itself depends on the input"
 INDICES = "the indices of a maximum jump; use its values alone"
 SPREAD = "it divides by the spread of its input"
@@ -73,7 +74,8 @@ def not_affine(subject: str, reason: str, advice: str = "") -> str:
     if reason == "softmax":
         reason, advice = "", LEAVE_OFF
     because = f" ({reason})" if reason else ""
-    way_out = WAY_OUT_OF_RECURRENT if reason == RECURRENT else WAY_OUT
+    ways_out = {RECURRENT: WAY_OUT_OF_RECURRENT, NO_STATISTICS: "Build it with track_running_stats=True."}
+    way_out = ways_out.get(reason, WAY_OUT)
     return (
         f"Expected a piecewise-affine network, but {subject}, which is not piecewise affine{because}. "
         f"Exact regions accept {ACCEPTED}. {advice}{way_out}"

@@ -15,7 +15,7 @@ from torch.nn.parameter import is_lazy
 
 from regionscope.checks import check_memory, check_module, model_advice, read_integer, unreadable
 from regionscope.errors import InputError
-from regionscope.formatting import counted
+from regionscope.formatting import counted, with_article
 from regionscope.inputs import Examples, Inputs, read_examples
 from regionscope.network import device_and_dtype, untouched
 from regionscope.network.call.determinism import check_fixed_outputs, two_inputs
@@ -84,6 +84,7 @@ def open_labeller(
     batch_size: int | None = None,
     memory: int | None = None,
     autocast: torch.dtype | None = None,
+    widened: bool = False,
 ) -> Iterator[Labeller]:
     """A ``Labeller`` of ``model``: of a private copy in eval mode, if it is a module (see ``untouched``).
 
@@ -93,6 +94,8 @@ def open_labeller(
     batch_size, memory: number of rows at a time; by default as many as keep the activations under ``memory`` bytes (64
         MiB on a CPU, 4 GiB on a GPU).
     autocast: dtype for ``torch.autocast``; None runs without it.
+    widened: whether a module in half precision runs in float32, where its weights are the same numbers. Next to a
+        boundary, the labels that half precision gives are noise.
     """
     _check_options(batch_size, memory)
     if isinstance(model, nn.Module):
@@ -109,6 +112,9 @@ def open_labeller(
         examples = None if inputs is None else read_examples(inputs)
         dtype, device = _own_place(model, examples)
     with untouched(model, device=device) as private:
+        if widened and isinstance(private, nn.Module) and dtype in (torch.float16, torch.bfloat16):
+            private.float()
+            dtype = torch.float32
         rows = batch_size or _rows(private, input_shape, dtype, device, memory)
         if isinstance(private, nn.Module):
             check_fixed_outputs(private, two_inputs(input_shape, dtype, device))
@@ -179,7 +185,7 @@ def _as_tensor(outputs: Any, who: str) -> Tensor:
         isinstance(outputs, tuple | list) and any(isinstance(item, Tensor) for item in outputs)
     ):
         raise InputError(
-            f"Expected {who} to return logits or integer labels, got a {type(outputs).__name__} of "
+            f"Expected {who} to return logits or integer labels, got {with_article(type(outputs).__name__)} of "
             f"{counted(len(outputs), 'value')}. Choose them with output=, {_offered(outputs)}."
         )
     try:

@@ -103,6 +103,8 @@ def test_trimesh_reads_a_closed_mesh(mesh: rs.LevelSet, tmp_path: Path, ending: 
 def test_wrong_files_are_named(mesh: rs.LevelSet, tmp_path: Path) -> None:
     with pytest.raises(rs.InputError, match=r"ends in \.ply, \.obj, \.vtp, got"):
         mesh.save(tmp_path / "mesh.stl")
+    with pytest.raises(rs.InputError, match=r"Expected an existing folder for 'mesh\.ply', got .*nothere"):
+        mesh.save(tmp_path / "nothere" / "mesh.ply")
     flat = rs.level_set(nn.Linear(4, 1), rs.Box(torch.zeros(4), torch.eye(4)[:2], 5.0))
     with pytest.raises(rs.InputError, match="inputs of 2 numbers, got 4"):
         flat.save(tmp_path / "flat.ply", inputs=True)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regionscope.errors import InputError
-from regionscope.file_io import replace_file
+from regionscope.file_io import check_parent, replace_file
 
 Array = NDArray[Any]
 
@@ -22,6 +22,7 @@ def write_mesh(path: Path, points: Array, corners: Array, offsets: Array) -> Pat
     """
     if path.suffix not in MESH_FILES:
         raise InputError(f"Expected a file that ends in {', '.join(MESH_FILES)}, got {str(path)!r}. Change the name.")
+    check_parent(path)
     segments = points.shape[1] == 2
     if segments:
         points = np.concatenate([points, np.zeros((len(points), 1))], 1)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from regionscope.network.operations import Affine, ChannelMap, Fixed
 from regionscope.network.record import Call, Data, rule
+from regionscope.network.refuse import NO_STATISTICS
 from regionscope.network.rules import winograd
 from regionscope.network.rules.convolution import conv2d_by_product, in_row_blocks
 from regionscope.network.rules.windows import per_dim
@@ -155,7 +156,7 @@ def _batch_norm(
     eps: float = 1e-5,
 ) -> Data:
     if training or running_mean is None or running_var is None:
-        call.refuse("it has no running statistics, so in eval mode too it divides by the spread of the batch")
+        call.refuse(NO_STATISTICS)
     scale = (call.constant(running_var) + eps).rsqrt()
     if weight is not None:
         scale = scale * call.constant(weight)
