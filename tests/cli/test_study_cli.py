@@ -109,7 +109,7 @@ def test_a_time_limit_stops_with_a_sentence_and_a_status(tmp_path: Path) -> None
         ),
         (("run", "figure2"), "Expected the name of a study, got 'figure2'. Did you mean "),
         (("run", STUDY, "--size", "huge"), "Expected a valid --size, got 'huge'. Choose from smoke, desk, full."),
-        (("report", STUDY, "--size", "smoke", "--folder", "nowhere"), "2 of 2 runs are missing in nowhere/runs"),
+        (("report", STUDY, "--size", "smoke", "--folder", "nowhere"), "Expected 2 runs in nowhere/runs, got 0"),
     ],
 )
 def test_mistakes_are_one_sentence(

@@ -126,7 +126,7 @@ def test_missing_runs_are_named(place: Workspace) -> None:
     assert place.missing([EXPERIMENT, other, EXPERIMENT]) == [EXPERIMENT, other]
     run(EXPERIMENT, place.runs_folder)
     assert place.missing([EXPERIMENT, other]) == [other]
-    with pytest.raises(InputError, match=r"1 of 2 runs are missing in .*seed 7.*regionscope study run"):
+    with pytest.raises(InputError, match=r"Expected 2 runs in .*, got 1; there is no .*seed 7.*regionscope study run"):
         place.runs([EXPERIMENT, other])
     (found,) = place.runs([EXPERIMENT])
     assert found.experiment == EXPERIMENT
@@ -174,7 +174,7 @@ def test_whole_seeds_are_given_out_and_others_left_out(place: Workspace) -> None
     assert [each.experiment for each in alone.runs(wanted)] == [wanted[0], wanted[3]]
     assert [each.experiment for each in alone.ended(wanted)] == [wanted[0], wanted[3]]
     assert len(place.ended(wanted)) == 3
-    with pytest.raises(InputError, match="3 of 6 runs are missing"):
+    with pytest.raises(InputError, match="Expected 6 runs in .*, got 3;"):
         place.runs(wanted)
 
     def analyse(workspace: Workspace, size: Size) -> Outcome:

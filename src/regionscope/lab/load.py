@@ -357,8 +357,9 @@ def _named(verb: str, names: list[str]) -> list[str]:
 
 def _must_exist(path: Path, what: str) -> None:
     if not path.is_file():
+        found = "is a folder" if path.is_dir() else "does not exist"
         raise InputError(
-            f"Expected an existing {what} file, got {str(path)!r}, which does not exist. Correct the path, "
+            f"Expected an existing {what} file, got {str(path)!r}, which {found}. Correct the path, "
             f"which starts in the working directory {str(Path.cwd())!r}."
         )
 

@@ -77,7 +77,7 @@ class Traced(fx.Proxy, _Tensor):
     def __torch_function__(cls, orig_method: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """As in fx, but without its look-up of methods, which changes the filters of warnings for all threads."""
         named = kwargs or {}
-        tracer = next(_traced((*args, *named.values()))).tracer
+        tracer = next(traced((*args, *named.values()))).tracer
         name = orig_method.__name__
         if getattr(torch.Tensor, name, None) is orig_method or name == "__get__":
             return tracer.create_proxy("call_method", name, args, named)
@@ -174,12 +174,12 @@ class Traced(fx.Proxy, _Tensor):
         return self._write_into(operator.truediv, other)
 
 
-def _traced(values: Iterable[Any]) -> Iterator[Traced]:
+def traced(values: Iterable[Any]) -> Iterator[Traced]:
     """The stand-ins among the arguments of a call."""
     for value in values:
         if isinstance(value, Traced):
             yield value
         elif isinstance(value, list | tuple):
-            yield from _traced(value)
+            yield from traced(value)
         elif isinstance(value, dict):
-            yield from _traced(value.values())
+            yield from traced(value.values())

@@ -15,7 +15,7 @@ from regionscope.formatting import counted, with_article
 from regionscope.network import refuse
 from regionscope.network.overwritten import Overwritten
 from regionscope.network.private_copy import ReadableCopy
-from regionscope.network.proxy import ForwardTracer, Storage, Traced
+from regionscope.network.proxy import ForwardTracer, Storage, Traced, traced
 from regionscope.network.record import RULES, Call, Data, Recorder, Refused, RefusedData, Rule
 
 
@@ -93,7 +93,8 @@ class Reader(ForwardTracer):
             return self._apply(kind, target, args, kwargs)
         except RegionscopeError as error:
             if isinstance(error, NotPiecewiseAffine | UntraceableModel) and not _writes(target, args, kwargs):
-                unused = self._refused_result(kind, target, args, kwargs, error)
+                refusals = (tensor.refusal for tensor in traced((*args, *kwargs.values())))
+                unused = self._refused_result(kind, target, args, kwargs, next(filter(None, refusals), error))
                 if unused is not None:
                     return unused
             self._refusal = self._refusal or error

@@ -96,8 +96,9 @@ class Workspace:
         lacking = self.missing(experiments)
         if lacking:
             raise InputError(
-                f"{len(lacking)} of {len(experiments)} runs are missing in {self.runs_folder}, such as "
-                f"{lacking[0].label}. Train them with: regionscope study run"
+                f"Expected {len(experiments)} runs in {self.runs_folder}, got {len(experiments) - len(lacking)}; there "
+                f"is no {lacking[0].label}, for example. Train them with regionscope study run and the name of the "
+                "study."
             )
         return [RunFolder.open(self.runs_folder / experiment.key) for experiment in experiments]
 

@@ -51,7 +51,7 @@ def _whole(runs: Sequence[RunFolder], wanted: Sequence[Experiment]) -> tuple[_Gr
     if not found:
         raise InputError(
             f"Expected a run of each setting of one of {', '.join(sorted({grid.network for grid in left_out}))}, got "
-            "fewer. Train them with: regionscope study run"
+            "fewer. Train them with regionscope study run and the name of the study."
         )
     return found
 
