@@ -16,13 +16,14 @@ Outputs = Callable[[Tensor], Tensor]
 
 
 class HalfPrecisionScreen:
-    """Logits (n, c) or (n,) of inputs whose labels are those of ``exact``.
+    """Logits (n, c) or (n,) of inputs whose labels are meant to be those of ``exact``.
 
-    Rounding of the quick pass cannot turn a label whose lead over the second is large. The first batch is computed both
-    ways and shows how large the errors are; later, rows whose lead is within four times the largest error are computed
-    again by ``exact``, and so are a few others, in case errors grow. On a line of 200 points that is about one point in
-    a hundred. Always called by ``exact`` are models that return integer labels, which have no lead, and those that fail
-    in ``quick``.
+    Rounding of the quick pass rarely turns a label whose lead over the second is large. The first batch is computed
+    both ways and shows how large the errors are; later, rows whose lead is within four times the largest error are
+    computed again by ``exact``, and so are a few others, in case errors grow. On a line of 200 points that is about one
+    point in a hundred. The largest error is an observed one: the labels were those of ``exact`` in all cases tested, but
+    this is not proven. Always called by ``exact`` are models that return integer labels, which have no lead, and those
+    that fail in ``quick``.
     """
 
     def __init__(self, quick: Outputs, exact: Outputs) -> None:
