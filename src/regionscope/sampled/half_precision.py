@@ -21,7 +21,7 @@ class HalfPrecisionScreen:
     Rounding of the quick pass rarely turns a label whose lead over the second is large. The first batch is computed
     both ways and shows how large the errors are; later, rows whose lead is within four times the largest error are
     computed again by ``exact``, and so are a few others, in case errors grow. On a line of 200 points that is about one
-    point in a hundred. The largest error is an observed one: the labels were those of ``exact`` in all cases tested, but
+    point in a hundred. The largest error is an observed one: labels were those of ``exact`` in all cases tested, but
     this is not proven. Always called by ``exact`` are models that return integer labels, which have no lead, and those
     that fail in ``quick``.
     """
