@@ -174,7 +174,7 @@ def test_whole_seeds_are_given_out_and_others_left_out(place: Workspace) -> None
     assert [each.experiment for each in alone.runs(wanted)] == [wanted[0], wanted[3]]
     assert [each.experiment for each in alone.ended(wanted)] == [wanted[0], wanted[3]]
     assert len(place.ended(wanted)) == 3
-    with pytest.raises(InputError, match="Expected 6 runs in .*, got 3;"):
+    with pytest.raises(InputError, match=r"Expected 6 runs in .*, got 3;"):
         place.runs(wanted)
 
     def analyse(workspace: Workspace, size: Size) -> Outcome:

@@ -132,17 +132,15 @@ def region_count(
     slices: number of slices, or a list of slices. until: relative standard error at which to stop drawing slices.
 
     model: an ``nn.Module`` (run in eval mode, on a private copy), a function or an estimator; see ``open_labeller``.
-        A module in half precision runs in float32, since rounding makes small regions next to every boundary.
-    autocast: dtype for ``torch.autocast``. Half precision is faster on a GPU, but counts such regions.
+        A module in half precision runs in float32, where its weights are the same numbers.
     method: "grid" counts face-connected pieces on a lattice of ``grid`` points along each axis (200 in 1-D, 30 in 2-D,
         for more see ``default_grid``); "refined" halves the spacing until the count of a slice is stable, up to
         ``max_points`` points; "exact" takes the decision regions of a piecewise-affine ``nn.Module``. A refined count
         stops when two successive lattices agree, so it can miss thin regions, and ``status`` does not say so: on lines,
         ``grid_bias`` is a lower bound of what the grid misses. "exact" gives the true counts; ``grid=800`` in 1-D is a
         cheap check.
-    autocast: dtype for ``torch.autocast``. "grid" and "refined" run in the dtype of the model, or in this one. In
-        bfloat16 and float16, rounding near the boundaries makes regions that do not exist. For true counts, leave
-        ``autocast`` out and pass ``copy.deepcopy(model).float()``, or use "exact", which computes in float64.
+    autocast: dtype for ``torch.autocast``. In bfloat16 and float16, rounding near the boundaries makes regions that do
+        not exist; leave it out for counts that you report.
     output, args: the part of the model's output that holds the logits, and its further arguments; see
         ``select_output``.
     position, attention_mask: for token ids (n, t) as inputs: the regions are those of the next token at ``position``,
