@@ -34,7 +34,7 @@ Shape = Literal["cross-polytope", "hypercube"]
 LARGEST_CUBE = 12  # a cube of P dimensions has 2^P vertices
 _USUAL_DIMS = 25
 _MANY = 256  # numbers of an input from which a group of points shares a frame
-_GROUP = 16  # points
+_GROUP = 64  # points
 _BITS = 32  # of a random number that become signs
 _TALL = 8  # with at least this ratio of rows to columns, a Gaussian matrix is far from singular
 
@@ -55,12 +55,13 @@ def orthonormal_frames(
     If you pass the same frames as ``frames=`` at every training step, the curve has no noise from the directions. The
     same seed gives the same frames on every device; a ``generator`` gives new ones at each call.
 
-    The frames of several points are independent for d < 256. For larger d, 16 points in a row share one frame, whose d
+    The frames of several points are independent for d < 256. For larger d, 64 points in a row share one frame, whose d
     coordinates are shifted cyclically by a random number of places and change their signs at random, anew for each
-    point. Such a frame is Haar distributed as well, and any two of them are uncorrelated, but those of the 16 points
+    point. Such a frame is Haar distributed as well, and any two of them are uncorrelated, but those of the 64 points
     are not independent: they have the same entries up to sign and place. A standard error over the points is then too
-    small for a model whose first layer acts on each number alone (twice, for a 1 x 1 convolution on a constant image).
-    Cost: a QR or Cholesky factor of (d, P) for each point or for 16 of them, and a copy of P d numbers for each.
+    small for a model whose first layer acts on each number alone (3 to 5 times, for a 1 x 1 convolution on a constant
+    image). With one frame for all points, no standard error contains the choice of the frame.
+    Cost: a QR or Cholesky factor of (d, P) for each point or for 64 of them, and a copy of P d numbers for each.
 
     >>> frame = orthonormal_frames((3, 4), dims=2)
     >>> torch.allclose(frame.flatten(1) @ frame.flatten(1).T, torch.eye(2), atol=1e-6)
