@@ -66,3 +66,15 @@ def test_a_fixed_batch_dimension_is_one_sentence() -> None:
             instrument(program, torch.randn(20, 2))
     with pytest.raises(rs.InputError, match=r"fixed shape \(3, 2\).*dynamic_shapes"):
         rs.linear_regions(program, rs.Segment([0.0, 0.0], [1.0, 1.0]))
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+def test_a_write_into_a_view_is_refused() -> None:
+    class Writes(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            y = super().forward(x)
+            nn.functional.silu(y[:, :2], inplace=True)
+            return y
+
+    with pytest.raises(rs.NotPiecewiseAffine, match="silu_"):
+        rs.linear_regions(exported(Writes(2, 3), (2,)), rs.Box([0.0, 0.0], torch.eye(2), 1.0))

@@ -173,7 +173,14 @@ def test_a_wrong_choice_is_one_sentence(instrument: str, kind: str, options: dic
 def confidence(logits: Tensor) -> tuple[Tensor, ...]:
     shares = torch.softmax(logits, 1)
     entropy = -(shares * shares.log()).sum(1)
-    return entropy.mean(), *shares.max(1)
+    return entropy.mean(), shares.amax(1), shares.argmax(1)
+
+
+def number_or_one(value: Tensor) -> float:
+    try:
+        return float(value)
+    except Exception:  # noqa: BLE001  (as careless code does)
+        return 1.0
 
 
 @pytest.mark.parametrize(
@@ -184,8 +191,8 @@ def confidence(logits: Tensor) -> tuple[Tensor, ...]:
         lambda f, y: (y, y.square().mean(), f.mean()),
         lambda f, y: (y, *confidence(y)),
         lambda f, y: (y, nn.functional.cross_entropy(y, torch.zeros(len(y), dtype=torch.int64))),
-        lambda f, y: (y, nn.functional.silu(f), torch.sort(f)[1], (f > 0).float()),
-        lambda f, y: (y, f @ f.T, torch.std_mean(f), f.exp() if len(f) else f),
+        lambda f, y: (y, (f > 0).float().unsqueeze(0), f.std(1)[0], sum(torch.sigmoid(f) for _ in range(3))),
+        lambda f, y: (y, f @ f.T, f.exp() if len(f) else f),
     ],
 )
 def test_other_outputs_need_not_be_piecewise_affine(pack: Callable[[Tensor, Tensor], Any]) -> None:
@@ -206,9 +213,17 @@ def test_other_outputs_need_not_be_piecewise_affine(pack: Callable[[Tensor, Tens
         (lambda f, y: (torch.exp(y, out=y), y)[::-1], "exp"),
         (lambda f, y: (y.add_(y.tanh()), y)[::-1], "tanh"),
         (lambda f, y: (y.softmax(1), y.tanh()), "softmax"),
+        (lambda f, y: (y, torch.ops.aten.silu_.default(y)), "silu_"),
+        (lambda f, y: (y / y.softmax(1).numel(), y), "softmax"),
+        (lambda f, y: (y * len(y.softmax(1)), y), "softmax"),
+        (lambda f, y: (y * y.exp().ndim, y), "exp"),
+        (lambda f, y: (y.to((y > 0).dtype), y), "gt"),
+        (lambda f, y: (y * number_or_one(y.softmax(1).amax()), y), "softmax"),
+        (lambda f, y: (y * (2.0 if hasattr(y.exp(), "_version") else 1.0), y), "exp"),
+        (lambda f, y: (y * y.max(1)[1].ndim, y), "indices of a maximum"),
     ],
 )
-def test_outputs_that_depend_on_them_are_refused(pack: Callable[[Tensor, Tensor], Any], blamed: str) -> None:
+def test_outputs_that_depend_on_them_in_any_way_are_refused(pack: Callable[[Tensor, Tensor], Any], blamed: str) -> None:
     with pytest.raises(NotPiecewiseAffine, match=blamed):
         rs.linear_regions(Net(pack), BOX, output=0)
 

@@ -20,6 +20,17 @@ else:
     _Tensor = torch.Tensor
 
 
+_PURE = "exp expm1 log log1p log2 sqrt rsqrt square pow reciprocal sigmoid logsigmoid tanh gelu softplus erf "
+_PURE += "softmax log_softmax softmin logsumexp norm mean sum prod std var amax amin argmax argmin "
+_PURE += "cross_entropy nll_loss mse_loss l1_loss binary_cross_entropy_with_logits kl_div "
+_PURE += "mul truediv div add sub neg matmul mm gt lt ge le eq ne getitem float detach unsqueeze squeeze"
+PURE = frozenset(_PURE.split())
+"""Functions, methods and operators that return one tensor and change nothing, not even by ``inplace=True``.
+
+They may work on tensors that have no exact regions, as long as the output does not depend on these.
+"""
+
+
 class ForwardTracer(fx.proxy.TracerBase, ABC):
     """What a ``Traced`` tensor needs of the tracer that follows the forward; ``Reader`` implements it."""
 
@@ -35,6 +46,10 @@ class ForwardTracer(fx.proxy.TracerBase, ABC):
         """Record an in-place call: ``tensor`` stands for the result from now on."""
 
     @abstractmethod
+    def refuse(self, error: RegionscopeError) -> NoReturn:
+        """Raise the error, which stands even if the forward catches it."""
+
+    @abstractmethod
     def where(self) -> str:
         """in 'path' (Type), for the end of a sentence; empty at the top level."""
 
@@ -46,6 +61,7 @@ class Storage:
     version: int = 0
 
 
+_OWN = frozenset(("_needs_values", "_write_into"))
 _FIELDS = frozenset(("node", "tracer", "data_value", "storage", "version", "refusal"))  # found without a search
 
 
@@ -84,7 +100,10 @@ class Traced(fx.Proxy, _Tensor):
         return tracer.create_proxy("call_function", orig_method, args, named)
 
     def __getattribute__(self, k: str) -> Any:
-        """What a tensor can do is recorded when called, unless it is answered here."""
+        """What a tensor can do is recorded when called, unless it is answered here. A refused one answers nothing."""
+        refusal = super().__getattribute__("__dict__").get("refusal")
+        if refusal is not None and not (k in _FIELDS or k in PURE or k in _OWN or k.startswith("__")):
+            self.tracer.refuse(refusal)
         own = k.startswith("_") or k in _FIELDS or k in vars(Traced) or k in vars(self)
         return super().__getattribute__(k) if own or not hasattr(torch.Tensor, k) else fx.Proxy.__getattr__(self, k)
 
@@ -153,13 +172,17 @@ class Traced(fx.Proxy, _Tensor):
         self._needs_values("assigns into part of a tensor (build it with torch.cat or torch.stack instead)")
 
     def _needs_values(self, what: str) -> NoReturn:
-        raise UntraceableModel(
+        error = UntraceableModel(
             f"Expected a forward that does the same for every input, but the forward {what}{self.tracer.where()}. "
             "Rewrite that line with tensor operations, or pass the part of the network that follows a fixed path."
         )
+        self.tracer.refuse(self.refusal or error)
 
     def _write_into(self, operation: Any, other: Any) -> Any:
-        return self.tracer.write(self, operation, (self, other), {})
+        try:
+            return self.tracer.write(self, operation, (self, other), {})
+        except RegionscopeError as error:
+            self.tracer.refuse(error)
 
     def __iadd__(self, other: Any) -> Any:
         return self._write_into(operator.add, other)

@@ -15,8 +15,8 @@ from regionscope.formatting import counted, with_article
 from regionscope.network import refuse
 from regionscope.network.overwritten import Overwritten
 from regionscope.network.private_copy import ReadableCopy
-from regionscope.network.proxy import ForwardTracer, Storage, Traced, traced
-from regionscope.network.record import RULES, Call, Data, Recorder, Refused, RefusedData, Rule
+from regionscope.network.proxy import PURE, ForwardTracer, Storage, Traced, traced
+from regionscope.network.record import RULES, Call, Data, Recorder, Refused, Rule
 
 
 class Reader(ForwardTracer):
@@ -85,43 +85,27 @@ class Reader(ForwardTracer):
     def apply(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record one call and return what it returns to the user's forward.
 
-        A call without a rule returns tensors that are refused as soon as the output depends on them. Where that cannot
-        be told, the first refusal stands, even if the forward, or an operator of torch that tries its mirror image,
+        A function of ``PURE`` that has no rule for its arguments returns a tensor that is refused once it is used. The
+        refusal of any other call stands, even if the forward, or an operator of torch that tries its mirror image,
         catches it.
         """
         try:
             return self._apply(kind, target, args, kwargs)
         except RegionscopeError as error:
-            if isinstance(error, NotPiecewiseAffine | UntraceableModel) and not _writes(target, args, kwargs):
-                refusals = (tensor.refusal for tensor in traced((*args, *kwargs.values())))
-                unused = self._refused_result(kind, target, args, kwargs, next(filter(None, refusals), error))
-                if unused is not None:
-                    return unused
-            self._refusal = self._refusal or error
-            raise
+            first = next(filter(None, (each.refusal for each in traced((*args, *kwargs.values())))), error)
+            if isinstance(first, NotPiecewiseAffine | UntraceableModel) and _is_pure(kind, target, kwargs):
+                return self._refused(self.graph.create_node(kind, target), first)
+            self.refuse(first)
 
-    def _refused_result(
-        self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], error: RegionscopeError
-    ) -> Any:
-        """Stand-ins of the right shapes for the tensors that the call returns; None if it returns anything else."""
-        function = getattr(torch.Tensor, target) if kind == "call_method" else target
-        try:
-            result = function(*_without_values(args), **_without_values(kwargs))
-        except Exception:  # noqa: BLE001  (it is refused in any case)
-            return None
-        node = self.graph.create_node(kind, target)
+    def _refused(self, node: fx.Node, error: RegionscopeError) -> Traced:
+        tensor = Traced(node, self, self.input)
+        tensor.refusal = error
+        return tensor
 
-        def stand_in(tensor: Tensor) -> Traced:
-            refused = Traced(node, self, RefusedData("refused", (), seen=tuple(tensor.shape)))
-            refused.refusal = error
-            return refused
-
-        if isinstance(result, Tensor):
-            return stand_in(result)
-        if not isinstance(result, tuple | list) or not all(isinstance(item, Tensor) for item in result):
-            return None
-        items = map(stand_in, result)
-        return type(result)(*items) if hasattr(result, "_fields") else type(result)(items)
+    def refuse(self, error: RegionscopeError) -> NoReturn:
+        """Raise the error, which stands even if the forward catches it; the first one stands."""
+        self._refusal = self._refusal or error
+        raise error
 
     def _apply(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
@@ -239,31 +223,28 @@ class Reader(ForwardTracer):
                 return first
             return Traced(call.node, self, result, storage)
         if isinstance(result, Refused):
-            refused = Traced(call.node, self, self.input)
-            refused.refusal = NotPiecewiseAffine(refuse.not_affine(call.subject, result.reason))
-            return refused
+            return self._refused(call.node, NotPiecewiseAffine(refuse.not_affine(call.subject, result.reason)))
         if isinstance(result, tuple) and any(isinstance(item, Data | Refused) for item in result):
             items = [self._wrap(item, call, storage, None) for item in result]
             return type(result)(*items) if hasattr(result, "_fields") else tuple(items)
         return result
 
     def _refuse_overwritten(self) -> NoReturn:
-        self._refuse(
-            f"Expected tensors that keep their values, but the forward{self.where()} reads a tensor after an in-place "
-            "operation has written values of the input into it. Use the out-of-place form of that operation "
-            "(h = h + y)."
+        self.refuse(
+            UntraceableModel(
+                f"Expected tensors that keep their values, but the forward{self.where()} reads a tensor after an "
+                "in-place operation has written values of the input into it. Use the out-of-place form of that "
+                "operation (h = h + y)."
+            )
         )
 
     def _refuse_original(self) -> NoReturn:
-        self._refuse(
-            f"Expected parameters and buffers that are attributes of self, but the forward{self.where()} reads one "
-            "through another object, such as a global. Read it through self."
+        self.refuse(
+            UntraceableModel(
+                f"Expected parameters and buffers that are attributes of self, but the forward{self.where()} reads one "
+                "through another object, such as a global. Read it through self."
+            )
         )
-
-    def _refuse(self, message: str) -> NoReturn:
-        error = UntraceableModel(message)
-        self._refusal = self._refusal or error
-        raise error
 
     def _no_rule(self, call: Call, name: str) -> NoReturn:
         if name in refuse.REASONS:
@@ -318,23 +299,11 @@ def _is_torch_layer(module: nn.Module | None) -> bool:
     return isinstance(module, nn.Module) and _original_type(module).__module__.startswith("torch.nn")
 
 
-def _writes(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a call changes one of its arguments."""
+def _is_pure(kind: str, target: Any, kwargs: dict[str, Any]) -> bool:
+    """Whether a call is one of ``PURE`` and writes to no tensor."""
+    known = kind == "call_method" or ((inspect.isfunction(target) or inspect.isbuiltin(target)) and _is_torch(target))
     name = target if isinstance(target, str) else getattr(target, "__name__", "")
-    if name in _IN_PLACE or (name.endswith("_") and not name.endswith("__")) or kwargs.get("out") is not None:
-        return True
-    if not inspect.isfunction(target) or "inplace" not in inspect.signature(target).parameters:
-        return name in ("__setitem__", "setitem")
-    return bool(inspect.signature(target).bind(*args, **kwargs).arguments.get("inplace"))
-
-
-def _without_values(value: Any) -> Any:
-    """Tensors of the same shapes without values, in nested tuples, lists and dictionaries."""
-    if isinstance(value, Tensor):
-        return torch.empty(value.shape, dtype=value.dtype, device="meta")
-    if isinstance(value, dict):
-        return {key: _without_values(item) for key, item in value.items()}
-    return type(value)(map(_without_values, value)) if type(value) in (tuple, list) else value
+    return known and name in PURE and kwargs.get("out") is None
 
 
 def _data_values(value: Any) -> list[Data]:

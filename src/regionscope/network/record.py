@@ -46,21 +46,6 @@ class Data:
 
 
 @dataclass(frozen=True, eq=False)
-class RefusedData(Data):
-    """A tensor that a forward may compute and return beside its output, but not use for it. seen: its shape."""
-
-    seen: tuple[int, ...] = ()
-
-    @property
-    def seen_shape(self) -> tuple[int, ...]:
-        return self.seen
-
-    @property
-    def ndim(self) -> int:
-        return len(self.seen)
-
-
-@dataclass(frozen=True, eq=False)
 class Refused:
     """A result that may be returned and dropped, but not used; ``reason`` is the sentence raised on use."""
 
