@@ -263,7 +263,7 @@ def test_space_is_certified_in_floats_alone() -> None:
     certificate = found.certify()
     assert certificate
     assert certificate.counts["decision"] == found.count
-    assert f" linear, {found.count} of decision (" in str(certificate)
+    assert f" linear, {found.count} decision (" in str(certificate)
     assert certificate.recomputed == 0
     assert 0 < certificate.nearest_tie < 1
     assert certificate.vertex_error < 1e-7

@@ -69,7 +69,7 @@ class Certificate:
 
     def __str__(self) -> str:
         if self.certified:
-            decision = f", {self.counts['decision']} of decision" if "decision" in self.counts else ""
+            decision = f", {self.counts['decision']} decision" if "decision" in self.counts else ""
             return (
                 f"certified: {self.counts['activation']} activation regions, {self.counts['linear']} linear{decision} "
                 f"({self.recomputed} of {self.signs} signs in integers)"

@@ -85,8 +85,8 @@ class Reader(ForwardTracer):
     def apply(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record one call and return what it returns to the user's forward.
 
-        A function of ``PURE`` that has no rule for its arguments returns a tensor that is refused once it is used. The
-        refusal of any other call stands, even if the forward, or an operator of torch that tries its mirror image,
+        A function of ``PURE`` that has no rule for its arguments returns a tensor whose use is refused. The refusal of
+        any other call stands, even if the forward, or an operator of torch that tries its mirror image,
         catches it.
         """
         try:
@@ -103,7 +103,7 @@ class Reader(ForwardTracer):
         return tensor
 
     def refuse(self, error: RegionscopeError) -> NoReturn:
-        """Raise the error, which stands even if the forward catches it; the first one stands."""
+        """Raise the error. The first one stands, even if the forward catches it."""
         self._refusal = self._refusal or error
         raise error
 

@@ -65,7 +65,7 @@ def level_set(
     started = time.perf_counter()
     (slice,) = as_list(slice)
     if slice.dim not in (2, 3):
-        way_out = "Use flips() on a Segment." if slice.dim == 1 else "Leave directions out."
+        way_out = "Use flips() on a Segment." if slice.dim == 1 else "Use a slice of fewer dimensions."
         raise InputError(f"Expected a slice of dimension 2 or 3, got {slice.dim}. {way_out}")
     if max_regions is not None:
         read_integer("max_regions", max_regions)
