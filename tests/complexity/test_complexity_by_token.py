@@ -58,6 +58,22 @@ def test_counts_at_every_token_equal_brute_force(mlp: str, act: str) -> None:
     assert found.units["layers.0.scaled_dot_product_attention"] == 10
 
 
+@pytest.mark.parametrize(("scale", "shift"), [(1.0, 1.0), (1e-9, 1.0), (0.0, 0.0)])
+def test_norms_fold_where_entries_change_sign_before_scale_and_shift(scale: float, shift: float) -> None:
+    gpt = TinyGPT()
+    source = torch.Generator().manual_seed(3)
+    for layer in gpt.layers:
+        for norm in (layer.norm1, layer.norm2):
+            norm.weight.data = torch.randn(8, generator=source).sign() * torch.rand(8, generator=source).add(0.5)
+            norm.weight.data[2] = scale
+            norm.bias.data = shift * torch.randn(8, generator=source)
+    found = rs.local_complexity(gpt, IDS, radius=RADIUS, frames=FRAME, norms=True)
+    truth = one_by_one(gpt, IDS)
+    for mine, name in {"norm0": "layers.0.norm1", "norm7": "layers.1.norm2"}.items():
+        assert torch.equal(found.by_position[name], truth[mine].double())
+        assert int(truth[mine].sum()) > 0
+
+
 @pytest.mark.parametrize(
     ("queries", "keys", "options"),
     [

@@ -21,6 +21,7 @@ from regionscope.complexity.activations import (
     for_each_head,
     normalised,
     operation,
+    visible_shift,
     winners,
 )
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
@@ -44,7 +45,8 @@ class SignChanges(ForwardObserver):
         super().__init__(model)
         self._layers = {layer.name: layer for layer in layers}
         self._ranges: dict[str, tuple[Tensor, Tensor]] = {}
-        self._at: dict[str, tuple[float, ...]] = {}
+        self._at: dict[str, tuple[float | Tensor, ...]] = {}
+        self._shifts: dict[str, Tensor | None] = {}  # see ``visible_shift``
         self._keys: dict[str, list[Tensor]] = {}  # with the largest scores at the first vertex
         self._points = self._vertices = torch.empty(0, device="cpu")
         self._batch = VertexBatch(0, self._points.clone)
@@ -144,8 +146,14 @@ class SignChanges(ForwardObserver):
     def at_norm(self, call: ObservedCall) -> Any:
         if call.name not in self._layers:
             return call.run()
-        output, values = normalised(call.func, call.args, call.kwargs)
-        self._at[call.name] = (0.0,)
+        if call.name not in self._shifts:
+            self._shifts[call.name] = visible_shift(call.op, call.args, call.kwargs)
+        shift = self._shifts[call.name]
+        if shift is None:
+            output, values = normalised(call.func, call.args, call.kwargs)
+        else:
+            output = values = call.run()
+        self._at[call.name] = (0.0 if shift is None else shift,)
         self._gather(call.name, values)
         return output
 
@@ -214,9 +222,8 @@ class SignChanges(ForwardObserver):
         def overtaken(scores: Tensor) -> Tensor:
             by_vertex = scores.unflatten(0, (self._m, -1))
             keys.append(by_vertex[0].argmax(-1) if kept is None else kept[len(keys)])
-            largest = by_vertex.amax(-1)
-            starts = torch.arange(0, scores.numel(), scores.shape[-1], device=scores.device).view(largest.shape)
-            return torch.any(largest > scores.take(starts + keys[-1]), 0)
+            at_keys = by_vertex.gather(-1, keys[-1].expand(self._m, *keys[-1].shape)[..., None])[..., 0]
+            return torch.any(by_vertex.amax(-1) > at_keys, 0)
 
         if layer.axis == 0 and self._points.dtype in (torch.float32, torch.float64):
             high = layer.rows(for_each_head(overtaken, call.func, call.args, call.kwargs), len(self._points))
