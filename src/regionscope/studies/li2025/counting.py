@@ -115,7 +115,7 @@ def of_refined(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     missed, error, n = difference_of(chosen, "regions_refined", "regions")
     claims = (
         Claim(
-            "regions that the grid misses, per line",
+            "regions that the grid misses, per line, at least",
             "",
             f"{missed:+.4f}",
             verdict.shown(),
