@@ -156,7 +156,7 @@ def local_complexity(
         kink either. Normalisations written with other torch functions are not detected; an error says
         so where there is no other.
     seed, generator: source of the random frames; a generator gives new ones at each call.
-    memory: limit on the bytes of live values, down to one vertex at a time; 24 MiB on a CPU (small batches fit its
+    memory: limit on the bytes of live values, down to one vertex at a time; 48 MiB on a CPU (small batches fit its
         caches), and 1 GiB on a GPU. The result does not depend on it.
     output, args: the part of the model's output to use, and its further arguments; see ``select_output``.
     attention_mask: (b, t) with token ids, 0 at padding. Padding is removed and never counts.

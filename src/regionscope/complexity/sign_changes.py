@@ -124,7 +124,7 @@ class SignChanges(ForwardObserver):
         low, high = (ends.reshape(len(ends), layer.positions or 1, -1) for ends in self._ranges[name])
         if layer.role in ("max_pool", "attention"):
             return (low != high).sum(2)
-        cut = reduce(add, (((low < t) & (high > t)).sum(2) for t in self._at[name]))
+        cut = reduce(add, (_crossings(low, high, t) for t in self._at[name]))
         return torch.where(low.amin(2).isnan(), -1, cut)
 
     def at_activation(self, call: ObservedCall, found: Folds) -> Any:
@@ -239,6 +239,15 @@ class _ReadsVertices(Exception):
 
 def _any_nan(counts: Mapping[str, Tensor]) -> bool:
     return bool(torch.cat([count.flatten() for count in counts.values()]).lt(0).any())
+
+
+def _crossings(low: Tensor, high: Tensor, at: float | Tensor) -> Tensor:
+    """How many units of (n, positions, units) lie below ``at`` and above it: (n, positions)."""
+    ends = fast_array(low), fast_array(high)
+    if ends[0] is None or ends[1] is None:
+        return ((low < at) & (high > at)).sum(2)
+    level = at.detach().numpy() if isinstance(at, Tensor) else at
+    return torch.from_numpy(((ends[0] < level) & (ends[1] > level)).sum(2))
 
 
 def _extremes(values: Tensor) -> tuple[Tensor, Tensor]:
