@@ -65,8 +65,6 @@ MAX_POOLS = {**_POOLS, **{f"{name}_with_indices": pool for name, pool in _POOLS.
 ATTENTION = ("scaled_dot_product_attention", "multi_head_attention_forward", "softmax")
 NORMS = ("layer_norm", "rms_norm")
 
-_SHIFT = 16.0  # of the scale: a larger shift costs more than four bits of what it is added to
-
 
 def operation(function: Callable[..., Any]) -> str:
     """The name of a torch function; ``relu_`` works in place and is ``relu`` all the same.
@@ -154,21 +152,6 @@ def normalised(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
     weight, bias = argument(args, kwargs, 2, "weight"), argument(args, kwargs, 3, "bias")
     output, mean, _ = torch.native_layer_norm(values, shape, weight, bias, eps)
     return output, values - mean
-
-
-def visible_shift(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor | None:
-    """The shift of a LayerNorm, if its entries change sign before scale and shift where the outputs cross it.
-
-    None if the scale is so small against the shift that rounding could hide the crossing, and for other functions.
-    """
-    values: Tensor = argument(args, kwargs, 0, "input")
-    if op != "layer_norm" or values.element_size() < 4:
-        return None
-    shape = argument(args, kwargs, 1, "normalized_shape")
-    weight, bias = argument(args, kwargs, 2, "weight"), argument(args, kwargs, 3, "bias")
-    scale = values.new_ones(shape) if weight is None else weight
-    shift: Tensor = values.new_zeros(shape) if bias is None else bias
-    return shift.flatten() if bool((shift.abs() <= _SHIFT * scale.abs().amin()).all() & (scale != 0).all()) else None
 
 
 # Arguments of multi_head_attention_forward after the first 15.

@@ -21,7 +21,6 @@ from regionscope.complexity.activations import (
     for_each_head,
     normalised,
     operation,
-    visible_shift,
     winners,
 )
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
@@ -45,8 +44,7 @@ class SignChanges(ForwardObserver):
         super().__init__(model)
         self._layers = {layer.name: layer for layer in layers}
         self._ranges: dict[str, tuple[Tensor, Tensor]] = {}
-        self._at: dict[str, tuple[float | Tensor, ...]] = {}
-        self._shifts: dict[str, Tensor | None] = {}  # see ``visible_shift``
+        self._at: dict[str, tuple[float, ...]] = {}
         self._keys: dict[str, list[Tensor]] = {}  # with the largest scores at the first vertex
         self._points = self._vertices = torch.empty(0, device="cpu")
         self._batch = VertexBatch(0, self._points.clone)
@@ -146,14 +144,8 @@ class SignChanges(ForwardObserver):
     def at_norm(self, call: ObservedCall) -> Any:
         if call.name not in self._layers:
             return call.run()
-        if call.name not in self._shifts:
-            self._shifts[call.name] = visible_shift(call.op, call.args, call.kwargs)
-        shift = self._shifts[call.name]
-        if shift is None:
-            output, values = normalised(call.func, call.args, call.kwargs)
-        else:
-            output = values = call.run()
-        self._at[call.name] = (0.0 if shift is None else shift,)
+        output, values = normalised(call.func, call.args, call.kwargs)
+        self._at[call.name] = (0.0,)
         self._gather(call.name, values)
         return output
 
@@ -241,13 +233,12 @@ def _any_nan(counts: Mapping[str, Tensor]) -> bool:
     return bool(torch.cat([count.flatten() for count in counts.values()]).lt(0).any())
 
 
-def _crossings(low: Tensor, high: Tensor, at: float | Tensor) -> Tensor:
+def _crossings(low: Tensor, high: Tensor, at: float) -> Tensor:
     """How many units of (n, positions, units) lie below ``at`` and above it: (n, positions)."""
     ends = fast_array(low), fast_array(high)
     if ends[0] is None or ends[1] is None:
         return ((low < at) & (high > at)).sum(2)
-    level = at.detach().numpy() if isinstance(at, Tensor) else at
-    return torch.from_numpy(((ends[0] < level) & (ends[1] > level)).sum(2))
+    return torch.from_numpy(((ends[0] < at) & (ends[1] > at)).sum(2))
 
 
 def _extremes(values: Tensor) -> tuple[Tensor, Tensor]:
