@@ -79,15 +79,15 @@ def test_norms_count_small_entries_beside_large_channels() -> None:
     source = torch.Generator().manual_seed(4)
     norm = nn.LayerNorm(64)
     norm.bias.data.fill_(15.0)
-    x = torch.randn(20, 64, generator=source)
-    x[:, 0], x[:, 1] = 1e4, -1e4
+    x = torch.randn(100, 64, generator=source)
+    x[:, 0], x[:, 1] = 1e5, -1e5
     frame = rs.orthonormal_frames((64,), dims=5)
     found = rs.local_complexity(nn.Sequential(norm, nn.ReLU()), x, norms=True, radius=0.05, frames=frame)
     vertices = torch.cat([x + 0.05 * frame[:, None], x - 0.05 * frame[:, None]])
     entries = vertices - vertices.mean(-1, keepdim=True)
     truth = ((entries > 0).any(0) & (entries < 0).any(0)).sum(1)
-    assert abs(int(found.by_layer["0"].sum()) - int(truth.sum())) <= 1
-    assert int(truth.sum()) > 5
+    assert abs(int(found.by_layer["0"].sum()) - int(truth.sum())) <= 2
+    assert int(truth.sum()) > 20
 
 
 @pytest.mark.parametrize(

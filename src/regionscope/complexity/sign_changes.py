@@ -234,7 +234,7 @@ def _any_nan(counts: Mapping[str, Tensor]) -> bool:
 
 
 def _crossings(low: Tensor, high: Tensor, at: float) -> Tensor:
-    """How many units of (n, positions, units) lie below ``at`` and above it: (n, positions)."""
+    """How many of the units (n, positions, units) have values on both sides of ``at``: (n, positions)."""
     ends = fast_array(low), fast_array(high)
     if ends[0] is None or ends[1] is None:
         return ((low < at) & (high > at)).sum(2)
