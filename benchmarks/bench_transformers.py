@@ -4,14 +4,17 @@ python benchmarks/bench_transformers.py                # table on screen, JSON i
 python benchmarks/bench_transformers.py --device cuda  # larger models, more points
 
 Floors: for local complexity, region counts and spline features one forward pass of the model over the same points,
-ready made, in the best of a few batches; for exact regions of an MLP block the block over the final vertices. On a CPU
-the times are processor seconds in one thread, so that other work on the machine counts as little as possible.
+ready made, in the best of a few batches; for exact regions of an MLP block the block over the final vertices. Each
+round runs the floor and then the instrument. The ratio is the median of the rounds, since the speed of a machine
+changes from minute to minute. On a CPU the times are processor seconds in one thread, so that other work on the machine
+counts as little as possible.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,11 +44,11 @@ class Sizes:
     points: tuple[int, ...]  # of local complexity: few points show the fixed cost of a call
     slices: int
     prompts: int
-    repeats: int
+    rounds: int  # for the fewest points, fewer for more
 
 
-CPU = Sizes(width=128, depth=4, tokens=32, vocabulary=256, points=(32, 128), slices=2, prompts=128, repeats=5)
-GPU = Sizes(width=768, depth=12, tokens=64, vocabulary=50257, points=(32, 64, 256), slices=8, prompts=256, repeats=5)
+CPU = Sizes(width=128, depth=4, tokens=32, vocabulary=256, points=(32, 64, 128), slices=2, prompts=128, rounds=9)
+GPU = Sizes(width=768, depth=12, tokens=64, vocabulary=50257, points=(32, 64, 256), slices=8, prompts=256, rounds=9)
 
 
 def gpt(sizes: Sizes) -> nn.Module:
@@ -61,28 +64,16 @@ def vit(sizes: Sizes) -> nn.Module:
     )  # fmt: skip
 
 
-class Clock:
-    """Runs each kind of work in turn, several times, and keeps the least time of each."""
-
-    def __init__(self, device: torch.device, repeats: int) -> None:
-        self.device, self.repeats = device, repeats
-
-    def once(self, work: Callable[[], object]) -> float:
-        now = time.perf_counter if self.device.type == "cuda" else time.process_time
-        start = now()
-        work()
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-        return now() - start
-
-    def __call__(self, *works: Callable[[], object]) -> list[float]:
-        for work in works:
-            work()
-        taken = [[self.once(work) for work in works] for _ in range(self.repeats)]
-        return [min(column) for column in zip(*taken, strict=True)]
+def seconds_of(work: Callable[[], object], device: torch.device) -> float:
+    now = time.perf_counter if device.type == "cuda" else time.process_time
+    start = now()
+    work()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return now() - start
 
 
-def forward(model: nn.Module, inputs: Tensor, n: int, batches: tuple[int, ...], clock: Clock) -> Any:
+def forward(model: nn.Module, inputs: Tensor, n: int, batches: tuple[int, ...]) -> Any:
     """A function that runs the model over n inputs, in the fastest of the batches."""
 
     def over(rows: int, batch: int) -> None:
@@ -92,13 +83,17 @@ def forward(model: nn.Module, inputs: Tensor, n: int, batches: tuple[int, ...], 
                 model(inputs[torch.arange(size, device=inputs.device) % len(inputs)])
 
     some = min(n, max(batches))
-    best = min(batches, key=lambda batch: clock(lambda: over(some, batch))[0])
+
+    def least(batch: int) -> float:
+        return min(seconds_of(lambda: over(some, batch), inputs.device) for _ in range(4))
+
+    best = min(batches, key=least)
     return lambda: over(n, best)
 
 
 def measure(device: torch.device, sizes: Sizes) -> list[dict[str, object]]:
     torch.manual_seed(0)
-    clock, batches = Clock(device, sizes.repeats), (32, 128) if device.type == "cpu" else (64, 256, 1024)
+    batches = (32, 128) if device.type == "cpu" else (64, 256, 1024)
     text, image = (build(sizes).eval().to(device) for build in (gpt, vit))
     ids = torch.randint(1, sizes.vocabulary, (sizes.prompts, sizes.tokens), device=device)
     images = torch.rand(max(sizes.points), 3, 32, 32, device=device)
@@ -107,29 +102,39 @@ def measure(device: torch.device, sizes: Sizes) -> list[dict[str, object]]:
     grid = 200
     rows: list[dict[str, object]] = []
 
-    def row(network: str, instrument: str, n: int, work: Callable[[], object], floor: Callable[[], object]) -> None:
-        seconds, bottom = clock(work, floor)
+    def row(
+        network: str, instrument: str, n: int, work: Callable[[], object], floor: Callable[[], object],
+        rounds: int = sizes.rounds,
+    ) -> None:  # fmt: skip
+        seconds_of(floor, device), seconds_of(work, device)  # to warm up
+        bottom, seconds = zip(
+            *((seconds_of(floor, device), seconds_of(work, device)) for _ in range(rounds)), strict=True
+        )
+        ratios = [own / least for own, least in zip(seconds, bottom, strict=True)]
         rows.append({
-            "network": network, "instrument": instrument, "forward_passes": n, "seconds": seconds, "floor": bottom,
-            "ratio": seconds / bottom,
+            "network": network, "instrument": instrument, "forward_passes": n, "rounds": rounds,
+            "seconds": statistics.median(seconds), "floor": statistics.median(bottom),
+            "ratio": statistics.median(ratios), "ratio_least": min(ratios), "ratio_most": max(ratios),
         })  # fmt: skip
-        print(f"{network:5} {instrument:34} {n:8d} {seconds:9.3f} {bottom:9.3f} {seconds / bottom:6.2f}", flush=True)
+        times = f"{statistics.median(seconds):9.3f} {statistics.median(bottom):9.3f}"
+        spread = f"{statistics.median(ratios):6.2f} {min(ratios):6.2f} {max(ratios):6.2f}"
+        print(f"{network:5} {instrument:34} {n:8d} {times} {spread}", flush=True)
 
     def on_text(n: int) -> Any:
-        return forward(text, ids, n, batches, clock)
+        return forward(text, ids, n, batches)
 
     def on_images(n: int) -> Any:
-        return forward(image, images, n, batches, clock)
+        return forward(image, images, n, batches)
 
     for points in sizes.points:
         n = 50 * points
-        clock.repeats = max(2, sizes.repeats * sizes.points[0] // points)
-        row("GPT", "local_complexity", n, partial(rs.local_complexity, text, ids[:points], radius=0.1), on_text(n))
+        rounds = max(3, sizes.rounds * sizes.points[0] // points | 1)  # an odd number
+        plain = partial(rs.local_complexity, text, ids[:points], radius=0.1)
+        row("GPT", "local_complexity", n, plain, on_text(n), rounds)
         more = partial(rs.local_complexity, text, ids[:points], radius=0.1, attention=True, norms=True)
-        row("GPT", "local_complexity, attention, norms", n, more, on_text(n))
+        row("GPT", "local_complexity, attention, norms", n, more, on_text(n), rounds)
         of_images = partial(rs.local_complexity, image, images[:points], radius=0.5)
-        row("ViT", "local_complexity", n, of_images, on_images(n))
-    clock.repeats = sizes.repeats
+        row("ViT", "local_complexity", n, of_images, on_images(n), rounds)
     n = sizes.slices * grid
     row("GPT", "region_count, next token", n, lambda: rs.region_count(text, ids, slices=sizes.slices), on_text(n))
     row("GPT", "spline_features", len(ids), lambda: rs.spline_features(text, ids), on_text(len(ids)))
@@ -157,7 +162,9 @@ def main() -> None:
     if device.type == "cpu":
         torch.set_num_threads(1)
     sizes = GPU if device.type == "cuda" else CPU
-    print(f"{'model':5} {'instrument':34} {'passes':>8} {'seconds':>9} {'floor':>9} {'ratio':>6}")
+    print(
+        f"{'model':5} {'instrument':34} {'passes':>8} {'seconds':>9} {'floor':>9} {'ratio':>6} {'least':>6} {'most':>6}"
+    )
     rows = measure(device, sizes)
     print(f"aim: local_complexity at most {LIMIT} of its floor")
     RESULTS.mkdir(exist_ok=True)
