@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,8 +26,8 @@ from regionscope.exact.questions.quadrature_steps import RULES
 from regionscope.lab import zoo
 from regionscope.lab.data import Dataset
 from regionscope.lab.train import Training, train
+from results import write
 
-RESULTS = Path(__file__).parent / "results"
 STEPS = (20, 50, 300, 1000)
 TOLERANCE, K_MAX = 0.01, 1000
 SHAPES = {"mlp": (784,), "cnn": (3, 32, 32), "resnet18": (3, 32, 32)}
@@ -153,20 +152,17 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     networks = args.network or ["mlp", "cnn"]
-    machine = torch.cuda.get_device_name() if args.device == "cuda" else "cpu"
-    document: dict[str, object] = {"device": machine, "torch": torch.__version__, "threads": args.threads, "rows": []}
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"attributions-{args.device}.json"
+    document: dict[str, Any] = {"rows": []}
     for name in networks:
         row = attributions(name, args.device, args.repeats if name == "mlp" else 0)
         print_row(row)
-        document["rows"].append(row)  # type: ignore[attr-defined]
-        path.write_text(json.dumps(document, indent=1))
+        document["rows"].append(row)
+        write(f"attributions-{args.device}", document, args.device)
     if "mlp" in networks:
         document["answers"] = found = answers(args.device, args.repeats)
         for name in ("extremes / linear_regions", "topology / decision_regions"):
             print(f"{name}: {found[name]:.1%} of {found['regions']:,} regions (promise: below 20%)")
-        path.write_text(json.dumps(document, indent=1))
+        write(f"attributions-{args.device}", document, args.device)
 
 
 if __name__ == "__main__":

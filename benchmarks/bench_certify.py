@@ -25,6 +25,7 @@ import torch
 from torch import nn
 
 import regionscope as rs
+from results import surroundings
 
 REPORT = Path(__file__).parent.parent / "docs" / "benchmarks" / "certify-cpu.json"
 LIMIT = 3.0
@@ -123,7 +124,7 @@ def main() -> int:
             if options.word in f"{name}, {kind}":
                 torch.manual_seed(0)
                 one = measured(*build(), compute, options.repeats)
-                found[f"{name}, {kind}"] = one
+                found[f"{name}, {kind}"] = one | surroundings()
                 slow |= one["ratio"] > LIMIT and one["in_integers"] <= 0.001 * one["signs"]
                 print(f"{name}, {kind}: {one}", flush=True)
     known = json.loads(REPORT.read_text(encoding="utf-8")) if REPORT.exists() else {}

@@ -20,6 +20,7 @@ import regionscope as rs
 from bench_exact import peak_gib
 from regionscope.lab import zoo
 from regionscope.network import full_precision
+from results import surroundings
 from table import store
 
 LIMIT_RATIO = 1.3
@@ -161,9 +162,7 @@ def main() -> None:
         f"aims: ratio <= {LIMIT_RATIO} (shared and kept frames); mlp with a shared frame < {LIMIT_SECONDS} s on 2 cores"
     )
     print("kept: one frame a point, drawn before; per-point: drawn in the call (which is not in the floor)")
-    where = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-    about = {"threads": options.threads, "device": where, "torch": torch.__version__}
-    store(f"complexity-{device.type}", [{**row, **about} for row in rows])
+    store(f"complexity-{device.type}", [{**row, **surroundings(device)} for row in rows])
 
 
 if __name__ == "__main__":

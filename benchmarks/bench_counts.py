@@ -9,11 +9,9 @@ Ratios come from one run of one process; seconds depend on the machine, ratios h
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,8 +27,8 @@ from regionscope.network import full_precision
 from regionscope.sampled.components import count_components
 from regionscope.sampled.lattice import corners_and_directions
 from regionscope.sampled.reference import count_components_bfs
+from results import write
 
-RESULTS = Path(__file__).parent / "results"
 LIMITS = {"speedup over breadth-first search": 10.0, "counting / forward": 0.02, "forward share": 0.95}
 GRID = 200
 
@@ -209,12 +207,7 @@ def main() -> None:
         for name, value in rows.items():
             low = name in LIMITS and (value > LIMITS[name]) == (name == "counting / forward")
             print(f"  {name:36s} {value:10.4g}{'   MISSES ITS LIMIT' if low else ''}")
-    RESULTS.mkdir(exist_ok=True)
-    target = RESULTS / ("counts.json" if device.type == "cpu" else f"counts_{device.type}.json")
-    where = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-    about = {"threads": options.threads, "device": where, "torch": torch.__version__}
-    target.write_text(json.dumps({**about, **tables}, indent=2) + "\n")
-    print(f"wrote {target}")
+    print(f"wrote {write('counts' if device.type == 'cpu' else f'counts_{device.type}', tables, device)}")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from torch import nn
 import regionscope as rs
 from bench_exact import mlp
 from bench_space import torus
-from bench_surface import in_turn, off_surface, surroundings, write_results
+from bench_surface import in_turn, off_surface, write_results
 
 
 def cases(peer: Path) -> list[tuple[str, nn.Sequential, float, tuple[str, ...]]]:
@@ -112,8 +112,8 @@ def main() -> None:
     rows = [measure(*case, work, args) for *case, works in cases(args.peer) for work in works]
     commit = subprocess.run(["git", "-C", args.peer, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
     programs = ["regionscope", f"edge subdivision, {commit.stdout.strip()[:7]}"]
-    document = surroundings(args) | {"device": args.device, "programs": programs, "rows": rows}
-    write_results(f"edge-subdivision-{args.device}", document, publish=args.publish)
+    document = {"rounds": args.rounds, "programs": programs, "rows": rows}
+    write_results(f"edge-subdivision-{args.device}", document, args.device, publish=args.publish)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ from regionscope.exact import linear
 from regionscope.lab import zoo
 from regionscope.network import full_precision
 from regionscope.network.rules import layers, winograd
+from results import surroundings
 from table import Row, print_table, store
 
 LAUNCHES = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx")
@@ -273,8 +274,7 @@ def reset_peak(device: str) -> None:
 
 def about(device: str) -> Row:
     """What a row says about the machine."""
-    name = torch.cuda.get_device_name() if device == "cuda" else device
-    return {"device": name, "dtype": "float64", "torch": torch.__version__, "threads": torch.get_num_threads()}
+    return {**surroundings(device), "dtype": "float64"}
 
 
 def measure(case: Case, device: str) -> Row:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import json
 import shutil
 import tempfile
 import time
@@ -26,8 +25,8 @@ from regionscope.lab.data import two_moons
 from regionscope.lab.default_slice import default_slice
 from regionscope.lab.training_frames import ModelAtStep, frames_of_models
 from regionscope.lab.zoo import mlp
+from results import write
 
-RESULTS = Path(__file__).parent / "results"
 TICKS = 100  # of /proc's clock in a second
 
 FRAMES = """async () => {
@@ -123,9 +122,8 @@ def main() -> None:
         print(f"page of {written.size / 1e6:.1f} MB written in {taken:.1f} s, {written.frames} of {written.of} frames")
         chromium = shutil.which("chromium")
         rows = in_browser(written.path, chromium) if chromium else []
-    RESULTS.mkdir(exist_ok=True)
     report = {"regions": counts, "bytes": written.size, "computed_s": computed, "written_s": taken, "browser": rows}
-    (RESULTS / "explorer.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    write("explorer", report)
 
 
 if __name__ == "__main__":

@@ -9,15 +9,11 @@ Two ratios are shown: the median over all pairs, which carries the noise of a bu
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import os
-import platform
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 from torch import nn
@@ -27,8 +23,7 @@ from regionscope.lab.config import Training
 from regionscope.lab.data import Dataset, DataSplit, two_moons
 from regionscope.lab.train import train
 from regionscope.lab.zoo import mlp
-
-RESULTS = Path(__file__).parent / "results"
+from results import write
 
 
 @dataclass(frozen=True)
@@ -145,13 +140,7 @@ def main() -> None:
             "fastest_ratio": fastest, "limit": case.limit,
         })  # fmt: skip
         print(f"{case.name:58} {ours:9.4f} {theirs:9.4f} {ratio:7.3f} {fastest:7.3f} {case.limit:7.2f}", flush=True)
-    where = torch.cuda.get_device_name() if device.type == "cuda" else platform.machine()
-    report = {
-        "rows": rows, "load": os.getloadavg()[0], "repeats": chosen.repeats, "device": where,
-        "python": platform.python_version(), "torch": torch.__version__,
-    }  # fmt: skip
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"lab_{device.type}.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    write(f"lab_{device.type}", {"rows": rows, "repeats": chosen.repeats}, device)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ python benchmarks/bench_plot.py                     # table on screen, JSON in b
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from pathlib import Path
@@ -17,8 +16,8 @@ from matplotlib.figure import Figure
 import regionscope as rs
 from regionscope import plot
 from regionscope.lab.zoo import mlp
+from results import write
 
-RESULTS = Path(__file__).parent / "results"
 LIMIT_SECONDS = 10.0
 
 
@@ -49,9 +48,7 @@ def main() -> None:
                 rows.append({"picture": name, "file": kind, "rasterized": rasterized, "seconds": taken, "MiB": size})
                 label = f"{name}, {kind}{' with an image' if rasterized else ''}"
                 print(f"{label:<36} {taken:6.1f} s  {size:6.1f} MiB" + ("  TOO SLOW" * (taken > LIMIT_SECONDS)))
-    RESULTS.mkdir(exist_ok=True)
-    report = {"regions": len(part), "torch": torch.__version__, "rows": rows}
-    (RESULTS / "plot.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    write("plot", {"regions": len(part), "rows": rows})
 
 
 if __name__ == "__main__":

@@ -7,11 +7,8 @@ python benchmarks/bench_shallow.py --flows 1000     # all of them
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
@@ -20,8 +17,8 @@ from regionscope.shallow.flow import conserved_drift
 from regionscope.shallow.losses import log_threshold
 from regionscope.shallow.state import Flows
 from regionscope.shallow.teachers import random_teacher, sample
+from results import write
 
-RESULTS = Path(__file__).parent / "results"
 WIDTH, POINTS = 100, 50
 
 
@@ -60,12 +57,10 @@ def main() -> None:
         "steps_per_flow": float(batch.steps.double().mean()),
         "rejected_per_flow": float(batch.rejected.double().mean()),
         "classified": won, "largest_drift": float(conserved_drift(theta, batch.theta).max()), "difference": same,
-        "python": platform.python_version(), "torch": torch.__version__, "machine": platform.machine(),
     }  # fmt: skip
     for name, value in row.items():
         print(f"{name:30} {value:.4g}" if isinstance(value, float) else f"{name:30} {value}")
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "shallow.json").write_text(json.dumps(row, indent=2) + "\n", encoding="utf-8")
+    write("shallow", row)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from torch import nn
 import regionscope as rs
 from bench_exact import floor_seconds, mlp
 from regionscope.exact import linear, polytopes
+from results import surroundings
 from table import store
 
 
@@ -106,8 +106,7 @@ def measure(case: Case, device: str) -> dict[str, object]:
         "case": case.name, "radius": case.radius, "cells": cells, "by_layer": by_layer, "vertices": len(inputs),
         "seconds": seconds, "cpu": cpu, "us_per_cell": 1e6 * seconds / cells, "cpu_us_per_cell": 1e6 * cpu / cells,
         "volume_off": off, "peak_gib": peak, "import_gib": before / 2**20, "promised_us": case.promise,
-        "device": torch.cuda.get_device_name() if device == "cuda" else device, "dtype": "float64",
-        "torch": torch.__version__, "threads": torch.get_num_threads(), "load": os.getloadavg()[0],
+        "dtype": "float64", **surroundings(device),
     }  # fmt: skip
     row["floor"], row["floor_batch"] = floor_seconds(model.double(), inputs, device)
     row["ratio"] = seconds / float(row["floor"])  # type: ignore[arg-type]

@@ -19,8 +19,6 @@ import copy
 import gc
 import importlib.util
 import io
-import json
-import os
 import re
 import runpy
 import sys
@@ -36,6 +34,7 @@ from torch import Tensor, nn
 
 import regionscope as rs
 from regionscope.lab.zoo import mlp
+from results import write
 
 ROOT = Path(__file__).parent.parent
 GRIDS = (64, 128, 256)
@@ -142,29 +141,23 @@ def measure(name: str, model: nn.Module, rounds: int, device: str = "cpu") -> li
     return rows
 
 
-def write_results(name: str, document: dict[str, Any], *, publish: bool) -> None:
+def write_results(name: str, document: dict[str, Any], device: str, *, publish: bool) -> None:
     """Store the numbers; ``publish`` also puts them and their table into the documentation."""
-    folders = [ROOT / "benchmarks" / "results"] + [ROOT / "docs" / "benchmarks"] * publish
-    for folder in folders:
-        folder.mkdir(exist_ok=True)
-        (folder / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n")
+    write(name, document, device)
     if publish:
+        stored = write(name, document, device, folder=ROOT / "docs" / "benchmarks")
         sys.path.append(str(ROOT / "docs"))
         import build_pages
 
         if name not in build_pages.SURFACE_TABLES:
             return
-        table = build_pages.SURFACE_TABLES[name](folders[-1])
+        table = build_pages.SURFACE_TABLES[name](stored.parent)
         head = re.escape(" | ".join(table.split(" | ")[:2]))
         page = ROOT / "docs" / "surfaces.md"
         text, n = re.subn(rf"^{head} \|.*(?:\n\|.*)*", lambda _: table, page.read_text(), flags=re.MULTILINE)
         if n != 1:
             raise SystemExit(f"Expected one table with this head in {page}, got {n}. Put it there:\n{table}")
         page.write_text(text)
-
-
-def surroundings(args: argparse.Namespace) -> dict[str, Any]:
-    return {"torch": torch.__version__, "threads": args.threads, "rounds": args.rounds, "load": os.getloadavg()[0]}
 
 
 def main() -> None:
@@ -190,10 +183,8 @@ def main() -> None:
     clock = "cpu" if args.device == "cpu" else "seconds"
     ratio = rows[-1][clock] / level[clock]
     print(f"{rows[-1]['regions']:,} regions: partition / level set {ratio:.1f} (promise: at least 5)")
-    document = surroundings(args) | {"partition / level set": ratio, "rows": rows}
-    if args.device == "cuda":
-        document["device"] = torch.cuda.get_device_name()
-    write_results(f"surface-{args.device}", document, publish=args.publish)
+    document = {"rounds": args.rounds, "partition / level set": ratio, "rows": rows}
+    write_results(f"surface-{args.device}", document, args.device, publish=args.publish)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import shutil
 import tempfile
 import time
@@ -21,8 +20,8 @@ import torch
 from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
 from regionscope.lab.store import RunFolder, files
 from regionscope.lab.sweep import query, read_runs, run_sweep, sweep_status
+from results import write
 
-RESULTS = Path(__file__).parent / "results"
 EXPERIMENT = Experiment(
     data=DataSpec(name="digits"),
     network=NetworkSpec(name="mlp", options={"depth": 3, "width": 256}),
@@ -78,13 +77,10 @@ def main() -> None:
             "status_seconds": seconds(lambda: sweep_status(folder)),
             "sql_seconds": seconds(lambda: query(folder, "SELECT avg(gap), avg(region_count) FROM runs")),
             "skip_seconds": seconds(lambda: run_sweep(experiments, folder)),
-            "python": platform.python_version(),
-            "machine": platform.machine(),
         }
     for name, value in row.items():
         print(f"{name:20} {value:.4g}" if isinstance(value, float) else f"{name:20} {value}")
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "sweep.json").write_text(json.dumps(row, indent=2) + "\n", encoding="utf-8")
+    write("sweep", row)
 
 
 if __name__ == "__main__":

@@ -13,13 +13,11 @@ counts as little as possible.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,8 +26,8 @@ from torch import Tensor, nn
 import regionscope as rs
 from regionscope.lab.zoo import transformer as zoo
 from regionscope.network import full_precision
+from results import write
 
-RESULTS = Path(__file__).parent / "results"
 LIMIT = 1.3  # of local complexity
 
 
@@ -167,12 +165,9 @@ def main() -> None:
     )
     rows = measure(device, sizes)
     print(f"aim: local_complexity at most {LIMIT} of its floor")
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"transformers_{device.type}.json"
-    where = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu, one thread, processor seconds"
-    about = {"device": where, "torch": torch.__version__, "sizes": vars(sizes)}
-    path.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
-    print(f"wrote {path}")
+    clock = "seconds" if device.type == "cuda" else "processor seconds"
+    report = {"clock": clock, "sizes": vars(sizes), "rows": rows}
+    print(f"wrote {write(f'transformers_{device.type}', report, device)}")
 
 
 if __name__ == "__main__":

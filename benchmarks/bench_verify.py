@@ -9,9 +9,7 @@ from __future__ import annotations
 import argparse
 import csv
 import importlib.util
-import json
 import multiprocessing
-import platform
 import resource
 import sys
 import tempfile
@@ -24,8 +22,8 @@ import torch
 
 import regionscope as rs
 from regionscope.network.onnx import reference_outputs
+from results import FOLDER, write
 
-RESULTS = Path(__file__).parent / "results"
 PROPERTY = """(declare-const X_0 Real)
 (declare-const X_1 Real)
 (declare-const Y_0 Real)
@@ -105,8 +103,9 @@ def instances(folder: Path) -> list[tuple[str, str, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="time and memory of read_onnx and verify")
     parser.add_argument("--instances", type=Path)
-    parser.add_argument("--out", type=Path, default=RESULTS / "verify.json")
+    parser.add_argument("--out", type=Path, default=FOLDER / "verify.json")
     options = parser.parse_args()
+    torch.set_num_threads(1)
     if importlib.util.find_spec("onnx") is None:
         print("The extra onnx is not installed; nothing is measured.")
         return
@@ -128,9 +127,7 @@ def main() -> None:
                 f"read {row['read_seconds']:5.1f} s  total {row['seconds']:5.1f} s  {row['peak_MiB']:6.0f} MiB",
                 flush=True,
             )
-    options.out.parent.mkdir(exist_ok=True)
-    machine = {"processor": platform.machine(), "threads": 1, "torch": torch.__version__}
-    options.out.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+    write(options.out.stem, {"rows": rows}, folder=options.out.parent)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ python benchmarks/table.py                        # print the stored rows, and b
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,15 +46,15 @@ def load(name: str) -> list[Row]:
 def store(name: str, rows: Sequence[Row]) -> list[Row]:
     """Put rows into the file of a benchmark; what they had there before stays as ``previous``. Returns the new rows.
 
-    A row has case, seconds, floor, ratio, peak_gib (or None), device, torch and threads. Rows that were not measured
-    again stay as they are.
+    A row has case, seconds, floor, ratio, peak_gib (or None) and its ``results.surroundings``. Rows that were not
+    measured again stay as they are.
     """
     stored = {row["case"]: row for row in load(name)}
     new = []
     for row in rows:
         before = stored.get(row["case"])
         previous = {"previous": {key: before[key] for key in KEPT}} if before is not None else {}
-        new.append({**row, "load": round(os.getloadavg()[0], 2), **previous})
+        new.append({**row, **previous})
     stored |= {row["case"]: row for row in new}
     (STORED / f"{name}.json").write_text(json.dumps(list(stored.values()), indent=1) + "\n", encoding="utf-8")
     return new
