@@ -65,7 +65,7 @@ def test_lipschitz(net: str, norm: str) -> None:
     found = numbers(ask("lipschitz", "--model", net, "--box", "-4", "4", "--norm", norm, "--json", "-"))
     assert found["lipschitz"] == rs.linear_regions(model(), SQUARE).lipschitz(norm=float(norm)).value
     one = numbers(ask("lipschitz", "--model", net, "--box", "-4", "4", "--norm", norm, "--index", "1", "--json", "-"))
-    assert one["lipschitz"] == rs.linear_regions(model(), SQUARE).lipschitz(norm=float(norm), output=1).value
+    assert one["lipschitz"] == rs.linear_regions(model(), SQUARE).lipschitz(norm=float(norm), target=1).value
 
 
 def test_flips(net: str, tmp_path: Path) -> None:

@@ -50,8 +50,8 @@ def test_the_steepest_region_is_marked() -> None:
     assert mark.get_offsets().tolist() == [found.coords.tolist()]
     assert texts(figure) == [f"L = {found.value:.4g}"]
     line = rs.linear_regions(NET, LINE)
-    stairs: Any = plot.lipschitz_figure(line, line.lipschitz(output=0)).axes[0].patches[0]
-    assert stairs.get_data().values.max() == line.lipschitz(output=0).value
+    stairs: Any = plot.lipschitz_figure(line, line.lipschitz(target=0)).axes[0].patches[0]
+    assert stairs.get_data().values.max() == line.lipschitz(target=0).value
 
 
 def test_flips_are_dotted_lines_with_both_classes() -> None:

@@ -64,7 +64,7 @@ def lipschitz(job: SliceJob, norm: NormOption = "2", index: IndexOption = None, 
     part = job.cut(linear_regions, *job.start())
     every = index is None and minus is None
     chosen = None if every else _chosen(index, minus, part.outputs.shape[1])
-    found = part.lipschitz(norm=math.inf if norm == "inf" else int(norm), output=chosen)
+    found = part.lipschitz(norm=math.inf if norm == "inf" else int(norm), target=chosen)
     numbers = {"lipschitz": found.value, "norm": norm, "point": found.point.tolist(), "coords": found.coords.tolist()}
     _report(job, part, {f"Lipschitz constant, norm {norm}": found.value}, numbers)
     job.draw(plot.lipschitz_figure, part, found)

@@ -228,27 +228,27 @@ class Partition:
         jacobians, constants = zip(*[maps_at(program, inputs) for inputs in blocks], strict=True)
         return torch.cat(jacobians).to(self.vertices.device), torch.cat(constants).to(self.vertices.device)
 
-    def extremes(self, weights: Target) -> Extremes:
+    def extremes(self, target: Target) -> Extremes:
         """The smallest and the largest value of a linear function of the outputs, on the slice and on each region.
 
-        weights: the index of an output, a pair (i, j) for output i minus output j, or c floats. Both values are
+        target: the index of an output, a pair (i, j) for output i minus output j, or c floats. Both values are
         attained at vertices. Cost: one pass over the vertices.
         """
         self._require_complete()
-        (chosen,) = output_weights(weights, 1, self.outputs.shape[1])
+        (chosen,) = output_weights(target, 1, self.outputs.shape[1])
         return extremes(self.slice, self.vertices, self.outputs, self.corners, self.offsets, chosen)
 
-    def lipschitz(self, *, norm: float = 2, output: Target | None = None) -> Lipschitz:
+    def lipschitz(self, *, norm: float = 2, target: Target | None = None) -> Lipschitz:
         """The exact Lipschitz constant of the network restricted to the slice, and where it is attained.
 
         It is a lower bound for the constant of the network itself, whose gradient also has components outside the
         slice.
 
-        norm: norm of inputs and outputs, 1, 2 or inf, taken in input space. output: as ``weights`` in ``extremes``; all
-            outputs together by default. Cost: proportional to the number of regions; a few very thin regions are passed
-            through the network again.
+        norm: norm of inputs and outputs, 1, 2 or inf, taken in input space. target: as in ``extremes``; all outputs
+            together by default. Cost: proportional to the number of regions; a few very thin regions are passed through
+            the network again.
         """
-        weights = None if output is None else output_weights(output, 1, self.outputs.shape[1])[0]
+        weights = None if target is None else output_weights(target, 1, self.outputs.shape[1])[0]
         return lipschitz(
             self.slice, self.maps, self.interior, norm=norm, weights=weights, rounding=self.stats.rounding,
             derivatives=self._slopes,

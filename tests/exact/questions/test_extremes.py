@@ -107,18 +107,18 @@ def test_unfinished_partitions_have_no_extremes() -> None:
 
 def test_lipschitz_in_closed_form() -> None:
     part = rs.linear_regions(abs_sum(), SQUARE)
-    assert part.lipschitz(output=0).value == pytest.approx(math.sqrt(5), rel=1e-14)
+    assert part.lipschitz(target=0).value == pytest.approx(math.sqrt(5), rel=1e-14)
     assert part.lipschitz().value == pytest.approx(math.sqrt(10), rel=1e-14)
-    assert part.lipschitz(norm=1, output=0).value == pytest.approx(2.0, rel=1e-14)
-    assert part.lipschitz(norm=math.inf, output=0).value == pytest.approx(3.0, rel=1e-14)
-    assert part.lipschitz(output=(0, 1)).value == pytest.approx(2 * math.sqrt(5), rel=1e-14)
+    assert part.lipschitz(norm=1, target=0).value == pytest.approx(2.0, rel=1e-14)
+    assert part.lipschitz(norm=math.inf, target=0).value == pytest.approx(3.0, rel=1e-14)
+    assert part.lipschitz(target=(0, 1)).value == pytest.approx(2 * math.sqrt(5), rel=1e-14)
     assert part.lipschitz().readings()[0][1] == part.lipschitz().value
 
 
 def test_lipschitz_does_not_depend_on_the_coordinates_of_the_slice() -> None:
     skew = rs.linear_regions(abs_sum(), rs.Box(torch.zeros(2), [[0.1, 0.0], [3.0, 2.0]], 0.2))
     for norm, expected in ((1, 2.0), (2, math.sqrt(5)), (math.inf, 3.0)):
-        assert skew.lipschitz(norm=norm, output=0).value == pytest.approx(expected, rel=1e-12)
+        assert skew.lipschitz(norm=norm, target=0).value == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.slow
