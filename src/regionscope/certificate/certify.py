@@ -69,7 +69,7 @@ class _Judge:
     """The work on one partition: what is proved, what is wrong, and what is left."""
 
     def __init__(self, part: Any, program: Any, most: int) -> None:
-        import_extra("flint", who="certify() needs", library="python-flint", extra="exact")
+        import_extra("flint", who="certify() needs", library="python-flint", extra="certify")
         self.part, self.most = part, most
         self.claim = ClaimedPartition.of(part)
         self.steps = read_steps(program)

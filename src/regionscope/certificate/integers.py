@@ -57,7 +57,7 @@ class _Product:
     """matrix @ columns in integers; by FLINT where the matrix is dense."""
 
     def __init__(self, matrix: Matrix) -> None:
-        flint = import_extra("flint", who="certify() needs", library="python-flint", extra="exact")
+        flint = import_extra("flint", who="certify() needs", library="python-flint", extra="certify")
         sparse = matrix.sparse
         data, self.denominator = as_integers(sparse.data)
         self.data, self.shape = data, sparse.shape

@@ -326,7 +326,7 @@ class Partition:
         """Certify that this is the true partition of ``program``, whose constants are taken as exact float64 numbers.
 
         Signs that a bound of the rounding error leaves open are computed with integers; no tolerance is involved.
-        Requires python-flint: ``pip install 'regionscope[exact]'``. max_recomputed: largest number of regions to
+        Requires python-flint: ``pip install 'regionscope[certify]'``. max_recomputed: largest number of regions to
         compute in integers; if more are needed, the result is "not certified". In 4 or more dimensions all regions are
         computed in integers. Cost: one forward pass of the vertices, some array operations for each near sign, and a
         few milliseconds for each region computed in integers.
