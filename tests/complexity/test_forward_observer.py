@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -13,7 +14,8 @@ from torch.nn import functional
 import regionscope as rs
 from careless import Careless
 from regionscope.complexity import local_complexity
-from regionscope.complexity.layers import Layer, list_layers
+from regionscope.complexity.forward_observer import ForwardObserver
+from regionscope.complexity.layers import Layer, _one_after_the_other, list_layers
 from regionscope.errors import InputError
 from regionscope.network.call.untouched import untouched
 
@@ -367,3 +369,39 @@ def test_layers_have_the_names_of_the_exact_engine() -> None:
     local = rs.local_complexity(model, torch.rand(3, 4), dims=2, radius=0.1).by_layer
     assert set(exact) == set(local)
     assert {"relu", "relu#2", "relu#3", "relu#4", "block.0.relu", "block.0.relu#2", "block.1"} < set(exact)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_modules_are_called_as_before_after_watching(fails: bool) -> None:
+    calls: list[str] = []
+
+    class Inner(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            if fails:
+                raise RuntimeError("no")
+            return torch.relu(x)
+
+    model = nn.Sequential(Inner())
+    model[0].register_forward_hook(lambda _, given, output: torch.sigmoid(output))
+    whole = model._call_impl
+    model.__dict__["_compiled_call_impl"] = lambda *args: (calls.append("own"), whole(*args))[1]
+    before = [dict(module.__dict__) for module in model.modules()]
+    observer = ForwardObserver(model)
+    with pytest.raises(InputError, match="no") if fails else nullcontext(), observer.watching():
+        observer.forward(torch.ones(2, 3))
+    assert calls == ["own"]  # what ran in place of a module still runs
+    assert observer.seen == ({} if fails else {"0.relu": 1, "0.sigmoid": 1})  # hooks belong to their module
+    after = [dict(module.__dict__) for module in model.modules()]
+    assert [a | {"_compiled_call_impl": a.get("_compiled_call_impl")} for a in before] == after
+
+
+def test_inputs_and_tokens_on_one_axis_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One look at the numbers for each layer: each makes the host wait for a GPU."""
+    looks: list[Tensor] = []
+    known = torch.Tensor.__bool__
+    monkeypatch.setattr(torch.Tensor, "__bool__", lambda self: (looks.append(self), known(self))[1])
+    for order, alike in ((torch.arange(7).repeat_interleave(3), True), (torch.arange(7).repeat(3), False)):
+        values = torch.eye(2)[(order == 6).long()]
+        looks.clear()
+        assert _one_after_the_other(values, 7) is alike
+        assert len(looks) == 1

@@ -1,17 +1,16 @@
 """See every pre-activation of any forward pass: module or functional, in any ``nn.Module``.
 
-A ``TorchFunctionMode`` sees each torch function that the forward pass calls; hooks on the modules say in which module
-the call stands, which gives it a name. Nothing about the architecture needs to be known. Not seen: fused recurrent
-cells (``nn.LSTM`` and its kin) and scripted modules, which run below Python.
+A ``TorchFunctionMode`` sees each torch function that the forward pass calls; a wrapper around the call of each module
+says in which module the function stands, which gives it a name. Nothing about the architecture needs to be known. Not
+seen: fused recurrent cells (``nn.LSTM`` and its kin) and scripted modules, which run below Python.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -23,6 +22,7 @@ from regionscope.complexity.activations import (
     LINEAR,
     MAX_POOLS,
     NORMS,
+    OBSERVED,
     Folds,
     argument,
     folds,
@@ -62,8 +62,9 @@ class ForwardObserver(TorchFunctionMode):
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Forward passes are watched inside; afterwards all hooks are gone."""
-        with ExitStack() as hooks:
+        """Forward passes are watched inside; afterwards the modules are called as before."""
+        before: list[tuple[dict[str, Any], Any]] = []
+        try:
             for path, module in self.model.named_modules():
                 if isinstance(module, torch.jit.ScriptModule):
                     raise InputError(
@@ -71,30 +72,43 @@ class ForwardObserver(TorchFunctionMode):
                         f"module{f' as layer {path!r}' if path else ''}, whose layers cannot be observed. Pass the "
                         "Python module it was made from."
                     )
-                self._watch(path, module, hooks)
+                before.append((module.__dict__, module.__dict__.get("_compiled_call_impl")))
+                module.__dict__["_compiled_call_impl"] = self._watched(path, module)
             yield
+        finally:
+            for state, call in before:
+                state["_compiled_call_impl"] = call
 
     def forward(self, inputs: Tensor) -> Any:
         """The output of one forward pass, with names counted from the start."""
-        self._stack, self.seen = [], Counter()
+        self._stack.clear()
+        self.seen = Counter()
         with self:
             return call_model(self.model, inputs)
 
-    def _watch(self, path: str, module: nn.Module, hooks: ExitStack) -> None:
-        def enter(module: nn.Module, args: Any) -> None:
-            self._stack.append((path, module))
+    def _watched(self, path: str, module: nn.Module) -> Callable[..., Any]:
+        """What runs where the module is called, its hooks included. Hooks of our own would take several times as long:
+        to register, and at each call.
+        """
+        call = module.__dict__.get("_compiled_call_impl") or module._call_impl
+        stack, place = self._stack, (path, module)
 
-        def leave(module: nn.Module, args: Any, output: Any) -> None:
-            self._stack.pop()
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            stack.append(place)
+            try:
+                return call(*args, **kwargs)
+            finally:
+                stack.pop()
 
-        hooks.callback(module.register_forward_pre_hook(enter, prepend=True).remove)
-        hooks.callback(module.register_forward_hook(leave, always_call=True).remove)
+        return watched
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
         op = operation(func)
+        if op not in OBSERVED:
+            return self.at_other(ObservedCall(op, func, args, kwargs))
         if op == "batch_norm" and argument(args, kwargs, 5, "training"):
             raise InputError(
                 f"Expected batch normalisation with running statistics, got '{self._name(op)[0]}', which normalises by "
@@ -102,19 +116,21 @@ class ForwardObserver(TorchFunctionMode):
             )
         if op == "addmm" and len(args) == 3 and not kwargs and isinstance(args[2], nn.Parameter):
             # A linear layer by another name: the Conv1D of GPT-2.
-            linear = partial(ObservedCall, "linear", nn.functional.linear, (args[1], args[2].t(), args[0]), {})
-            return self.at_linear(linear(*self._name(op)))
-        call = partial(ObservedCall, op, func, args, kwargs)
+            linear = (args[1], args[2].t(), args[0])
+            return self.at_linear(ObservedCall("linear", nn.functional.linear, linear, {}, *self._name(op)))
         if op in LINEAR:
-            return self.at_linear(call(*self._name(op)))
+            return self.at_linear(ObservedCall(op, func, args, kwargs, *self._name(op)))
         if op in ATTENTION:
-            return self.at_attention(call(*self._name(op)))
+            return self.at_attention(ObservedCall(op, func, args, kwargs, *self._name(op)))
         if op in NORMS:
-            return self.at_norm(call(*self._name(op)))
+            return self.at_norm(ObservedCall(op, func, args, kwargs, *self._name(op)))
         if op in MAX_POOLS:
-            return self.at_max_pool(call(*self._name(op.removesuffix("_with_indices"))))
+            name = self._name(op.removesuffix("_with_indices"))
+            return self.at_max_pool(ObservedCall(op, func, args, kwargs, *name))
         found = folds(op, args, kwargs)
-        return self.at_other(call()) if found is None else self.at_activation(call(*self._name(op)), found)
+        if found is None:
+            return self.at_other(ObservedCall(op, func, args, kwargs))
+        return self.at_activation(ObservedCall(op, func, args, kwargs, *self._name(op)), found)
 
     def _name(self, op: str) -> tuple[str, type[nn.Module] | None]:
         """The unique name of this call, and the type of the module that consists of it (None for a plain function)."""

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal
+from weakref import ref
 
 import torch
 from torch import Size, Tensor, nn
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from regionscope.complexity.activations import (
     ATTENTION,
     LINEAR,
     NORMS,
+    OBSERVED,
     Folds,
     argument,
     attention_rows,
     attention_winners,
+    operation,
 )
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.errors import InputError
@@ -72,7 +74,7 @@ class LayerList:
 
 def list_layers(model: nn.Module, example: Tensor) -> LayerList:
     """List the layers of ``model`` by forward passes over copies of ``example`` (*shape), inside ``untouched``."""
-    found, other = _LayerLister(model, _ROWS), _LayerLister(model, _FEWER, follow=False)
+    found, other = _LayerLister(model, _ROWS), _ShapeLister(model, _FEWER)
     outputs = rows_of(_listed(found, example), _ROWS)
     _listed(other, example)
     if found.seen != other.seen:
@@ -81,8 +83,7 @@ def list_layers(model: nn.Module, example: Tensor) -> LayerList:
             "Rewrite the forward pass without a branch on the batch size."
         )
     check_fixed_outputs(model, torch.stack([example, _OTHER - example]), [output[[0, -1]] for output in outputs])
-    fewer = {layer.name: shape for layer, shape in zip(other.layers, other.shapes, strict=True)}
-    axes = map(_batch_axis, found.shapes, (fewer[layer.name] for layer in found.layers), found.in_order)
+    axes = map(_batch_axis, found.shapes, (other.shapes[layer.name] for layer in found.layers), found.in_order)
     layers = [replace(layer, axis=axis) for layer, axis in zip(found.layers, axes, strict=True)]
     linear = {layer.name: layer.axis for layer in layers if layer.role == "linear"}
     return LayerList(tuple(layers[i] for i in found.counted()), found.widest // _ROWS + 1, linear)
@@ -96,12 +97,12 @@ def _one_after_the_other(values: Tensor, rows: int) -> bool:
     """
     if values.ndim == 0 or len(values) == 0 or len(values) % rows:
         return False
-    first, *others = values.detach().reshape(rows, -1)[:-1].double()
+    alike = values.detach().reshape(rows, -1)[:-1].double()
     near = _ALIKE * values.detach().abs().amax() if values.numel() else 0.0
-    return not any(bool(((first - other).abs() > near).any()) for other in others)
+    return not bool(((alike[:1] - alike[1:]).abs() > near).any())
 
 
-def _listed(lister: _LayerLister, example: Tensor) -> Any:
+def _listed(lister: _LayerLister | _ShapeLister, example: Tensor) -> Any:
     """The output for copies of the example; the last one is changed, so that its values can be told from the others."""
     inputs = example.expand(lister.rows, *example.shape).clone()
     inputs[-1] = _OTHER - example
@@ -183,25 +184,74 @@ def _also(found: LayerList, roles: Set[Role]) -> str:
     return "".join(more)
 
 
-class _LayerLister(ForwardObserver):
-    """Follows every tensor to say which linear layers feed it; None stands for "computed from parameters alone".
+class _ShapeLister(ForwardObserver):
+    """The shapes of the tensors at all layers, by name; those of tensors computed from parameters alone too."""
 
-    follow: False for names and shapes only, those of tensors computed from parameters alone too.
+    def __init__(self, model: nn.Module, rows: int) -> None:
+        super().__init__(model)
+        self.rows = rows
+        self.shapes: dict[str, Size] = {}
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if operation(func) not in OBSERVED:
+            return func(*args, **(kwargs or {}))
+        return super().__torch_function__(func, types, args, kwargs)
+
+    def at_activation(self, call: ObservedCall, found: Folds) -> Any:
+        self.shapes[call.name] = found.values.shape
+        return call.run()
+
+    def at_linear(self, call: ObservedCall) -> Any:
+        output = call.run()
+        self.shapes[call.name] = output.shape
+        return output
+
+    def at_max_pool(self, call: ObservedCall) -> Any:
+        output = call.run()
+        self.shapes[call.name] = _pooled(output).shape
+        return output
+
+    def at_attention(self, call: ObservedCall) -> Any:
+        self.shapes[call.name] = _rows_of_attention(call, self.rows).shape
+        return call.run()
+
+    def at_norm(self, call: ObservedCall) -> Any:
+        self.shapes[call.name] = argument(call.args, call.kwargs, 0, "input").shape
+        return call.run()
+
+
+def _pooled(output: Any) -> Tensor:
+    """What a max-pooling returns, without the indices."""
+    return output if isinstance(output, Tensor) else output[0]
+
+
+def _rows_of_attention(call: ObservedCall, rows: int) -> Tensor:
+    """Numbers in the shape of the rows of attention; the scores themselves where inputs and heads may share an axis,
+    since they show whether they do so in order.
     """
+    values = attention_rows(call.func, call.args, call.kwargs)
+    shared = values.shape[:1] != (rows,)
+    return attention_winners(call.func, call.args, call.kwargs) if shared else values
 
-    def __init__(self, model: nn.Module, rows: int, *, follow: bool = True) -> None:
+
+class _LayerLister(ForwardObserver):
+    """Follows every tensor to say which linear layers feed it; None stands for "computed from parameters alone"."""
+
+    def __init__(self, model: nn.Module, rows: int) -> None:
         super().__init__(model)
         self.layers: list[Layer] = []
         self.shapes: list[Size] = []  # of the tensors at ``layers``
         self.in_order: list[bool] = []  # of the same: see ``_one_after_the_other``
         self.widest = 0
-        self.rows, self._follow = rows, follow
+        self.rows = rows
         self._followed: set[int] = set()  # places in ``layers`` of linear outputs that an activation follows
-        self._sources: Any = WeakTensorKeyDictionary()
+        self._sources: dict[int, tuple[ref[Tensor], frozenset[int] | None]] = {}  # by the id of the tensor
         self._inputs: dict[int, Tensor] = {}  # that the current call takes, computed from the input
         held = (tensor for tensor in vars(model).values() if isinstance(tensor, Tensor))
         for tensor in (*model.parameters(), *model.buffers(), *held):
-            self._sources[tensor] = None
+            self._sources[id(tensor)] = ref(tensor), None
 
     def counted(self) -> Iterator[int]:
         """The places in ``layers`` of activations, max-poolings, and linear outputs that no activation follows."""
@@ -227,15 +277,13 @@ class _LayerLister(ForwardObserver):
         sources = self._of(call)
         output = self._run(call, sources)
         if sources is not None:
-            self._add(call, "max_pool", output if isinstance(output, Tensor) else output[0])
+            self._add(call, "max_pool", _pooled(output))
         return output
 
     def at_attention(self, call: ObservedCall) -> Any:
         sources = self._of(call)
         if sources is not None:
-            values = attention_rows(call.func, call.args, call.kwargs)
-            if values.shape[:1] != (self.rows,):  # the scores show whether inputs and heads share an axis in order
-                values = attention_winners(call.func, call.args, call.kwargs)
+            values = _rows_of_attention(call, self.rows)
             self._add(call, "attention", values, positions=values.shape[1] if values.ndim > 1 else 1)
         return self._run(call, sources)
 
@@ -285,22 +333,26 @@ class _LayerLister(ForwardObserver):
 
     def _of(self, call: ObservedCall) -> frozenset[int] | None:
         """The linear outputs that feed the arguments; a tensor never seen before counts as computed from the input."""
-        if not self._follow:
-            return frozenset()
-        known = [(tensor, self._sources.get(tensor, frozenset())) for tensor in tensors((call.args, call.kwargs))]
-        self._inputs = {id(tensor): tensor for tensor, sources in known if sources is not None}
-        return frozenset().union(*(sources for _, sources in known if sources)) if self._inputs else None
+        sources: frozenset[int] = frozenset()
+        self._inputs = {}
+        for tensor in tensors((call.args, call.kwargs)):
+            known = self._sources.get(id(tensor))
+            if known is None or known[0]() is not tensor:  # not seen before, or another one had its id
+                self._inputs[id(tensor)] = tensor
+            elif known[1] is not None:
+                self._inputs[id(tensor)] = tensor
+                sources |= known[1]
+        return sources if self._inputs else None
 
     def _run(self, call: ObservedCall, sources: frozenset[int] | None) -> Any:
         """What the call returns; ``_of`` has noted the tensors that it takes."""
         result = call.run()
-        if not self._follow:
-            return result
         outputs = tensors(call.args[0] if call.op == "__setitem__" else result)
         for tensor in outputs:
-            self._sources[tensor] = sources
+            self._sources[id(tensor)] = ref(tensor), sources
         if sources is not None:
-            around = self._inputs | {id(tensor): tensor for tensor in outputs}
+            around = self._inputs
+            around.update((id(tensor), tensor) for tensor in outputs)
             self.widest = max(self.widest, sum(tensor.nbytes for tensor in around.values()))
         self._inputs = {}
         return result
@@ -309,8 +361,7 @@ class _LayerLister(ForwardObserver):
 def tensors(value: Any) -> list[Tensor]:
     """All tensors in nested lists, tuples and dicts."""
     found, left = [], [value]
-    while left:
-        item = left.pop()
+    for item in left:  # it grows meanwhile
         if isinstance(item, torch.Tensor):
             found.append(item)
         elif isinstance(item, (list, tuple)):  # faster than list | tuple
