@@ -144,6 +144,34 @@ def test_random_numbers_are_put_back(how: str, monkeypatch: pytest.MonkeyPatch) 
     assert torch.equal(torch.get_rng_state(), before)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("how", ["rand", "random_", "dropout", "own"])
+def test_random_numbers_of_a_module_that_is_not_copied(how: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alone, the states of the generators tell whether it draws; beside other threads its operations do."""
+    watched: list[object] = []
+    monkeypatch.setattr(Draws, "__torch_dispatch__", seen_by(watched, Draws.__torch_dispatch__))
+    monkeypatch.setattr(threading, "active_count", lambda: threads)
+    model = nn.Linear(2, 2).eval()
+    model.register_forward_hook(lambda *_: draw(how))
+    before = torch.get_rng_state()
+    with untouched(model, copy=False) as private:
+        private(torch.ones(1, 2))
+        assert bool(watched) is (threads == 2)
+        watched.clear()
+        private(torch.ones(1, 2))
+        assert bool(watched) is (how != "own")  # all further calls of a model that draws
+        monkeypatch.setattr(threading, "active_count", lambda: 2)  # a thread that starts meanwhile
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def seen_by(watched: list[object], dispatch: Callable[..., Any]) -> Callable[..., Any]:
+    def see(self: Draws, func: object, *rest: Any) -> Any:
+        watched.append(func)
+        return dispatch(self, func, *rest)
+
+    return see
+
+
 @pytest.mark.parametrize("inside", [0, 2])
 def test_random_numbers_of_another_thread_stay_drawn(inside: int) -> None:
     """Another thread, such as a training loop, moves the generator on: it must not be given the same numbers again."""

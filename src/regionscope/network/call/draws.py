@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -35,6 +37,17 @@ class Draws(TorchDispatchMode):
     def happened(self) -> bool:
         """Whether random numbers have been drawn."""
         return self._before is not None
+
+    @contextmanager
+    def compare(self) -> Iterator[None]:
+        """Notice draws by the states of the generators alone, where no other thread can draw. Much faster."""
+        before = random_states(self._device)
+        try:
+            yield
+        finally:
+            after = random_states(self._device)
+            if not _same(before, after):
+                self._before, self._after = before, after
 
     def put_back(self) -> None:
         """Restore the generators, unless another thread may have drawn as well."""

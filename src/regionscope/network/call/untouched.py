@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -67,7 +68,8 @@ class _FirstCalls(Draws):
     """Watches the first calls of the copy, and all calls of one that draws random numbers.
 
     An operation by which a forward pass would train the user's own module instead of running the copy is refused.
-    originals: ids of the module's tensors. They are reached only by a way that the copy does not know.
+    originals: ids of the module's tensors. They are reached only by a way that the copy does not know. Without any, and
+    without other threads, the states of the generators before and after the call tell whether it has drawn.
     """
 
     def __init__(self, device: torch.device, originals: frozenset[int]) -> None:
@@ -80,7 +82,8 @@ class _FirstCalls(Draws):
         if self._left == 0 and not self.happened:
             return forward(*args, **kwargs)
         self._left = max(0, self._left - 1)
-        with self:
+        alone = not self._originals and not self.happened and threading.active_count() == 1
+        with self.compare() if alone else self:
             return forward(*args, **kwargs)
 
     def look(self, func: Any, args: Any) -> None:
