@@ -48,7 +48,7 @@ def readable_copy(module: nn.Module, dtype: torch.dtype, device: torch.device) -
     of the parameters.
     """
     _check_tensors(module)
-    copier = _copier_of(module, dtype, device)
+    copier = _copier_of(module, list(tensors_of(module).values()), dtype, device)
     parts = tuple(value for value in copier.copies.values() if isinstance(value, nn.Module))
     return ReadableCopy(copier.copy(module), parts, copier.tree)
 
@@ -58,12 +58,13 @@ def runnable_copy(module: nn.Module) -> nn.Module:
 
     Forward hooks run on the copy. Cost: one copy of the parameters and buffers.
     """
-    for name, tensor in chain(module.named_parameters(), module.named_buffers()):
+    tensors = tensors_of(module)
+    for name, tensor in tensors.items():
         if nn.parameter.is_lazy(tensor):
             raise InputError(
                 f"Expected an initialised module, but '{name}' has no shape yet. Run the module once on data."
             )
-    copied: nn.Module = _copier_of(module).copy(module)
+    copied: nn.Module = _copier_of(module, list(tensors.values())).copy(module)
     for part in copied.modules():
         part.training = False
     return copied
@@ -84,9 +85,10 @@ def tensors_of(module: nn.Module) -> dict[str, Tensor]:
     return dict(chain(module.named_parameters(), module.named_buffers()))
 
 
-def _copier_of(module: nn.Module, dtype: torch.dtype | None = None, device: torch.device | None = None) -> _Copier:
-    """A copier that has copied ``module``."""
-    tensors = [*module.parameters(), *module.buffers()]
+def _copier_of(
+    module: nn.Module, tensors: list[Tensor], dtype: torch.dtype | None = None, device: torch.device | None = None
+) -> _Copier:
+    """A copier that has copied ``module``. tensors: its parameters and buffers."""
 
     def copy_module() -> _Copier:
         copier = _Copier(frozenset(map(id, chain(module.modules(), tensors))), dtype, device)
@@ -158,6 +160,8 @@ class _Copier:
             return value
         if id(value) in self.copies:
             return self.copies[id(value)]
+        if type(value) in _CONTAINERS and not value:  # most of what a module holds
+            return self._remember(value, type(value)())
         if isinstance(value, nn.Module):
             return self._copy_module(value)
         if isinstance(value, Tensor):
@@ -200,8 +204,7 @@ class _Copier:
         copied: nn.Module = self._remember(module, object.__new__(type(module)))
         state = copied.__dict__
         for key, item in module.__dict__.items():
-            is_hooks = isinstance(item, dict) and key.startswith("_") and key.endswith(_HOOKS)
-            state[key] = type(item)() if is_hooks and self.dtype is not None else self.copy(item)
+            state[key] = type(item)() if self.dtype is not None and _is_hooks(key, item) else self.copy(item)
         state["_compiled_call_impl"] = None
         self._copy_methods(module, copied)
         if self.dtype is not None:
@@ -298,6 +301,10 @@ class _Copier:
 
 
 _HOOKS = ("_hooks", "_always_called", "hooks_with_kwargs")
+
+
+def _is_hooks(key: str, item: Any) -> bool:
+    return isinstance(item, dict) and key.startswith("_") and key.endswith(_HOOKS)
 
 
 def _is_plain(value: Any) -> bool:
