@@ -274,3 +274,14 @@ def test_options_that_find_nothing_are_refused(option: str, function: str) -> No
 def test_a_mask_without_tokens_is_refused() -> None:
     with pytest.raises(InputError, match="attention_mask with token ids"):
         rs.local_complexity(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), torch.zeros(2, 2), attention_mask=torch.ones(2))
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_passes_before_the_vertices(pooled: bool) -> None:
+    """The ids, their embeddings (and once more with a narrow head); then the layers, and two inputs alone."""
+    gpt, sizes = TinyGPT(), list[int]()
+    gpt.layers[0].register_forward_hook(lambda _, given, output: sizes.append(len(output)))
+    ids, output = prompts(4, 5), (lambda logits: logits[:, -1]) if pooled else None
+    rs.local_complexity(gpt, ids, radius=0.1, dims=3, attention=True, norms=True, output=output)
+    embeddings = [3, 3] if pooled else [3, 3, 3]
+    assert sizes == [*embeddings, 7, 5, 1, 1, 1, 4 * 6]

@@ -18,7 +18,7 @@ from regionscope.errors import InputError
 from regionscope.extras import data_frame
 from regionscope.inputs import Inputs
 from regionscope.network import untouched
-from regionscope.network.embedded import embedded
+from regionscope.network.embedded import embedded_with_head
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.network.token_ids import TokenGroup, read_tokens, takes_tokens, without_padding
 from regionscope.types import Estimate, Reading
@@ -189,9 +189,8 @@ def local_complexity(
         ids, mask = read_tokens(inputs, attention_mask)
         by_layer, by_position = {}, {}
         for group in without_padding(ids, mask):
-            view = embedded(model, group.ids, position=None, output=output, args=args)
-            if not linear_outputs:
-                view.model.narrow_head(view.inputs[:2], group.ids.shape[1] - 1)
+            head = None if linear_outputs else -1
+            view = embedded_with_head(model, group.ids, position=None, head=head, output=output, args=args)
             found = count(view.model, view.inputs, copy=False)
             for layer in found.layers:
                 _place(by_layer, by_position, layer, found.counts[layer.name], group, mask)

@@ -17,7 +17,7 @@ from regionscope.complexity.layers import list_layers, matching
 from regionscope.errors import InputError
 from regionscope.extras import data_frame
 from regionscope.network import untouched
-from regionscope.network.embedded import embedded
+from regionscope.network.embedded import embedded_with_head
 from regionscope.network.output import Arguments
 from regionscope.network.token_ids import read_tokens, without_padding
 from regionscope.types import Estimate, Reading
@@ -101,8 +101,7 @@ def spline_features(
     names: tuple[str, ...] = ()
     rows, parts = [], []
     for group in longest_first:
-        view = embedded(model, group.ids, position=None, args=args, output=_first_tensor)
-        view.model.narrow_head(view.inputs[:2], group.ids.shape[1] - 1)
+        view = embedded_with_head(model, group.ids, position=None, head=-1, args=args, output=_first_tensor)
         with untouched(view.model, copy=False) as private:
             names = names or _mlp_layers(private, view.inputs[0], layers)
             observer = _Observer(private, names)

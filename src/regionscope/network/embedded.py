@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import inspect
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,8 +72,27 @@ def embedded(
     attention_mask: (n, t), 0 at padding. Padding is removed before the model runs.
     output, args: the part of the output that holds the logits, and further arguments; see ``select_output``. Raises
     InputError if the output depends on the ids in another way too, such as a second look-up after ``at``; this is
-    tested on three of the sequences. Cost: one copy of the weights and up to five forward passes of a few
+    tested on three of the sequences. Cost: one copy of the weights and up to four forward passes of a few
     sequences.
+    """
+    return embedded_with_head(
+        model, ids, at=at, position=position, head=position, attention_mask=attention_mask, output=output, args=args
+    )
+
+
+def embedded_with_head(
+    model: nn.Module,
+    ids: Any,
+    *,
+    at: str | None = None,
+    position: int | None,
+    head: int | None,
+    attention_mask: Any = None,
+    output: Output | None = None,
+    args: Arguments = (),
+) -> Embedded:
+    """``embedded``, where the linear layer that makes the logits runs at the token ``head`` alone, if that gives the
+    same logits; None: it runs at all tokens. Its logits at other tokens take memory and time, and are not counted.
     """
     check_module(model, otherwise="Pass a module that takes token ids.")
     tokens, mask = read_tokens(ids, attention_mask)
@@ -97,11 +118,8 @@ def embedded(
         else:
             name, results = _named(private, at), _call(private, tested, args)
         function = EmbeddedModel(private, name, real_ids[0], None if position is None else position % t, output, args)
-        function.check(tested, results)
-        inputs = function.embed(real_ids)
-        if function.position is not None:
-            function.narrow_head(inputs[:2], function.position)
-        return Embedded(function, inputs, function.position, name)
+        function.check(tested, results, None if head is None else head % t)
+        return Embedded(function, function.embed(real_ids), function.position, name)
 
 
 class EmbeddedModel(nn.Module):
@@ -148,12 +166,18 @@ class EmbeddedModel(nn.Module):
             raise InputError(f"Expected output to choose one tensor, got {type(logits).__name__}. Choose another.")
         return logits
 
-    def check(self, ids: Tensor, results: Any) -> None:
+    def check(self, ids: Tensor, results: Any, head: int | None) -> None:
         """Refuse a model that looks at its token ids again behind ``at``, where those of one sequence stand for all,
-        and one without logits at ``position``. results: what the model returns for these ids."""
+        and one without logits at ``position``; then narrow the head to a token.
+
+        results: what the model returns for these ids. head: see ``embedded_with_head``.
+        """
         expected = self._select(results)
         inputs = self.embed(ids)
-        logits = self._logits_at_all_tokens(inputs)
+        may_have_head = head is not None and expected.ndim == 3 and expected.shape[1] == ids.shape[1]
+        last: list[tuple[nn.Module, Tensor]] = []
+        with self._keep_last_linear(last) if may_have_head else nullcontext():
+            logits = self._logits_at_all_tokens(inputs)
         finite = expected[expected.isfinite()].abs()
         tolerance = min(_ROUNDING * torch.finfo(inputs.dtype).eps, _ALIKE) * (finite.max() if len(finite) else 0.0)
         if logits.shape != expected.shape or bool(((logits - expected).abs() > tolerance).any()):
@@ -161,7 +185,11 @@ class EmbeddedModel(nn.Module):
                 f"Expected a model whose output depends on the token ids through '{self.at}' alone, got one that looks "
                 "at them again. Name a module behind all of these with at=."
             )
-        n, t = ids.shape
+        self._check_position(logits, *ids.shape)
+        if head is not None and last and torch.equal(last[0][1], logits):
+            self._narrow_head(last[0][0], inputs, logits, head)
+
+    def _check_position(self, logits: Tensor, n: int, t: int) -> None:
         lengths = (1, t) if self.position == t - 1 else (t,)
         if self.position is None or (logits.ndim != 3 and self.position == t - 1):
             return
@@ -172,29 +200,28 @@ class EmbeddedModel(nn.Module):
                 f"{tuple(logits.shape)}. {advice}"
             )
 
-    def narrow_head(self, inputs: Tensor, position: int) -> None:
-        """Let a linear layer that makes the logits run at ``position`` alone, if that gives the same logits.
-
-        With a large vocabulary the logits of all tokens would take more memory than everything before them.
-        """
-        linear_outputs: list[tuple[nn.Module, Tensor]] = []
+    @contextmanager
+    def _keep_last_linear(self, last: list[tuple[nn.Module, Tensor]]) -> Iterator[None]:
+        """Context that puts the last linear layer that runs inside, and its output, into the list ``last``."""
 
         def keep_output(module: nn.Module, args: Any, output: Any) -> None:
-            linear_outputs.append((module, output))
+            last[:] = [(module, output)]
 
         handles = [m.register_forward_hook(keep_output) for m in self.modules() if isinstance(m, nn.Linear)]
         try:
-            everywhere = self._logits_at_all_tokens(inputs)
+            yield
         finally:
             for handle in handles:
                 handle.remove()
-        t = inputs.shape[1]
-        is_head = len(linear_outputs) > 0 and torch.equal(linear_outputs[-1][1], everywhere)
-        if everywhere.ndim != 3 or everywhere.shape[1] != t or not is_head:
-            return
-        hook = _KeepPosition(self.__dict__["replacement"], position, t)
-        handle = linear_outputs[-1][0].register_forward_pre_hook(hook)
-        after, before = self._logits_at_all_tokens(inputs), everywhere[:, position : position + 1]
+
+    def _narrow_head(self, linear: nn.Module, inputs: Tensor, logits: Tensor, position: int) -> None:
+        """Let the linear layer that makes the ``logits`` run at ``position`` alone, if that gives the same ones there.
+
+        With a large vocabulary the logits of all tokens would take more memory than everything before them.
+        """
+        hook = _KeepPosition(self.__dict__["replacement"], position, inputs.shape[1])
+        handle = linear.register_forward_pre_hook(hook)
+        after, before = self._logits_at_all_tokens(inputs), logits[:, position : position + 1]
         if after.shape != before.shape or not torch.allclose(after, before, rtol=1e-4, atol=1e-5):
             handle.remove()
 
