@@ -192,8 +192,7 @@ def local_complexity(
             head = None if linear_outputs else -1
             view = embedded_with_head(model, group.ids, position=None, head=head, output=output, args=args)
             found = count(view.model, view.inputs, copy=False)
-            for layer in found.layers:
-                _place(by_layer, by_position, layer, found.counts[layer.name], group, mask)
+            _place(by_layer, by_position, found, group, mask)
         # A layer after pooling has one position, as a token of a sequence of length one has: the longest one tells.
         per_token = {layer.name for layer in found.layers if layer.positions == group.ids.shape[1]}
         by_position = {name: counts for name, counts in by_position.items() if name in per_token}
@@ -231,15 +230,21 @@ def _counts(
 
 
 def _place(
-    by_layer: dict[str, Tensor], by_position: dict[str, Tensor], layer: Layer, counts: Tensor, group: TokenGroup,
-    mask: Tensor,
-) -> None:  # fmt: skip
+    by_layer: dict[str, Tensor], by_position: dict[str, Tensor], found: _Counts, group: TokenGroup, mask: Tensor
+) -> None:
     """Write the counts of a group of sequences to their rows, and to the columns at which their tokens stood."""
-    rows, columns = group.rows.to(counts.device), group.columns.to(counts.device)
-    if layer.name not in by_layer:
-        by_layer[layer.name] = counts.new_zeros(len(mask))
-    by_layer[layer.name][rows] = counts.sum(1)
-    if layer.positions == columns.shape[1]:
-        if layer.name not in by_position:
-            by_position[layer.name] = counts.new_full(tuple(mask.shape), math.nan, dtype=torch.float64)
-        by_position[layer.name][rows[:, None], columns] = counts.double()
+    n, t = mask.shape
+    everything = tuple(group.ids.shape) == (n, t)  # all sequences, without padding
+    device = next(iter(found.counts.values())).device
+    rows, columns = group.rows.to(device), group.columns.to(device)
+    for layer in found.layers:
+        name, counts = layer.name, found.counts[layer.name]
+        per_token = layer.positions == columns.shape[1]
+        if everything:
+            by_layer[name] = counts.sum(1)
+            by_position |= {name: counts.double()} if per_token else {}
+            continue
+        by_layer.setdefault(name, counts.new_zeros(n))[rows] = counts.sum(1)
+        if per_token:
+            blank = counts.new_full((n, t), math.nan, dtype=torch.float64)
+            by_position.setdefault(name, blank)[rows[:, None], columns] = counts.double()
