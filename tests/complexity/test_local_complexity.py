@@ -126,6 +126,28 @@ def test_memory_bounds_the_batch() -> None:
         assert 0.8 * largest <= max(rows) <= largest
 
 
+def test_the_frame_of_a_seed_is_drawn_once_and_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+    draw = neighbourhoods._shared_frame
+    monkeypatch.setattr(neighbourhoods, "_shared_frame", lambda dims, *rest: (drawn.append(dims), draw(dims, *rest))[1])
+    neighbourhoods._seeded_frame.cache_clear()
+    model, x = wide(), torch.randn(7, 20)
+    with torch.inference_mode():
+        first = local_complexity(model, x, dims=6, radius=0.4)
+    orthonormal_frames((20,), dims=6).zero_()  # a frame of the user's own
+    for hull in ("hypercube", "cross-polytope"):
+        for points in (x[:1], x):
+            local_complexity(model, points, dims=6, radius=0.4, hull=hull)
+    assert same(first, local_complexity(model, x, dims=6, radius=0.4))
+    assert same(first, local_complexity(model, x, frames=orthonormal_frames((20,), dims=6), radius=0.4))
+    assert drawn == [6] * 3  # for the first call, and twice for the user
+    local_complexity(model, x, dims=6, seed=1)
+    local_complexity(model.float(), x.float(), dims=6)
+    for _ in range(2):
+        local_complexity(model, x, dims=6, generator=torch.Generator())
+    assert drawn == [6] * 7
+
+
 def test_points_alone_equal_points_together_with_kept_frames() -> None:
     model, x = wide(), torch.randn(7, 20, dtype=torch.float64)
     frames = orthonormal_frames((20,), dims=5, points=7, dtype=torch.float64)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Literal
 
 import torch
@@ -82,6 +82,15 @@ def _shared_frame(dims: int, d: int, generator: torch.Generator, dtype: torch.dt
     gaussian = _gaussians(1, dims, d, generator, dtype)[0]
     frame: Tensor = torch.linalg.qr(gaussian)[0].T.contiguous()
     return frame.to(dtype)
+
+
+@lru_cache(maxsize=2)
+def _seeded_frame(dims: int, d: int, seed: int, dtype: torch.dtype) -> Tensor:
+    """``_shared_frame`` of a seed, kept for the next calls: for 50,000 numbers it takes as long as some forward passes.
+    Not to be written to.
+    """
+    with torch.inference_mode(False):
+        return _shared_frame(dims, d, read_generator(None, seed), dtype)
 
 
 def _draw_frames(n: int, dims: int, d: int, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
@@ -261,7 +270,9 @@ class Neighbourhoods:
         _check_dims(dims, flat.shape[1])
         count_vertices(hull, dims)
         if given is None and frames == "shared":
-            given = _shared_frame(dims, flat.shape[1], source, dtype).to(device)[None]
+            size = dims, flat.shape[1]
+            frame = _seeded_frame(*size, seed, dtype) if generator is None else _shared_frame(*size, source, dtype)
+            given = frame.to(device)[None]
         own = OwnFrames(dims, flat.shape[1], source, dtype) if given is None else given
         return Neighbourhoods(flat, shape, dims, radius, hull, own)
 
