@@ -1,25 +1,28 @@
-"""Files that are either whole or not there, and values as JSON."""
+"""Files that are either whole or not there, files that are only added to, and values as JSON."""
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
 import secrets
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from regionscope.errors import InputError
+from regionscope.errors import DiskFull, InputError
 
 ARRAY_FILE_ERRORS = (
     ValueError, KeyError, TypeError, OSError, EOFError, RuntimeError, MemoryError, OverflowError,
     zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 """What NumPy raises for an .npy or .npz file that is cut, changed, or claims more rows than memory holds."""
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 def plain(value: Any) -> Any:
@@ -68,6 +71,46 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     flush_folder(path.parent)
 
 
+def append_bytes(path: Path, data: bytes) -> None:
+    """Add ``data`` at the end and flush it to disk. On a full disk the file is as long as before."""
+    with room(path):
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            before = os.fstat(file).st_size
+            try:
+                _write_all(file, data)
+                os.fsync(file)
+            except OSError:
+                with suppress(OSError):  # a line that stays torn is dropped by the next start
+                    os.ftruncate(file, before)
+                raise
+        finally:
+            os.close(file)
+
+
+def cut_torn_line(path: Path) -> None:
+    """Cut off an incomplete last line, so that lines can be appended."""
+    content = path.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        with path.open("r+b") as file:
+            file.truncate(whole)
+
+
+@contextmanager
+def room(path: Path) -> Iterator[None]:
+    """Turn a full disk into its sentence; ``path`` is what is written meanwhile."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise DiskFull(
+                f"The disk is full: {path} could not be written, and no partial file was kept. Free some space and "
+                "run the same command again to resume."
+            ) from error
+        raise
+
+
 def flush_folder(folder: Path) -> None:
     """Make a rename or a deletion in ``folder`` last; file systems that cannot flush a folder do so by themselves."""
     with suppress(OSError):
@@ -80,6 +123,12 @@ def _flush(path: Path) -> None:
         os.fsync(file)
     finally:
         os.close(file)
+
+
+def _write_all(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
 
 
 def check_parent(path: Path) -> None:

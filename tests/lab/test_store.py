@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from regionscope.errors import Damaged, DiskFull, InputError, RegionscopeError
+from regionscope.file_io import append_bytes
 from regionscope.lab import zoo
 from regionscope.lab.config import DataSpec, Experiment, NetworkSpec
 from regionscope.lab.monitor import Row
@@ -317,7 +318,7 @@ def test_a_full_disk_keeps_what_was_there(claimed: RunFolder, monkeypatch: pytes
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_the_words_of_a_really_full_device() -> None:
     with pytest.raises(DiskFull):
-        files.append_bytes(Path("/dev/full"), b"row\n")
+        append_bytes(Path("/dev/full"), b"row\n")
 
 
 def test_half_written_files_are_cleared(folder: RunFolder) -> None:

@@ -15,10 +15,10 @@ from torch import nn
 from regionscope.checks import check_module, unknown_name
 from regionscope.errors import InputError, RegionscopeError
 from regionscope.extras import data_frame
+from regionscope.file_io import cut_torn_line
 from regionscope.lab.monitor.no_trace import no_trace, same_randomness
 from regionscope.lab.monitor.rows import Row, append_rows, read_rows, readings
 from regionscope.lab.monitor.schedule import Schedule, as_schedule, every
-from regionscope.lab.store.rows import cut_torn_line
 from regionscope.network import device_and_dtype
 from regionscope.types import Reading
 

@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from regionscope.errors import InputError
-from regionscope.lab.store.files import append_bytes
+from regionscope.file_io import append_bytes
 from regionscope.lab.store.rows import encode, parse
 from regionscope.types import Readable, Reading
 

@@ -5,13 +5,12 @@ Every document carries a checksum of its content, so that a damaged file is told
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,9 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from regionscope.errors import Damaged, DiskFull, InputError, RegionscopeError
-from regionscope.file_io import flush_folder, parse_json, plain, replace_file
+from regionscope.errors import Damaged, InputError, RegionscopeError
+from regionscope.file_io import flush_folder, parse_json, plain, replace_file, room
 
-_FULL = {errno.ENOSPC, errno.EDQUOT}
 _CHECKSUM = "checksum"
 
 
@@ -116,23 +114,6 @@ def tensor_mark(path: Path) -> str:
     return digest(read_tensor_header(path))
 
 
-def append_bytes(path: Path, data: bytes) -> None:
-    """Add ``data`` at the end and flush it to disk. On a full disk the file is as long as before."""
-    with room(path):
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            before = os.fstat(file).st_size
-            try:
-                _write_all(file, data)
-                os.fsync(file)
-            except OSError:
-                with suppress(OSError):  # a line that stays torn is dropped by the next start
-                    os.ftruncate(file, before)
-                raise
-        finally:
-            os.close(file)
-
-
 def write_bytes(path: Path, data: bytes) -> None:
     """Write ``data`` in place of what was there."""
     with room(path):
@@ -180,26 +161,6 @@ def sweep_leftovers(folder: Path) -> int:
     for path in found:
         remove(path)
     return len(found)
-
-
-@contextmanager
-def room(path: Path) -> Iterator[None]:
-    """Turn a full disk into its sentence; ``path`` is what is written meanwhile."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in _FULL:
-            raise DiskFull(
-                f"The disk is full: {path} could not be written, and no partial file was kept. Free some space and "
-                "run the same command again to resume."
-            ) from error
-        raise
-
-
-def _write_all(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]
 
 
 def digest(content: Mapping[str, Any]) -> str:

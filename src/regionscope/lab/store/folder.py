@@ -14,7 +14,7 @@ from torch import nn
 
 from regionscope.checks import check_instance, read_path
 from regionscope.errors import Damaged, InputError, RegionscopeError
-from regionscope.file_io import parse_json
+from regionscope.file_io import append_bytes, parse_json, room
 from regionscope.lab.config import Experiment
 from regionscope.lab.store import files, repair
 from regionscope.lab.store.lock import Lock, is_held
@@ -200,14 +200,14 @@ class RunFolder:
                 new.append(row)
         if new:
             held, lines = self._fingerprint(), encode(new)
-            files.append_bytes(self.path / "rows.jsonl", lines)
+            append_bytes(self.path / "rows.jsonl", lines)
             self._held = extended(held, lines)
 
     def save_checkpoint(self, step: int, epoch: int, model: nn.Module) -> Stored:
         """Save the current weights."""
         self._mine()
         folder = self.path / "checkpoints"
-        with files.room(folder):
+        with room(folder):
             folder.mkdir(exist_ok=True)
         path = folder / f"step-{step:08d}.safetensors"
         files.write_tensors(path, model.state_dict(), {"step": str(step), "epoch": str(epoch)})

@@ -60,15 +60,6 @@ def parse(raw: bytes) -> Parsed:
     return Parsed(list(rows.values()), torn, damaged)
 
 
-def cut_torn_line(path: Path) -> None:
-    """Cut off an incomplete last line, so that rows can be appended."""
-    content = path.read_bytes()
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
-        with path.open("r+b") as file:
-            file.truncate(whole)
-
-
 def _is_row(row: Any) -> bool:
     numbers = ("value", "spread", "seconds")
     return (

@@ -11,6 +11,7 @@ from typing import Any
 
 from regionscope.cluster import open_client
 from regionscope.errors import InputError, RegionscopeError
+from regionscope.file_io import room
 from regionscope.lab.experiment import fail
 from regionscope.lab.store import files
 from regionscope.lab.sweep.work import Job, JobResult, work
@@ -65,7 +66,7 @@ def _collect(
     while futures:
         if not stopping and stop():
             stopping = True
-            with files.room(stop_file):
+            with room(stop_file):
                 stop_file.touch()  # those at work save their state; those that wait end at once
         for future in [each for each in futures if each.done()]:
             job = futures.pop(future)
