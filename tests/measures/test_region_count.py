@@ -129,6 +129,39 @@ def test_a_few_slices_that_agree_by_chance_do_not_end_the_sampling() -> None:
     )
 
 
+@pytest.mark.parametrize("known", [0, 1, 30, 64, 200])
+@pytest.mark.parametrize("block", [1, 7, 64])
+def test_values_of_an_earlier_call_are_not_measured_again(known: int, block: int) -> None:
+    values = torch.rand(500, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.1
+    hulls, shares = rs.Hulls(DATA, dim=1), list[float]()
+    drawn, measured = list[int](), list[int]()
+
+    class Numbered:
+        dim, seed, limit = 1, 0, None
+
+        def draw(self, i: int) -> rs.Slice:
+            drawn.append(i)
+            return hulls.draw(i)
+
+    def measure(slices: Sequence[rs.Slice]) -> torch.Tensor:
+        measured.extend(drawn[-len(slices) :])
+        return values[torch.tensor(drawn[-len(slices) :])]
+
+    found = over_slices(
+        measure, Numbered(), slices=20, until=0.04, slices_per_call=block, finished=values[:known],
+        progress=shares.append,
+    )  # fmt: skip
+    n = len(found.values)
+    assert 64 < n < 200
+    assert found.status
+    assert torch.equal(found.values, values[:n])
+    assert drawn == measured == list(range(known, n))
+    assert shares[0] == min(known or block, 20) / 20
+    checks = [Estimate.of(values[:i]).relative_stderr for i in range(40, n + 1, 20)]
+    assert checks[-1] <= 0.04
+    assert min(checks[:-1]) > 0.04
+
+
 def test_a_constant_classifier_has_one_region_and_no_error() -> None:
     est = rs.region_count(lambda x: torch.zeros(len(x), dtype=torch.int64), DATA, dim=2, slices=5)
     assert (est.value, est.stderr, est.interval) == (1.0, 0.0, (1.0, 1.0))

@@ -51,6 +51,7 @@ def over_slices(
     until: float | None = None,
     max_slices: int = 100_000,
     slices_per_call: int = 64,
+    finished: Tensor | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> SliceValues:
     """Draw slices, measure each, and stop after ``slices`` of them, or when the mean is precise enough.
@@ -60,6 +61,7 @@ def over_slices(
         slices, from 30 on, since a few slices can agree by chance. If ``max_slices`` is reached first, ``status`` says
         so. Stopping at a precision biases the mean slightly, by the order of 1 / n.
     slices_per_call: largest number of slices that are measured in one call.
+    finished: (m,) values of the slices 0 to m - 1 from an earlier call; they are neither drawn nor measured again.
     progress: called with the finished share of the work, 0 to 1; with ``until``, the share up to the next check.
     """
     _check(slices, until, max_slices)
@@ -71,13 +73,18 @@ def over_slices(
     running = _Running()
     done = 0
     while True:
+        checked = len(values)
         while done < target:
-            block = _draw(sampler, done, target, slices_per_call)
-            values.append(measure(block))
-            running.add(values[-1])
-            done += len(block)
+            if finished is not None and done < len(finished):
+                values.append(finished[done:target])
+                done += len(values[-1])
+            else:
+                block = _draw(sampler, done, target, slices_per_call)
+                values.append(measure(block))
+                done += len(block)
             if progress is not None:
                 progress(done / target)
+        running.add(torch.cat(values[checked:]))  # at once, so that rounding does not depend on the blocks
         relative = running.estimate.relative_stderr
         if until is None or (relative <= until and done >= min(_ENOUGH, limit)):
             status = Status()
