@@ -230,6 +230,7 @@ PYTHON_ONLY = {
     "progress",
     "on_limit",
     "attention_mask",
+    "path",
     ("linear_regions", "tolerance"),
     ("decision_regions", "tolerance"),
     "options",

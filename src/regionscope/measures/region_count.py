@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -19,6 +20,7 @@ from regionscope.exact.linear import linear_regions
 from regionscope.extras import data_frame
 from regionscope.geometry import Slice
 from regionscope.inputs import Examples, Inputs, read_examples
+from regionscope.measures.count_file import CountFile, setting_of
 from regionscope.measures.over_slices import bootstrap_interval, over_slices
 from regionscope.network import Program, trace
 from regionscope.network.embedded import embedded
@@ -39,6 +41,7 @@ from regionscope.types import Estimate, Reading, Status
 Method = Literal["grid", "refined", "exact"]
 Through = Literal["inputs", "direction", "origin"]
 _SLICES_PER_CALL = 64  # slices that are counted in one call, for each thread of a cluster
+_SLICES_PER_LINE = 16  # of a file, for each thread: what a kill can lose; counting 16 at a time is about as fast
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +123,8 @@ def region_count(
     until: float | None = None, max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None,
     batch_size: int | None = None, memory: int | None = None, autocast: torch.dtype | None = None,
     max_points: int = 100_000, progress: Callable[[float], None] | None = None, output: Output | None = None,
-    args: Arguments = (), position: int = -1, attention_mask: Any = None, dask: str | None = None,
+    args: Arguments = (), position: int = -1, attention_mask: Any = None, path: str | Path | None = None,
+    dask: str | None = None,
 ) -> RegionCount:  # fmt: skip
     """R_d: the mean number of connected regions of one predicted label on slices through d + 1 random inputs.
 
@@ -145,6 +149,10 @@ def region_count(
         ``select_output``.
     position, attention_mask: for token ids (n, t) as inputs: the regions are those of the next token at ``position``,
         on slices through the embeddings of the sequences; see ``embedded``. -1 is the last real token.
+    path: a file of JSON lines to which the counts of finished slices are appended, 16 at a time. Slices that it already
+        holds are not counted again, so the same call after a kill resumes and gives the same result. A file of another
+        model (an ``nn.Module``, compared by layers and weights), of other inputs, seed or options raises InputError;
+        ``slices``, ``until``, ``max_slices``, ``batch_size``, ``memory`` and ``dask`` may differ.
     dask: address of a Dask cluster ("tcp://host:8786" or "local:4") whose workers share the slices; the counts are the
         same. Needs the extra ``dask``. The model is sent to the workers.
     Cost: a forward pass over slices * lattice points in batches that fit ``memory``; exact: see ``decision_regions``.
@@ -171,11 +179,17 @@ def region_count(
         memory=memory, autocast=autocast, max_points=max_points,
     )  # fmt: skip
     with open_counter(first) if dask is None else _counter_on(dask, model, open_counter) as counter:
+        if path is not None:
+            setting = setting_of(
+                model, examples, sampler, method=method, grid=points_per_axis, max_points=max_points, autocast=autocast
+            )
+            counter.resume(CountFile(path, setting))
         n_slices = len(slices) if isinstance(slices, Sequence) else slices
         results = over_slices(
             counter, sampler, slices=n_slices, until=until, max_slices=max_slices, progress=progress,
-            slices_per_call=counter.slices_per_call,
+            slices_per_call=counter.slices_per_call, finished=counter.finished,
         )  # fmt: skip
+    n = len(results.values)
     return RegionCount(
         counts=results.values,
         dim=sampler.dim,
@@ -184,8 +198,8 @@ def region_count(
         seed=sampler.seed,
         seconds=results.seconds,
         model_seconds=counter.model_seconds,
-        plain_counts=torch.cat(counter.plain) if counter.plain else None,
-        status=_combined_status(results.status, counter.status()),
+        plain_counts=torch.cat(counter.plain)[:n] if counter.plain else None,
+        status=_combined_status(results.status, counter.status(n)),
     )
 
 
@@ -279,30 +293,40 @@ class _Counter:
         self, count: Callable[[Sequence[Slice]], Tensor | RefinedCounts], labeller: Labeller | None, threads: int = 1
     ) -> None:
         self.count, self.slices_per_call = count, _SLICES_PER_CALL * threads
-        self._labeller = labeller
+        self._labeller, self._threads = labeller, threads
+        self._file: CountFile | None = None
+        self.finished: Tensor | None = None
         self.plain: list[Tensor] = []
-        self.unsettled = 0
-        self.n = 0
+        self.settled: list[Tensor] = []
+
+    def resume(self, file: CountFile) -> None:
+        """Take over the slices that the file holds; those that follow are appended to it."""
+        self._file, self.slices_per_call = file, _SLICES_PER_LINE * self._threads
+        self.finished = self._kept(file.finished)
 
     def __call__(self, block: Sequence[Slice]) -> Tensor:
-        self.n += len(block)
         result = self.count(block)
+        if self._file is not None:
+            self._file.append(result)
+        return self._kept(result)
+
+    def _kept(self, result: Tensor | RefinedCounts) -> Tensor:
         if isinstance(result, Tensor):
             return result
         self.plain.append(result.plain)
-        self.unsettled += int((~result.settled).sum())
+        self.settled.append(result.settled)
         return result.counts
 
     @property
     def model_seconds(self) -> float:
         return 0.0 if self._labeller is None else self._labeller.seconds
 
-    def status(self) -> Status:
-        if not self.unsettled:
+    def status(self, n: int) -> Status:
+        """Of the first n slices."""
+        unsettled = n - int(torch.cat(self.settled)[:n].sum()) if self.settled else 0
+        if not unsettled:
             return Status()
-        reason = (
-            f"the counts of {self.unsettled} of {self.n} slices still changed at the finest lattice; raise max_points"
-        )
+        reason = f"the counts of {unsettled} of {n} slices still changed at the finest lattice; raise max_points"
         return Status(complete=False, reason=reason)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 
 Structure = tuple[tuple[Any, ...], ...]
+_NO_SETTINGS = ("training", "name_or_path")  # the second is the folder that Hugging Face read a model from
 _PLAIN = (int, float, str, tuple, list, torch.dtype, torch.device, type(None))
 
 
@@ -25,12 +27,18 @@ def structure_of(module: nn.Module) -> Structure | None:
     if not only_torch(module):
         return None
     layers = [
-        (path, type(m).__module__, type(m).__qualname__, *((key, _shown(value)) for key, value in vars(m).items()
-         if not key.startswith("_") and key != "training"))
-        for path, m in module.named_modules(remove_duplicate=False)
-    ]  # fmt: skip
+        (path, kind.__module__, kind.__qualname__, *((key, _shown(value)) for key, value in settings.items()))
+        for path, kind, settings in layers_of(module)
+    ]
     tensors = chain(module.named_parameters(), module.named_buffers())
     return (*layers, *((name, tuple(tensor.shape)) for name, tensor in tensors))
+
+
+def layers_of(module: nn.Module) -> Iterator[tuple[str, type[nn.Module], dict[str, Any]]]:
+    """Path, type and settings of all layers."""
+    for path, m in module.named_modules(remove_duplicate=False):
+        settings = {name: x for name, x in vars(m).items() if not name.startswith("_") and name not in _NO_SETTINGS}
+        yield path, type(m), settings
 
 
 def _shown(value: Any) -> str:

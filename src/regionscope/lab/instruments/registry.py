@@ -47,7 +47,7 @@ class _Instrument:
 _INSTRUMENTS = {
     "region_count": _Instrument(
         "mean number of decision regions on random slices", partial(regions.on_slices, region_count), region_count,
-        _POINTS,
+        _POINTS, ("path",),
     ),
     "linear_region_count": _Instrument(
         "mean exact number of linear regions on random slices", regions.linear_region_counts,
