@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import torch
 from typer.testing import CliRunner, Result
 
 import regionscope as rs
-from regionscope.cli import app
+from regionscope.cli import app, output
 from regionscope.lab.zoo import mlp
 
 NET = """
@@ -96,6 +98,38 @@ def test_slices_are_named_as_in_python(words: str, options: dict[str, Any]) -> N
     assert json.loads(done.stdout)["counts"] == wanted.counts.tolist()
 
 
+def test_a_count_in_a_file_is_resumed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shares: list[float] = []
+
+    @contextmanager
+    def bar(what: str) -> Iterator[Callable[[float], None]]:
+        shares.clear()
+        yield shares.append
+
+    monkeypatch.setattr(output, "progress_bar", bar)
+    command = "count --model net.py:build --data data.npy --json -"
+    wanted = json.loads(run(f"{command} --slices 64").stdout)
+    file = folder / "counts.jsonl"
+    for slices in (32, 64):
+        done = run(f"{command} --slices {slices} --path counts.jsonl --plot out.png")
+        assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert {**found, "seconds": 0} == {**wanted, "seconds": 0}
+    assert shares == [0.5, 0.75, 1.0]
+    raw = file.read_bytes()
+    file.write_bytes(raw[:-5])
+    done = run(f"{command} --slices 64 --path counts.jsonl")
+    assert json.loads(done.stdout)["counts"] == wanted["counts"]
+    assert shares == [0.75, 1.0]
+    assert file.read_bytes() == raw
+    refused = run(f"{command} --slices 64 --path counts.jsonl --seed 1")
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(
+        "regionscope: Expected counts for seed=1 in 'counts.jsonl', got counts for seed=0."
+    )
+    assert file.read_bytes() == raw
+
+
 def test_one_input_is_enough_for_lines_from_the_origin() -> None:
     done = run("count --model net.py:build --data one.npy --through origin --slices 2 --json -")
     assert done.exit_code == 0, done.output
@@ -118,6 +152,9 @@ def test_one_input_is_enough_for_lines_from_the_origin() -> None:
         ("--model net.py:build --data data.npy --through origin --dim 2", "Expected dim=1"),
         ("--model net.py:build --data data.npy --through inputs --length 1", "Expected length only with"),
         ("--model net.py:build --data one.npy", "1 input"),
+        ("--model net.py:build --data data.npy --path nothere/x.jsonl", "does not exist"),
+        ("--model net.py:build --data data.npy --path .", "got the folder '.'"),
+        ("--model net.py:build --data data.npy --path net.py", "Expected a file that region_count wrote"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(command: str, words: str) -> None:
@@ -132,7 +169,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(command: str, words: str) -> 
 def test_help_names_every_option() -> None:
     done = run("count --help")
     assert done.exit_code == 0
-    words = ["--model", "--data", "--dim", "--slices", "--grid", "--method", "--until", "--json"]
+    words = ["--model", "--data", "--dim", "--slices", "--grid", "--method", "--until", "--json", "--path"]
     words += ["--through", "--alpha", "--length"]
     assert all(word in done.output for word in words)
     assert "--range" not in done.output

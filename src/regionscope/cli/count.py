@@ -70,6 +70,10 @@ MemoryOption = Annotated[
         options.WORK,
     ),
 ]
+PathOption = Annotated[
+    Path | None,
+    option("--path FILE", "File for the counts of finished slices. Run the command again to resume.", options.WORK),
+]
 
 
 @with_job
@@ -80,7 +84,7 @@ def count(
     max_slices: MaxSlicesOption = _DEFAULT["max_slices"], max_points: MaxPointsOption = _DEFAULT["max_points"],
     through: ThroughOption = None, alpha: AlphaOption = _DEFAULT["alpha"], length: LengthOption = _DEFAULT["length"],
     seed: SeedOption = _DEFAULT["seed"], batch_size: BatchOption = _DEFAULT["batch_size"],
-    memory: MemoryOption = None, dask: options.DaskOption = None,
+    memory: MemoryOption = None, path: PathOption = _DEFAULT["path"], dask: options.DaskOption = None,
 ) -> None:  # fmt: skip
     """Estimate the mean number of decision regions on random slices through data, for any classifier.
 
@@ -89,12 +93,14 @@ def count(
     network = job.network()
     inputs = torch.from_numpy(load.load_points(data, input_shape=job.shape, least=1))
     job.check_targets(dim)
+    if path is not None:
+        output.check_folder(path)
     bytes_allowed = options.read_memory(memory)
     through = through or ("inputs" if length is None else "direction")
     drawing: dict[str, Any] = {"through": through, "alpha": alpha, "length": length, "seed": seed}
     working: dict[str, Any] = {
         "until": until, "max_slices": max_slices, "max_points": max_points, "batch_size": batch_size,
-        "memory": bytes_allowed, "dask": dask,
+        "memory": bytes_allowed, "path": path, "dask": dask,
     }  # fmt: skip
     with output.progress_bar("Counting") as bar:
         working["progress"] = bar
