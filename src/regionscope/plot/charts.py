@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
 from regionscope.exact import DecisionRegions
@@ -103,7 +104,9 @@ def _bars(chart: Bars, ax: Axes) -> None:
         ax.bar(at[known], y[known], width, color=style.hue(i), label=series.label or None)
         if (ends := _ends(series)) is not None:
             middle, half = ends.mean(0)[known], np.ptp(ends, 0)[known] / 2
-            ax.errorbar(at[known], middle, half, fmt="none", ecolor=style.BLACK, elinewidth=1, capsize=2)
+            whiskers = ax.errorbar(at[known], middle, half, fmt="none", ecolor=style.BLACK, elinewidth=1, capsize=2)
+            for artist in whiskers.get_children():
+                artist.set_path_effects([withStroke(linewidth=2, foreground="white")])  # to be seen on a dark bar
         for x in at[~known]:
             ax.annotate("n/a", (x, 0), (0, 2), textcoords="offset points", ha="center", fontsize="small")
     ax.set_xlim(-0.6, len(chart.names) - 0.4)
