@@ -26,11 +26,14 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def _import(module: str) -> Any:
+    return import_extra(module, who="regionscope.captum needs", library="captum", extra="captum")
+
+
 @cache
 def _integrated_gradients() -> Any:
-    captum = import_extra("captum.attr", who="regionscope.captum needs", library="captum", extra="captum")
-    base: Any = captum.IntegratedGradients
-    log_usage: Any = import_extra("captum.log", who="", library="", extra="").log_usage  # NoiseTunnel unwraps it
+    base: Any = _import("captum.attr").IntegratedGradients
+    log_usage: Any = _import("captum.log").log_usage  # NoiseTunnel unwraps it
 
     class IntegratedGradients(base):  # type: ignore[misc]
         """Exact integrated gradients where ``captum.attr.IntegratedGradients`` is expected.

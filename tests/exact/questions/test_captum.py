@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import regionscope.captum
-from regionscope.errors import InputError
+from regionscope.errors import InputError, MissingLibrary
 from regionscope.extras import import_extra
 from regionscope.lab.zoo import mlp
 
@@ -97,3 +98,12 @@ def test_other_names_do_not_exist() -> None:
     with pytest.raises(AttributeError, match="no attribute 'DeepLift'"):
         regionscope.captum.DeepLift  # noqa: B018 - the access is the test
     assert import_extra("captum.attr", who="", library="", extra="") is attr
+
+
+@pytest.mark.parametrize("module", ["captum.attr", "captum.log"])
+def test_each_module_that_is_missing_is_named_with_its_extra(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    regionscope.captum._integrated_gradients.cache_clear()
+    wanted = r"regionscope\.captum needs captum, which is not installed\. Run: pip install 'regionscope\[captum\]'"
+    with pytest.raises(MissingLibrary, match=wanted):
+        regionscope.captum.IntegratedGradients  # noqa: B018 - the access is the test
