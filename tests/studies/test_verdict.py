@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from regionscope.errors import InputError
 from regionscope.file_io import plain
 from regionscope.measures.correlate import Coefficient
 from regionscope.studies import verdict
@@ -89,7 +90,7 @@ def test_wiggles_of_the_paper_need_not_be_repeated() -> None:
 
 
 def test_an_ordering_compares_as_many_values_as_the_paper_has() -> None:
-    with pytest.raises(ValueError, match="3 and 2"):
+    with pytest.raises(InputError, match="3 and 2"):
         verdict.ordering((1, 2, 3), (1, 2))
 
 

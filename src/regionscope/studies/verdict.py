@@ -19,6 +19,7 @@ from functools import wraps
 from typing import Any, ParamSpec
 
 from regionscope.checks import unknown_name
+from regionscope.errors import InputError
 from regionscope.measures.correlate import Coefficient
 from regionscope.measures.statistics import wilson
 
@@ -147,7 +148,7 @@ def ordering(
         f"{_ERRORS:g} standard errors; else inconclusive{few}"
     )
     if len(paper) != len(ours) or len(paper) < 2:
-        raise ValueError(f"Expected two lists of one length of at least 2, got {len(paper)} and {len(ours)}. Trim one.")
+        raise InputError(f"Expected two lists of one length of at least 2, got {len(paper)} and {len(ours)}. Trim one.")
     errors = tuple(spread) if spread else (0.0,) * len(ours)
     if not all(map(math.isfinite, (*ours, *errors))):
         return Grade.INCONCLUSIVE, rule + ("; inconclusive here, since a value or its standard error is not known")
