@@ -138,3 +138,13 @@ def check_parent(path: Path) -> None:
             f"Expected an existing folder for {path.name!r}, got {str(path.parent)!r}, which does not exist. "
             "Create it first."
         )
+
+
+def check_file(path: Path, what: str) -> None:
+    """Raise ``InputError`` where there is no file. what: what it holds, such as "weights"."""
+    if not path.is_file():
+        found = "is a folder" if path.is_dir() else "does not exist"
+        raise InputError(
+            f"Expected an existing {what} file, got {str(path)!r}, which {found}. Correct the path, "
+            f"which starts in the working directory {str(Path.cwd())!r}."
+        )

@@ -1,4 +1,4 @@
-"""Numbers as text: with their nouns ("1 run", "2 runs") and with their standard errors ("12.35 ± 0.079")."""
+"""Text of numbers, with their nouns ("2 runs") or standard errors ("12.35 ± 0.079"), and of foreign errors."""
 
 from __future__ import annotations
 
@@ -31,6 +31,16 @@ def estimated(value: float, stderr: float | None) -> str:
     """
     error = "" if stderr is None or math.isnan(stderr) else f" ± {_rounded(stderr, 2)}"
     return f"{_rounded(value, 4)}{error}"
+
+
+def one_line(error: BaseException) -> str:
+    """The error's type and the first line of its message, as one clause that ends in a full stop.
+
+    >>> one_line(ValueError("first line\\nsecond line"))
+    'ValueError: first line.'
+    """
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0].rstrip('.')}." if lines else f"{type(error).__name__}."
 
 
 def _rounded(number: float, digits: int) -> str:

@@ -13,10 +13,10 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from regionscope.cli import app
+from regionscope.cli.load import box
 from regionscope.exact import decision_regions, linear_regions
 from regionscope.lab.config import DataSpec, Experiment, NetworkSpec, Training
 from regionscope.lab.experiment import run
-from regionscope.lab.load import box
 from regionscope.lab.zoo import mlp
 
 
@@ -167,7 +167,7 @@ def test_a_box_is_that_of_the_other_commands(folder: Path, tmp_path: Path, monke
         asked.append(words)
         return box(*words)
 
-    monkeypatch.setattr("regionscope.lab.load.box", record)
+    monkeypatch.setattr("regionscope.cli.load.box", record)
     call("explore", folder, "--out", tmp_path / "box.html", "--box", -2, 3, "--frames", 1)
     assert asked == [(-2.0, 3.0, (2,))]
     assert "area 25" in (tmp_path / "box.html").read_text(encoding="utf-8")

@@ -13,9 +13,8 @@ from typer.testing import CliRunner, Result
 
 import regionscope as rs
 from onnx_graphs import relu_network
-from regionscope.cli import app
+from regionscope.cli import app, load
 from regionscope.cli.input_plane import read_plane
-from regionscope.lab import load
 
 pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")
 PROPERTY = """(declare-const X_0 Real)

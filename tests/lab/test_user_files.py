@@ -13,8 +13,10 @@ from typer.testing import CliRunner
 
 from regionscope.cli import app
 from regionscope.errors import InputError
+from regionscope.lab import zoo
 from regionscope.lab.config import DataSpec, Experiment
 from regionscope.lab.data import load
+from regionscope.lab.data.catalogue import check_options
 from regionscope.lab.store import RunFolder
 from regionscope.lab.sweep import Sweep, read_experiment
 
@@ -200,6 +202,20 @@ def test_parts_that_the_data_names_are_kept(folder: Path) -> None:
     both = load(DataSpec(name="two.npz"))
     assert both.n_classes == 3
     assert both.test.inputs.tolist() == [[1.0] * 3] * 2
+
+
+def test_a_message_names_what_is_loaded(folder: Path) -> None:
+    with pytest.raises(InputError) as of_data:
+        load(DataSpec(name="data.py:"))
+    assert str(of_data.value) == (
+        "Expected FILE.py:FUNCTION, got 'data.py:'. Add a colon and the name of the function that returns the data."
+    )
+    with pytest.raises(InputError, match="the name of the function that returns the network"):
+        zoo.build("net.py:")
+    with pytest.raises(InputError, match="Expected an existing network file, got 'nothere"):
+        zoo.build("nothere.py:build")
+    with pytest.raises(InputError, match="Expected an existing data file, got 'nothere"):
+        check_options("nothere.py:split", {})
 
 
 @pytest.mark.parametrize(

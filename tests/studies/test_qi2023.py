@@ -13,8 +13,8 @@ from torch import nn
 
 from regionscope.errors import InputError
 from regionscope.exact import linear_regions
+from regionscope.geometry import Box
 from regionscope.lab import zoo
-from regionscope.lab.load import box
 from regionscope.lab.monitor import parse_schedule
 from regionscope.lab.sweep import run_sweep
 from regionscope.plot.charts import chart_figure
@@ -89,7 +89,7 @@ def test_the_initial_weights_are_the_papers(width: int, count: int) -> None:
     ours = zoo.build("mlp", classes=2, input_shape=(2,), seed=settings.SEED, depth=settings.DEPTH, width=width)
     for theirs, mine in zip(plain.parameters(), ours.parameters(), strict=True):
         assert torch.equal(theirs, mine)
-    assert linear_regions(ours, box(-1.0, 1.0, (2,))).n_linear_regions == count
+    assert linear_regions(ours, Box.between(-1.0, 1.0, (2,))).n_linear_regions == count
     assert abs(count - paper.MOONS[width][0]) <= 1
 
 
@@ -123,7 +123,7 @@ def test_rows_and_checkpoints_agree(place: Workspace) -> None:
     counts = course([run], "linear_regions")
     assert counts.epochs == settings.toy_grid("smoke").epochs
     for i, epoch in enumerate(counts.epochs):
-        found = linear_regions(model_at_epoch(run, epoch), box(-1.0, 1.0, (2,)))
+        found = linear_regions(model_at_epoch(run, epoch), Box.between(-1.0, 1.0, (2,)))
         assert found.n_linear_regions == counts.values[0, i]
     with pytest.raises(InputError, match="No checkpoint of epoch 3"):
         model_at_epoch(run, 3)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from torch import Tensor
 
-from regionscope.cli import options
+from regionscope.cli import load, options
 from regionscope.cli.job import NetworkJob, with_job
 from regionscope.cli.options import option
 from regionscope.complexity.complexity_gap import ComplexityGap, complexity_gap
@@ -21,7 +21,6 @@ from regionscope.complexity.local_complexity import LocalComplexity, local_compl
 from regionscope.complexity.measure_points import uniform_points
 from regionscope.complexity.neighbourhoods import Shape
 from regionscope.formatting import estimated
-from regionscope.lab import load
 from regionscope.plot.complexity import layers_figure
 from regionscope.types import Estimate
 

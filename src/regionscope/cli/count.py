@@ -9,10 +9,9 @@ import torch
 from rich.console import Console
 from rich.table import Column, Table
 
-from regionscope.cli import options, output
+from regionscope.cli import load, options, output
 from regionscope.cli.job import NetworkJob, with_job
 from regionscope.cli.options import option
-from regionscope.lab import load
 from regionscope.measures.region_count import Method, RegionCount, Through, region_count, slice_sampler
 from regionscope.plot.counts import count_figure
 from regionscope.sampled.grid import LabelMap, label_maps

@@ -9,13 +9,12 @@ from typing import Annotated
 
 import typer
 
-from regionscope.cli import options, output
+from regionscope.cli import load, options, output
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition
 from regionscope.exact.decision import holds_decisions
 from regionscope.explorer import explore as write_page
 from regionscope.geometry import Slice
-from regionscope.lab import load
 from regionscope.lab.default_slice import plane_of
 from regionscope.lab.store import RunFolder
 from regionscope.lab.training_frames import TrainingFrames, frames_of_partition, frames_of_run

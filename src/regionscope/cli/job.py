@@ -14,11 +14,10 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from torch import nn
 
-from regionscope.cli import options, output
+from regionscope.cli import load, options, output
 from regionscope.cli.input_plane import InputPlane
 from regionscope.errors import InputError, LimitReached
 from regionscope.geometry import Slice
-from regionscope.lab import load
 from regionscope.lab.provenance import provenance
 from regionscope.network import device_and_dtype
 from regionscope.network.output import select_output

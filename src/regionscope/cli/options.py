@@ -12,8 +12,8 @@ import torch
 import typer
 
 from regionscope import checks
+from regionscope.cli.load import LARGEST_BOX
 from regionscope.errors import InputError
-from regionscope.lab.load import LARGEST_BOX
 
 _UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 

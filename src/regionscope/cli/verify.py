@@ -14,9 +14,8 @@ from typing import Annotated
 
 import typer
 
-from regionscope.cli import options, output
+from regionscope.cli import load, options, output
 from regionscope.errors import InputError, RegionscopeError
-from regionscope.lab import load
 from regionscope.lab.provenance import provenance
 from regionscope.verification import Property, Verification, read_vnnlib
 from regionscope.verification import verify as decide

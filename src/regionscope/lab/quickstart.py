@@ -18,8 +18,8 @@ from torch import nn
 from regionscope.errors import RegionscopeError
 from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
 from regionscope.file_io import plain, replace_file
+from regionscope.geometry import Box
 from regionscope.lab.data import Dataset, two_moons
-from regionscope.lab.load import box
 from regionscope.lab.provenance import provenance
 from regionscope.lab.train import EpochRow, Trained, Training, evaluate, train
 from regionscope.lab.training_frames import ModelAtStep, TrainingFrames, frames_of_models
@@ -126,7 +126,7 @@ def frames(result: Quickstart) -> TrainingFrames:
         for row in result.trained.history
     ]
     return frames_of_models(
-        result.moments, box(-1.0, 1.0, (2,)), inputs=result.data.inputs, labels=result.data.labels, rows=rows,
+        result.moments, Box.between(-1.0, 1.0, (2,)), inputs=result.data.inputs, labels=result.data.labels, rows=rows,
         title=f"Two moons, seed {result.config.seed}",
     )  # fmt: skip
 
@@ -154,6 +154,6 @@ def _one_thread() -> Iterator[None]:
 
 
 def _snapshot(model: nn.Module, data: Dataset) -> Snapshot:
-    square = box(-1.0, 1.0, (2,))
+    square = Box.between(-1.0, 1.0, (2,))
     loss, accuracy = evaluate(model, data.inputs, data.labels)
     return Snapshot(linear_regions(model, square), decision_regions(model, square), loss, accuracy)

@@ -18,7 +18,7 @@ from regionscope.lab.data.images import PUBLISHED, Normalisation, Pixels, chosen
 from regionscope.lab.data.tokens import BOOK, modular_addition_split, read_text, text_split
 from regionscope.lab.data.toy import gaussian_quantiles_split, random_labels_split, two_moons_split
 from regionscope.lab.data.univariate import univariate_split
-from regionscope.lab.load import check_call
+from regionscope.lab.user_code import check_call
 from regionscope.lab.user_files import is_user_file
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def load(spec: DataSpec, *, root: Path | str | None = None) -> DataSplit:
 def check_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """All options of this data set, with defaults. Raises ``InputError`` for a wrong one; reads no file."""
     if is_user_file(name) and user_data.kind_of(name) == "function":
-        check_call(name, given)
+        check_call(name, given, what="data")
         return dict(given)
     accepted = user_data.OPTIONS[user_data.kind_of(name)] if is_user_file(name) else entry(name).options
     for key, value in given.items():

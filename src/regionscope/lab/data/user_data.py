@@ -15,7 +15,7 @@ from regionscope.file_io import ARRAY_FILE_ERRORS
 from regionscope.inputs import read_array, read_examples
 from regionscope.lab.data.dataset import Dataset, DataSplit, balanced_choice, derived_seed
 from regionscope.lab.data.images import Pixels, chosen_parts
-from regionscope.lab.load import call_function
+from regionscope.lab.user_code import call_function
 from regionscope.lab.user_files import IMAGE_ENDINGS, check_source
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def read_user_data(spec: DataSpec, options: dict[str, Any]) -> tuple[DataSplit, 
     check_source(spec.name, spec.source)
     kind, classes = kind_of(spec.name), 0
     if kind == "function":
-        found = call_function(spec.name, options)
+        found = call_function(spec.name, options, what="data")
         classes = found.n_classes if isinstance(found, DataSplit) else 0
         parts = _parts_of((found.train, found.test) if isinstance(found, DataSplit) else found, spec.name)
     else:

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from regionscope.checks import check_shape, read_integer, unknown_name
-from regionscope.lab.load import as_module, call_function, check_call
+from regionscope.lab.user_code import as_module, call_function, check_call
 from regionscope.network.output import select_output
 
 from .cnn import cnn
@@ -50,7 +50,7 @@ def names() -> tuple[str, ...]:
 def check_options(name: str, options: Iterable[str]) -> None:
     """Raise ``InputError`` for an unknown network or option, without building the network."""
     if isinstance(name, str) and ".py:" in name:
-        check_call(name, options, offered=("classes", "input_shape"))
+        check_call(name, options, what="network", offered=("classes", "input_shape"))
         return
     if not isinstance(name, str) or name not in _BUILDERS:
         raise unknown_name("a network", name, _BUILDERS, more="your own is FILE.py:FUNCTION")
@@ -86,7 +86,7 @@ def build(
     sizes = {"classes": read_integer("classes", classes), "input_shape": check_shape(input_shape)}
     with seeded(seed):
         if ".py:" in name:
-            found = as_module(call_function(name, options, offered=sizes), name)
+            found = as_module(call_function(name, options, what="network", offered=sizes), name)
             index = int(output) if output.removeprefix("-").isdigit() else output
             return select_output(found, index) if output else found
         return _BUILDERS[name](**sizes, **options)

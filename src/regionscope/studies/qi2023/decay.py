@@ -11,10 +11,10 @@ import numpy as np
 from torch import nn
 
 from regionscope.exact import linear_regions
+from regionscope.geometry import Box
 from regionscope.lab import zoo
 from regionscope.lab.config import DataSpec
 from regionscope.lab.data import load
-from regionscope.lab.load import box
 from regionscope.lab.train.small_mlp import train_small
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
@@ -72,7 +72,7 @@ def random_counts(*, n: int, decay: float, seed: int, epochs: list[int]) -> dict
     found: dict[str, list[float]] = {"regions": [], "accuracy": []}
 
     def look(epoch: int, model: nn.Sequential) -> None:
-        found["regions"].append(linear_regions(model, box(-1.0, 1.0, (2,))).n_linear_regions)
+        found["regions"].append(linear_regions(model, Box.between(-1.0, 1.0, (2,))).n_linear_regions)
         found["accuracy"].append(float((model(data.inputs).argmax(1) == data.labels).double().mean()))
 
     train_small(model, data.inputs, data.labels, epochs=epochs, on_epoch=look, weight_decay=decay, seed=seed)

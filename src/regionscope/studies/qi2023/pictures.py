@@ -9,7 +9,7 @@ from torch import nn
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
 from regionscope.formatting import counted
-from regionscope.lab.load import box
+from regionscope.geometry import Box
 from regionscope.lab.store import RunFolder
 from regionscope.studies.charts import Picture, Pictures
 
@@ -28,7 +28,7 @@ def model_at_epoch(run: RunFolder, epoch: int) -> nn.Module:
 
 def regions_of(model: nn.Module) -> tuple[Partition, DecisionRegions]:
     """Linear and decision regions on [-1, 1]^2."""
-    square = box(-1.0, 1.0, (2,))
+    square = Box.between(-1.0, 1.0, (2,))
     return linear_regions(model, square), decision_regions(model, square)
 
 

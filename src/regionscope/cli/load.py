@@ -1,4 +1,4 @@
-"""Bring a user's own model, weights and points into the program; every mistake is an ``InputError`` with a sentence.
+"""The models, weights, points and slices that options name; every mistake is an ``InputError`` with a sentence.
 
 Weights are read as safetensors or with ``weights_only=True``: nothing here unpickles a stranger's objects. The model's
 code is the user's own and is run.
@@ -6,15 +6,9 @@ code is the user's own and is run.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import inspect
 import math
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -25,8 +19,10 @@ from torch import Tensor, nn
 
 from regionscope.checks import unknown_name, unreadable
 from regionscope.errors import InputError
-from regionscope.file_io import ARRAY_FILE_ERRORS
+from regionscope.file_io import ARRAY_FILE_ERRORS, check_file
+from regionscope.formatting import one_line
 from regionscope.geometry import Box, Segment, Simplex, Slice
+from regionscope.lab.user_code import as_module, call, imported
 from regionscope.network.onnx import OnnxNetwork, read_onnx
 
 LARGEST_BOX = 6  # dimensions; the box around a d-dimensional input has 2^d corners
@@ -41,71 +37,8 @@ def load_model(spec: str) -> nn.Module:
     """
     if is_onnx(spec):
         return read_onnx(spec)
-    with _imported(spec) as found:
-        return as_module(found if isinstance(found, nn.Module) or not callable(found) else _call(found, spec, {}), spec)
-
-
-def as_module(found: Any, spec: str) -> nn.Module:
-    """What ``spec`` gave, if that is a network."""
-    if not isinstance(found, nn.Module):
-        raise InputError(
-            f"Expected {spec} to be or return a torch.nn.Module, got {type(found).__name__}. "
-            "Return the module from this function."
-        )
-    return found
-
-
-def call_function(spec: str, options: Mapping[str, Any], *, offered: Mapping[str, Any] | None = None) -> Any:
-    """What the function of ``FILE.py:FUNCTION`` returns for the options, and for those of ``offered`` that it takes."""
-    with _imported(spec) as found:
-        taken = _checked(found, spec, options, tuple(offered or ()))
-        return _call(found, spec, {**{name: (offered or {})[name] for name in taken}, **options})
-
-
-def check_call(spec: str, options: Iterable[str], *, offered: Sequence[str] = ()) -> None:
-    """Raise ``InputError`` where ``call_function`` could not call the function with options of these names."""
-    with _imported(spec) as found:
-        _checked(found, spec, options, tuple(offered))
-
-
-def _checked(found: Any, spec: str, options: Iterable[str], offered: tuple[str, ...]) -> list[str]:
-    """Those of ``offered`` that the function takes."""
-    if isinstance(found, nn.Module) or not callable(found):
-        raise InputError(
-            f"Expected a function or a class at {spec}, got an object of type {type(found).__name__}. "
-            "Name a function or a class of the file."
-        )
-    parameters = inspect.signature(found).parameters
-    any_name = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-    named = [name for name, each in parameters.items() if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
-    for name in options:
-        if name not in named and not any_name:
-            raise unknown_name(f"an option of {spec}", name, [each for each in named if each not in offered])
-    taken = [name for name in offered if name in named]
-    lacking = [name for name in named if parameters[name].default is inspect.Parameter.empty]
-    lacking = [name for name in lacking if name not in taken and name not in options]
-    if lacking:
-        raise InputError(f"Expected the option {lacking[0]!r} of {spec}, got none. Give it, or a default in the code.")
-    return taken
-
-
-@contextmanager
-def _imported(spec: str) -> Iterator[Any]:
-    """What ``spec`` names; its folder can be imported from while the code runs."""
-    source, colon, name = spec.rpartition(":")
-    if not (source and colon and name):
-        raise InputError(
-            f"Expected --model such as pkg.module:factory, file.py:factory or net.onnx, got {spec!r}. "
-            "Add a colon and the name of the function that returns the model."
-        )
-    is_file = source.endswith(".py")
-    with _importable(Path(source).resolve().parent if is_file else Path.cwd()):
-        found: Any = _import_file(Path(source)) if is_file else _import_module(source)
-        for part in name.split("."):
-            if not hasattr(found, part):
-                raise InputError(f"Expected {name!r} in {source}, got no such name. {_offer(found)}")
-            found = getattr(found, part)
-        yield found
+    with imported(spec, "model", form="a model such as pkg.module:factory, file.py:factory or net.onnx") as found:
+        return as_module(found if isinstance(found, nn.Module) or not callable(found) else call(found, spec, {}), spec)
 
 
 def is_onnx(spec: str) -> bool:
@@ -115,7 +48,7 @@ def is_onnx(spec: str) -> bool:
 
 def load_weights(model: nn.Module, path: Path) -> None:
     """Load a state dict (safetensors, or a file of ``torch.save(model.state_dict())``) into ``model`` in place."""
-    _must_exist(path, "weights")
+    check_file(path, "weights")
     state = _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
     for name, tensor in state.items():
         if reason := unreadable(tensor):
@@ -147,7 +80,7 @@ def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least
     """
     file, colon, key = str(path).rpartition(":")
     where, wanted_key = (Path(file), key) if colon and Path(file).suffix in (".npz", ".pt", ".pth") else (path, None)
-    _must_exist(where, "points")
+    check_file(where, "points")
     read = {".csv": _read_csv, ".pt": _read_tensors, ".pth": _read_tensors}.get(where.suffix, _read_numpy)
     loaded = read(where)
     if isinstance(loaded, Mapping):
@@ -182,7 +115,7 @@ def _read_numpy(path: Path) -> Any:
             loaded = np.load(file, allow_pickle=False)
             return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
     except ARRAY_FILE_ERRORS as error:
-        reason = "." if "pickle" in str(error) else f": {_one_line(error)}"  # numpy's advice there is to trust the file
+        reason = "." if "pickle" in str(error) else f": {one_line(error)}"  # numpy's advice there is to trust the file
         raise InputError(
             f"Expected an .npy or .npz file of numbers, got {path}{reason} Write one with numpy.save(path, inputs)."
         ) from error
@@ -199,7 +132,7 @@ def _read_csv(path: Path) -> Any:
         return np.loadtxt(lines, delimiter=",", ndmin=2) if lines else np.empty((0, 1))
     except (ValueError, OSError) as error:
         raise InputError(
-            f"Expected a number in every cell of {path}, got: {_one_line(error)} Remove the other cells."
+            f"Expected a number in every cell of {path}, got: {one_line(error)} Remove the other cells."
         ) from error
 
 
@@ -265,74 +198,11 @@ def infer_input_shape(model: nn.Module) -> tuple[int, ...]:
     )
 
 
-@contextmanager
-def _importable(folder: Path) -> Iterator[None]:
-    """Put ``folder`` in front of the import path for a while."""
-    sys.path.insert(0, str(folder))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(folder))
-
-
-def _import_file(path: Path) -> ModuleType:
-    _must_exist(path, "model")
-    name = f"regionscope_user_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise InputError(f"Expected a Python file, got {path}. Pass file.py:factory.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pickling look a class's module up there
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # the user's code may raise anything
-        raise InputError(f"Running {path} failed: {_one_line(error)} Correct this file.") from error
-    return module
-
-
-def _import_module(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"No module named {error.name!r} was found while importing {name!r}. Install it, run from its folder, "
-            "or pass a file as file.py:factory."
-        ) from error
-    except Exception as error:  # the user's code may raise anything
-        raise InputError(f"Importing {name!r} failed: {_one_line(error)} Correct this module.") from error
-
-
-def _call(factory: Any, spec: str, options: Mapping[str, Any]) -> Any:
-    try:
-        return factory(**options)
-    except Exception as error:  # the user's code may raise anything
-        how = f"with {', '.join(options)}" if options else "without arguments"
-        lacking = not options and isinstance(error, TypeError) and "required positional" in str(error)
-        advice = "Correct this function."
-        if lacking:
-            advice = "Give every parameter a default value, or name a function without parameters."
-        raise InputError(f"Calling {spec} {how} failed: {_one_line(error)} {advice}") from error
-
-
-def _offer(module: object) -> str:
-    names = [
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_")
-        and (isinstance(value, nn.Module) or (callable(value) and getattr(value, "__module__", None) == _name(module)))
-    ]
-    return f"Choose from {', '.join(names[:8])}." if names else "Define a function or a class of this name."
-
-
-def _name(module: object) -> str | None:
-    return getattr(module, "__name__", None)
-
-
 def _read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
         return safetensors.torch.load_file(path)
     except (safetensors.SafetensorError, OSError) as error:
-        raise InputError(f"Expected a safetensors file, got {path}: {_one_line(error)} Save it again.") from error
+        raise InputError(f"Expected a safetensors file, got {path}: {one_line(error)} Save it again.") from error
 
 
 def _read_torch(path: Path) -> dict[str, Tensor]:
@@ -353,18 +223,3 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
 def _named(verb: str, names: list[str]) -> list[str]:
     more = f" and {len(names) - 2} more" if len(names) > 2 else ""
     return [f"{verb} {', '.join(map(repr, names[:2]))}{more}"] if names else []
-
-
-def _must_exist(path: Path, what: str) -> None:
-    if not path.is_file():
-        found = "is a folder" if path.is_dir() else "does not exist"
-        raise InputError(
-            f"Expected an existing {what} file, got {str(path)!r}, which {found}. Correct the path, "
-            f"which starts in the working directory {str(Path.cwd())!r}."
-        )
-
-
-def _one_line(error: BaseException) -> str:
-    """The error's type and the first line of its message, as one clause that ends in a full stop."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0].rstrip('.')}." if lines else f"{type(error).__name__}."

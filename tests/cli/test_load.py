@@ -10,9 +10,9 @@ import safetensors.torch
 import torch
 from torch import nn
 
+from regionscope.cli.load import box, hull, infer_input_shape, load_model, load_points, load_weights
 from regionscope.errors import InputError, SliceError
 from regionscope.geometry import Box, Segment, Simplex
-from regionscope.lab.load import box, hull, infer_input_shape, load_model, load_points, load_weights
 from regionscope.lab.zoo import mlp
 
 NET = """
