@@ -207,7 +207,7 @@ def test_what_cannot_be_shared_is_refused() -> None:
         rs.linear_regions(model, [slice], on_limit="return", dask="local:1")
     with pytest.raises(rs.InputError, match="Expected a torch module for dask, got Program"):
         rs.linear_regions(rs.trace(model, (2,)), [slice], dask="local:1")
-    with pytest.raises(rs.InputError, match="Expected --dask such as tcp://host:8786 or local:4, got 'here'"):
+    with pytest.raises(rs.InputError, match="Expected dask= such as tcp://host:8786 or local:4, got 'here'"):
         rs.region_count(model, X, dask="here")
     model.lock = Lock()
     with pytest.raises(rs.InputError, match="can be sent to other processes"):

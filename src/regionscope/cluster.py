@@ -79,7 +79,7 @@ def open_shards(
 
 def _packed(function: Callable[..., Any]) -> bytes:
     """The function as bytes; code outside the installed libraries is packed as it is and not by its name."""
-    cloudpickle = import_extra("cloudpickle", who="--dask needs", library="Dask", extra="dask")
+    cloudpickle = import_extra("cloudpickle", who="dask= needs", library="Dask", extra="dask")
     own = [module for name, module in list(sys.modules.items()) if _is_own(name, getattr(module, "__file__", None))]
     for module in own:
         cloudpickle.register_pickle_by_value(module)
@@ -87,7 +87,7 @@ def _packed(function: Callable[..., Any]) -> bytes:
         packed: bytes = cloudpickle.dumps(function)
     except Exception as error:
         raise InputError(
-            f"Expected a model that can be sent to other processes, got one that cannot ({error}). Leave --dask out."
+            f"Expected a model that can be sent to other processes, got one that cannot ({error}). Leave dask= out."
         ) from error
     finally:
         for module in own:
@@ -116,8 +116,8 @@ def _call(payload: bytes, shard: list[Any]) -> Any:
 
 
 def _dask(instead: str = "") -> Any:
-    without = f", or leave --dask out{instead}."
-    return import_extra("distributed", who="--dask needs", library="Dask", extra="dask", otherwise=without)
+    without = f", or leave dask= out{instead}."
+    return import_extra("distributed", who="dask= needs", library="Dask", extra="dask", otherwise=without)
 
 
 def open_client(address: str, stack: ExitStack, *, gpus: float = 0, instead: str = "") -> Any:
@@ -141,7 +141,7 @@ def open_client(address: str, stack: ExitStack, *, gpus: float = 0, instead: str
         return stack.enter_context(library.Client(stack.enter_context(cluster)))
     if not re.match(r"(tcp|tls|ucx|ws|wss)://", address):
         raise InputError(
-            f"Expected --dask such as tcp://host:8786 or local:4, got {address!r}. "
+            f"Expected dask= such as tcp://host:8786 or local:4, got {address!r}. "
             "Pass the address of your scheduler, or local:N for N processes of this machine."
         )
     try:
@@ -163,8 +163,8 @@ def _only_ours(security: Any, stack: ExitStack) -> Any:
         subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise InputError(
-            "Expected the package cryptography or the program openssl, which protect --dask local:N, got neither. "
-            "Run: pip install cryptography, or leave --dask out."
+            "Expected the package cryptography or the program openssl, which protect the ports of a local cluster, got "
+            "neither. Run: pip install cryptography, or leave dask= out."
         ) from error
     parts = {f"tls_{who}_{what}": path for who in ("client", "scheduler", "worker")
              for what, path in (("cert", certificate), ("key", key))}  # fmt: skip

@@ -125,7 +125,7 @@ def test_a_count_in_a_file_is_resumed(folder: Path, monkeypatch: pytest.MonkeyPa
     refused = run(f"{command} --slices 64 --path counts.jsonl --seed 1")
     assert refused.exit_code == 2
     assert refused.stderr.startswith(
-        "regionscope: Expected counts for seed=1 in 'counts.jsonl', got counts for seed=0."
+        "regionscope: Expected counts for --seed 1 in 'counts.jsonl', got counts for --seed 0."
     )
     assert file.read_bytes() == raw
 
@@ -149,7 +149,7 @@ def test_one_input_is_enough_for_lines_from_the_origin() -> None:
         ("--model net.py:build --data data.npy --device tpu9", "tpu9"),
         ("--model net.py:build --data data.npy --length 1 --alpha 0 2", "Expected alpha only with"),
         ("--model net.py:build --data data.npy --until 0", "until"),
-        ("--model net.py:build --data data.npy --through origin --dim 2", "Expected dim=1"),
+        ("--model net.py:build --data data.npy --through origin --dim 2", "Expected --dim 1 and neither alpha"),
         ("--model net.py:build --data data.npy --through inputs --length 1", "Expected length only with"),
         ("--model net.py:build --data one.npy", "1 input"),
         ("--model net.py:build --data data.npy --path nothere/x.jsonl", "does not exist"),

@@ -164,7 +164,10 @@ def test_train_says_that_a_run_had_ended() -> None:
         ("sweep run grid.toml --runs grid.toml", "cannot be created"),
         ("sweep run grid.toml --runs runs --device tpu", "got 'tpu'"),
         ("sweep run grid.toml --runs runs --device meta", "Expected --device to compute numbers, got 'meta'"),
-        ("sweep run grid.toml --runs runs --dask somewhere", "tcp://host:8786 or local:4"),
+        (
+            "sweep run grid.toml --runs runs --dask somewhere",
+            "Expected --dask such as tcp://host:8786 or local:4, got 'somewhere'",
+        ),
         ("sweep status --runs nothere", "No folder found at 'nothere'"),
         ("sweep table --runs .", "No runs found"),
         ("sweep export out.xls --runs .", "ends in .csv or .parquet"),

@@ -315,7 +315,7 @@ def test_without_duckdb_the_sentence_says_what_still_works(runs: Path, monkeypat
 
 def test_without_dask_the_sentence_says_what_still_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(InputError, match=r"regionscope\[dask\].*--workers"):
+    with pytest.raises(InputError, match=r"regionscope\[dask\].*or leave dask= out and use workers=\."):
         run_sweep(small(0), tmp_path, dask="local:2")
 
 

@@ -238,7 +238,7 @@ def test_a_message_names_what_is_loaded(folder: Path) -> None:
         ),
         ("--data from1.npz --model net.py:build", "got 1 to 2. Subtract 1, or"),
         ("--data nan.npz --model net.py:build", "got NaN or infinity"),
-        ("--data mixed/ --model net.py:build", "Set the option size"),
+        ("--data mixed/ --model net.py:build", "Set the option size, as in --set data.options.size=32."),
         ("--data ./empty --model net.py:build", "got 0 folders with 0 images"),
         ("--data two_mons --network mlp", "Did you mean 'two_moons'?"),
         ("--data two_moons --network mpl", "Did you mean 'mlp'?"),

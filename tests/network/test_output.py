@@ -259,7 +259,7 @@ def test_the_command_line_names_an_output(tmp_path: Path, monkeypatch: pytest.Mo
     refused = CliRunner().invoke(app, ["regions", "--box", "-1", "1", "--model", "net.py:Net"])
     assert refused.exit_code == 2
     train = ["train", "--model", "net.py:Net", "--data", "data.npz", "--epochs", "1", "--lr", "0.1"]
-    assert "--output NAME" in CliRunner().invoke(app, train).stderr
+    assert "one of several outputs with --output (network.output)." in CliRunner().invoke(app, train).stderr
     done = CliRunner().invoke(app, [*train, "--output", "logits", "--measure", "linear_regions"])
     assert done.exit_code == 0, done.output
     assert "linear_regions" in done.stdout

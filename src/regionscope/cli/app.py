@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand
 
 from regionscope.cli import table
+from regionscope.cli.option_names import in_options, options_of
 from regionscope.errors import RegionscopeError
 from regionscope.version import __version__
 
@@ -32,18 +33,19 @@ COMMANDS = {
 """Where the commands are: a module of this folder and a name in it. ``table.json`` lists them in this order."""
 
 
-class _OneSentence(TyperGroup):
-    """The only place where an error of the user becomes a message and an exit code."""
+class _OneSentence(TyperCommand):
+    """The only place where an error of the user becomes a message, which names options, and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except RegionscopeError as error:
-            typer.echo(f"regionscope: {error}", err=True)
-            raise typer.Exit(2) from error
+        with options_of(self.params):
+            try:
+                return super().invoke(ctx)
+            except RegionscopeError as error:
+                typer.echo(f"regionscope: {in_options(str(error))}", err=True)
+                raise typer.Exit(2) from error
 
 
-app = typer.Typer(cls=_OneSentence, no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 def _show_version(wanted: bool) -> None:
@@ -61,4 +63,4 @@ def main(
     """Exact regions of piecewise-affine PyTorch networks, on slices of their input space."""
 
 
-table.add_commands(app, table.read())
+table.add_commands(app, table.read(), cls=_OneSentence)

@@ -55,7 +55,7 @@ def get(
     Example: regionscope data get cifar10
     """
     with _bars() as on_progress:
-        done = get_data(name, root=root, base_url=mirror, force=force, on_progress=on_progress)
+        done = get_data(name, root=root, mirror=mirror, force=force, on_progress=on_progress)
     typer.echo(f"{name} is in {done.folder}" if done.fresh else f"{name} was already in {done.folder}")
 
 

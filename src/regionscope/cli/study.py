@@ -15,6 +15,7 @@ from rich.table import Table
 
 from regionscope.checks import unknown_name
 from regionscope.cli import options, output
+from regionscope.cli.option_names import in_options
 from regionscope.cli.running import ProgressOption, duration, interruptible, shown_progress
 from regionscope.formatting import counted
 from regionscope.lab import sweep as lab
@@ -99,7 +100,7 @@ def run(
             )  # fmt: skip
         for outcome in done.outcomes:
             if outcome.status == "failed":
-                typer.echo(f"failed: {outcome.label} ({outcome.key}): {outcome.message}", err=True)
+                typer.echo(f"failed: {outcome.label} ({outcome.key}): {in_options(outcome.message)}", err=True)
         if not done.complete:
             typer.echo(f"{done.reason} Run the same command again to resume.", err=True)
             raise typer.Exit(3)

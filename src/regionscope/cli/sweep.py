@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Column, Table
 
 from regionscope.cli import options, output
+from regionscope.cli.option_names import in_options
 from regionscope.cli.run_table import agreed, answer_table, runs_table
 from regionscope.cli.running import ProgressOption, duration, interruptible, shown_progress
 from regionscope.errors import InputError
@@ -172,7 +173,7 @@ def _say(report: lab.SweepReport) -> None:
         typer.echo(f"repaired: {sentence}", err=True)
     for outcome in report.outcomes:
         if outcome.status == "failed":
-            typer.echo(f"failed: {outcome.label} ({outcome.key}): {outcome.message}", err=True)
+            typer.echo(f"failed: {outcome.label} ({outcome.key}): {in_options(outcome.message)}", err=True)
     total, there = len(report.outcomes), sum(outcome.skipped for outcome in report.outcomes)
     parts = [f"{n} {name}" for name in ("finished", "diverged", "failed") if (n := report.count(name))]
     left = total - report.count(*ENDED, "failed")

@@ -15,6 +15,7 @@ from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 from typer.models import OptionInfo
 
 CommandTable = dict[str, Any]
@@ -41,15 +42,15 @@ def describe(commands: Mapping[str, str]) -> CommandTable:
     }
 
 
-def add_commands(app: typer.Typer, table: CommandTable) -> None:
-    """Register every command of the table, each with a function that loads the real one when it is run."""
+def add_commands(app: typer.Typer, table: CommandTable, *, cls: type[TyperCommand]) -> None:
+    """Register every command of the table as a ``cls``, each with a function that loads the real one when it is run."""
     for name, entry in table.items():
         if "commands" in entry:
             group = typer.Typer(no_args_is_help=True, help=entry["help"])
-            add_commands(group, entry["commands"])
+            add_commands(group, entry["commands"], cls=cls)
             app.add_typer(group, name=name)
         else:
-            app.command(name=name, help=entry["help"])(_stand_in(entry))
+            app.command(name=name, help=entry["help"], cls=cls)(_stand_in(entry))
 
 
 def _of_typer(group: typer.Typer, where: str) -> CommandTable:

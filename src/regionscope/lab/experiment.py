@@ -139,7 +139,7 @@ def prepare(experiment: Experiment, *, device: torch.device | str = "cpu", data_
         got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
         raise InputError(
             f"Expected {experiment.network.name} to return a tensor of shape {wanted}, got {got}. Choose one of "
-            "several outputs with --output NAME (network.output)."
+            "several outputs with output= (network.output)."
         )
 
 

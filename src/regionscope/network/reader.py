@@ -322,4 +322,4 @@ def _bad_output(result: Any) -> str:
     else:
         returned = f"a value of type {type(result).__name__}"
     how = f"one of {', '.join(map(repr, result))}" if isinstance(result, dict) else "a name, an index or a function"
-    return f"Expected one output tensor, but the module returns {returned}. Choose it with output= (--output): {how}."
+    return f"Expected one output tensor, but the module returns {returned}. Choose it with output=: {how}."

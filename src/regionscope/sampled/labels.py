@@ -186,20 +186,20 @@ def _as_tensor(outputs: Any, who: str) -> Tensor:
     ):
         raise InputError(
             f"Expected {who} to return logits or integer labels, got {with_article(type(outputs).__name__)} of "
-            f"{counted(len(outputs), 'value')}. Choose them with output= (--output), {_offered(outputs)}."
+            f"{counted(len(outputs), 'value')}. Choose them with output=, {_offered(outputs)}."
         )
     try:
         array = np.asarray(outputs)
     except ValueError as reason:
         raise InputError(
             f"Expected {who} to return one array of numbers, got a {type(outputs).__name__} that cannot be converted. "
-            "Choose one output with output= (--output)."
+            "Choose one output with output=."
         ) from reason
     if array.dtype.kind not in "iubf":
         plain = array.dtype.kind == "O"
         what = f"a value of type {type(outputs).__name__}" if plain else f"an array of {array.dtype}"
         raise InputError(
-            f"Expected {who} to return logits or integer labels, got {what}. Choose them with output= (--output), "
+            f"Expected {who} to return logits or integer labels, got {what}. Choose them with output=, "
             "a name or a function."
         )
     return torch.from_numpy(np.ascontiguousarray(array.astype(np.int64) if array.dtype.kind in "ub" else array))

@@ -35,7 +35,7 @@ def pack(folder: Path, archive: Path) -> int:
     for path in sorted((folder / "computed").glob("*.json")):
         content.setdefault(f"computed/{path.name}", path.read_bytes())
     if not content:
-        raise InputError(f"No ended run found in {str(folder / 'runs')!r}. Pass the folder of `study run --folder`.")
+        raise InputError(f"No ended run found in {str(folder / 'runs')!r}. Pass the folder in which studies ran.")
     archive.parent.mkdir(parents=True, exist_ok=True)
     replace_file(archive, lambda temporary: _write(temporary, content))
     return len({name.split("/")[1] for name in content if name.startswith("runs/")})

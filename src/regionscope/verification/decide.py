@@ -96,8 +96,8 @@ def verify(
         if len(case.free) > MOST_FREE:
             raise InputError(
                 f"Expected at most {MOST_FREE} free inputs, got {len(case.free)} ({_named(case.free)}). Exact "
-                "verification cuts the whole box; fix all but two inputs with property.fixed({i: value}) (on the "
-                "command line --fix I=VALUE) to verify slices of it."
+                "verification cuts the whole box; fix all but two inputs with property.fixed({i: value}) to "
+                "verify slices of it."
             )
     program = trace(model, shape, device="cpu")
     if program.n_outputs != property.n_outputs:

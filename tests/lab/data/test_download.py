@@ -43,7 +43,7 @@ def files_below(folder: Path) -> list[str]:
 
 def test_mnist_arrives_where_the_reader_looks(server: FileServer, tmp_path: Path) -> None:
     told: list[tuple[str, int, int]] = []
-    done = get("mnist", root=tmp_path, base_url=server.url, on_progress=lambda *now: told.append(now))
+    done = get("mnist", root=tmp_path, mirror=server.url, on_progress=lambda *now: told.append(now))
     assert done.fresh
     assert done.folder == tmp_path / "MNIST" / "raw"
     assert files_below(tmp_path) == sorted(f"MNIST/raw/{name}" for name in idx_files())
@@ -54,13 +54,13 @@ def test_mnist_arrives_where_the_reader_looks(server: FileServer, tmp_path: Path
 
 
 def test_what_is_there_is_not_fetched_again(server: FileServer, tmp_path: Path) -> None:
-    get("mnist", root=tmp_path, base_url=server.url)
+    get("mnist", root=tmp_path, mirror=server.url)
     asked = len(server.asked)
-    assert not get("mnist", root=tmp_path, base_url=server.url).fresh
+    assert not get("mnist", root=tmp_path, mirror=server.url).fresh
     assert len(server.asked) == asked
     damaged = tmp_path / "MNIST/raw/train-labels-idx1-ubyte"
     damaged.write_bytes(b"")
-    assert get("mnist", root=tmp_path, base_url=server.url, force=True).fresh
+    assert get("mnist", root=tmp_path, mirror=server.url, force=True).fresh
     assert damaged.read_bytes() == idx_files()["train-labels-idx1-ubyte"]
 
 
@@ -69,7 +69,7 @@ def test_a_wrong_sum_is_thrown_away(server: FileServer, tmp_path: Path) -> None:
     right = server.files[name]
     server.files[name] = gzip.compress(b"something else")
     with pytest.raises(InputError, match=f"the published md5 {md5(right)} for .*{name}, got another one"):
-        get("mnist", root=tmp_path, base_url=server.url)
+        get("mnist", root=tmp_path, mirror=server.url)
     assert not (tmp_path / "MNIST").exists()
     assert files_below(tmp_path / ".getting-mnist") == [
         "train-images-idx3-ubyte.gz",
@@ -77,7 +77,7 @@ def test_a_wrong_sum_is_thrown_away(server: FileServer, tmp_path: Path) -> None:
     ]
     server.files[name] = right
     server.asked.clear()
-    assert get("mnist", root=tmp_path, base_url=server.url).fresh
+    assert get("mnist", root=tmp_path, mirror=server.url).fresh
     assert "train-images-idx3-ubyte.gz" not in server.asked  # it was whole
     assert not (tmp_path / ".getting-mnist").exists()
 
@@ -85,11 +85,11 @@ def test_a_wrong_sum_is_thrown_away(server: FileServer, tmp_path: Path) -> None:
 def test_a_line_that_goes_dead_leaves_no_file(server: FileServer, tmp_path: Path) -> None:
     server.cut.add("t10k-images-idx3-ubyte.gz")
     with pytest.raises(InputError, match=r"t10k-images-idx3-ubyte.gz could not be downloaded .*Check the network"):
-        get("mnist", root=tmp_path, base_url=server.url)
+        get("mnist", root=tmp_path, mirror=server.url)
     assert not (tmp_path / "MNIST").exists()
     assert not (tmp_path / ".getting-mnist" / "t10k-images-idx3-ubyte.gz").exists()
     server.cut.clear()
-    assert get("mnist", root=tmp_path, base_url=server.url).fresh
+    assert get("mnist", root=tmp_path, mirror=server.url).fresh
     assert len(load(DataSpec(name="mnist"), root=tmp_path).test) == 20
 
 
@@ -97,27 +97,27 @@ def test_a_half_file_of_an_earlier_attempt_is_not_taken(server: FileServer, tmp_
     name = "train-images-idx3-ubyte.gz"
     (tmp_path / ".getting-mnist").mkdir()
     (tmp_path / ".getting-mnist" / name).write_bytes(server.files[name][:100])
-    assert get("mnist", root=tmp_path, base_url=server.url).fresh
+    assert get("mnist", root=tmp_path, mirror=server.url).fresh
     assert name in server.asked
 
 
 def test_no_server_and_no_file(server: FileServer, tmp_path: Path) -> None:
     del server.files["train-images-idx3-ubyte.gz"]
     with pytest.raises(InputError, match=r"answered 404 for http://127.*train-images-idx3-ubyte\.gz"):
-        get("mnist", root=tmp_path, base_url=server.url)
+        get("mnist", root=tmp_path, mirror=server.url)
     with serve({}) as gone:
         url = gone.url
     with pytest.raises(InputError, match=r"could not be downloaded \(ConnectionError\)\. Check the network"):
-        get("mnist", root=tmp_path, base_url=url)
+        get("mnist", root=tmp_path, mirror=url)
     with pytest.raises(InputError, match="starts with http:// or https://, got 'ftp://x'"):
-        get("mnist", root=tmp_path, base_url="ftp://x")
+        get("mnist", root=tmp_path, mirror="ftp://x")
 
 
 def test_cifar_is_unpacked_to_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = tar_gz(CIFAR_FILES)
     expect("cifar10", {"cifar-10-python.tar.gz": archive}, monkeypatch)
     with serve({"cifar-10-python.tar.gz": archive}) as server:
-        done = get("cifar10", root=tmp_path, base_url=f"{server.url}/")
+        done = get("cifar10", root=tmp_path, mirror=f"{server.url}/")
     assert done.folder == tmp_path / "cifar-10-batches-py"
     wanted = sorted(f"cifar-10-batches-py/{name}" for name in DOWNLOADS["cifar10"].members)
     assert files_below(tmp_path) == wanted
@@ -157,7 +157,7 @@ def test_odd_archives_are_refused(
     root = tmp_path / "data"
     expect("cifar10", {"cifar-10-python.tar.gz": archive}, monkeypatch)
     with serve({"cifar-10-python.tar.gz": archive}) as server, pytest.raises(InputError, match=sentence):
-        get("cifar10", root=root, base_url=server.url)
+        get("cifar10", root=root, mirror=server.url)
     assert not (tmp_path / "evil").exists()
     assert not (root / "cifar-10-batches-py").exists()
 
@@ -189,6 +189,6 @@ def test_the_log_of_pooch_is_as_before(server: FileServer, tmp_path: Path, capfd
     import pooch
 
     before = pooch.get_logger().level
-    get("mnist", root=tmp_path, base_url=server.url)
+    get("mnist", root=tmp_path, mirror=server.url)
     assert pooch.get_logger().level == before != logging.WARNING
     assert capfd.readouterr() == ("", "")

@@ -97,21 +97,21 @@ def get(
     name: str,
     *,
     root: Path | str | None = None,
-    base_url: str | None = None,
+    mirror: str | None = None,
     force: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Downloaded:
     """Download the data set ``name`` to ``root`` unless it exists. Requires the ``lab`` extra.
 
     The layout is that of torchvision.
-    base_url: another server with the same files. force: whether to download existing files again. on_progress: called
+    mirror: another server with the same files. force: whether to download existing files again. on_progress: called
     with (file, bytes so far, total bytes). Raises ``InputError`` for a wrong md5, a missing network connection or a
     damaged archive; then only the folder of temporary files changes.
     """
     wanted = _download(name)
-    if base_url is not None and not base_url.startswith(("http://", "https://")):
+    if mirror is not None and not mirror.startswith(("http://", "https://")):
         raise InputError(
-            f"Expected a mirror that starts with http:// or https://, got {base_url!r}. "
+            f"Expected a mirror that starts with http:// or https://, got {mirror!r}. "
             "Pass the address of the folder that holds the files."
         )
     where = data_root(root)
@@ -123,7 +123,7 @@ def get(
     try:
         unpacked.mkdir(parents=True, exist_ok=True)
         for file, md5 in wanted.md5.items():
-            packed = _fetch(f"{(base_url or wanted.base_url).rstrip('/')}/{file}", part / file, md5, on_progress)
+            packed = _fetch(f"{(mirror or wanted.base_url).rstrip('/')}/{file}", part / file, md5, on_progress)
             _unpack(packed, unpacked, wanted)
         folder.mkdir(parents=True, exist_ok=True)
         for member in wanted.members:
@@ -132,7 +132,7 @@ def get(
     except OSError as error:
         raise InputError(
             f"{name} cannot be written to {str(where)!r}: {error.strerror or error}. "
-            "Choose another folder with REGIONSCOPE_DATA or --root."
+            "Choose another folder with root= or the environment variable REGIONSCOPE_DATA."
         ) from error
     return Downloaded(name, folder, fresh=True)
 
@@ -145,7 +145,7 @@ def _download(name: str) -> Download:
     if not known.folders:
         raise InputError(
             f"Expected a data set to download ({listed}), got {name}, which is built in and needs no download. "
-            f"Pass {name!r} to --data or data.load()."
+            "Load it by this name."
         )
     raise InputError(
         f"Expected a data set to download ({listed}), got {name}, which requires an account at its publisher. Put it "
@@ -164,15 +164,15 @@ def _fetch(url: str, path: Path, md5: str, on_progress: OnProgress | None) -> Pa
             pooch.retrieve(url, f"md5:{md5}", fname=path.name, path=path.parent, downloader=downloader)
     except requests.exceptions.HTTPError as error:
         code = error.response.status_code if error.response is not None else "an error"
-        raise InputError(f"The server answered {code} for {url}. Try again later or pass another --mirror.") from error
+        raise InputError(f"The server answered {code} for {url}. Try again later or pass another mirror=.") from error
     except requests.exceptions.RequestException as error:
         raise InputError(
-            f"{url} could not be downloaded ({type(error).__name__}). Check the network, or pass another --mirror."
+            f"{url} could not be downloaded ({type(error).__name__}). Check the network, or pass another mirror=."
         ) from error
     except ValueError as error:  # how pooch says that the sum differs
         raise InputError(
             f"Expected the published md5 {md5} for {url}, got another one. The file was deleted. Try again or pass "
-            "another --mirror."
+            "another mirror=."
         ) from error
     return path
 

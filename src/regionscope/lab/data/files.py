@@ -26,7 +26,7 @@ def the_folder(name: str, root: Path, folders: Sequence[str], *, get: str | None
     looked = " or ".join(repr(str((root / folder).absolute())) for folder in folders)
     raise InputError(
         f"Expected {name} in {looked}, got no such folder. {get or the_command(name, root)}, "
-        "or pass the folder that holds it with root= (--data-root) or the environment variable REGIONSCOPE_DATA."
+        "or pass the folder that holds it with root= or the environment variable REGIONSCOPE_DATA."
     )
 
 

@@ -173,7 +173,7 @@ def _read_images(files: Sequence[Path], size: int) -> Tensor:
         if found[-1].shape != found[0].shape:
             raise InputError(
                 f"Expected images of one size, got (height, width) = {tuple(found[0].shape[1:])} and "
-                f"{tuple(found[-1].shape[1:])} in {file.name}. Set the option size, as in --set data.options.size=32."
+                f"{tuple(found[-1].shape[1:])} in {file.name}. Set the option size, as in data.options.size=32."
             )
     return torch.stack(found)
 

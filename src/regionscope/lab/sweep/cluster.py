@@ -29,7 +29,7 @@ def run_on_dask(
     run to another one, which continues from the last saved state.
     """
     with ExitStack() as stack:
-        client = open_client(address, stack, gpus=gpus, instead=" and use --workers")
+        client = open_client(address, stack, gpus=gpus, instead=" and use workers=")
         stop_file = jobs[0].runs_dir / f".stop-{secrets.token_hex(6)}"
         stack.callback(files.remove, stop_file)
         resources = {"GPU": gpus} if gpus else None

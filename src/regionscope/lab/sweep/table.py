@@ -158,7 +158,7 @@ def sweep_status(runs_dir: Path | str) -> SweepStatus:
 def _plans(runs_dir: Path) -> dict[str, int]:
     """key -> place, over all sweeps that used this folder."""
     if not runs_dir.is_dir():
-        raise InputError(f"No folder found at {str(runs_dir)!r}. Pass the folder of `sweep run --runs`.")
+        raise InputError(f"No folder found at {str(runs_dir)!r}. Pass the folder in which a sweep stored its runs.")
     order: dict[str, int] = {}
     for path in sorted(runs_dir.glob("sweep-*.json"), key=lambda path: path.stat().st_mtime):
         try:

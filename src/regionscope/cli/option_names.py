@@ -1,0 +1,65 @@
+"""The library's messages name Python arguments, such as ``dask=``; those of a command name its options: ``--dask``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+_running: ContextVar[Mapping[str, str]] = ContextVar("option of each argument of the running command")
+
+_ALSO = {"--data-root": "root"}  # arguments with another name than their option, as data.load(spec, root=...)
+_PHRASES = {
+    "target=(i, j)": "--index I --minus J",
+    "target=i": "--index I",
+    "query()": "--sql",
+    "data.options.size=32": "--set data.options.size=32",
+    "property.fixed({i: value})": "--fix I=VALUE",
+}
+_ARGUMENT = re.compile(
+    r"""
+    (?<!\w)'[^']*' | [\w.]+\([^()]*\)  # what the user wrote, and calls such as x.mean(dim=1), stay
+    | (?<!\S)(?P<name>\w+)=(?:\[?\.\.\.]?|"(?P<word>[^"\s]*)"|(?P<value>(?=[\w'"({\[-])))?
+    """,
+    re.VERBOSE,
+)
+
+
+@contextmanager
+def options_of(parameters: Iterable[Any]) -> Iterator[None]:
+    """Let ``in_options`` name the options among the parameters of a command, while the command runs."""
+    found: dict[str, str] = {}
+    for each in parameters:
+        for option in each.opts:
+            if option.startswith("--"):
+                names = (each.name, option.removeprefix("--").replace("-", "_"), _ALSO.get(option))
+                found |= {name: option for name in names if name}
+    token = _running.set(found)
+    try:
+        yield
+    finally:
+        _running.reset(token)
+
+
+def in_options(message: str) -> str:
+    """The message with the options of the running command in place of the arguments that they stand for.
+
+    >>> from types import SimpleNamespace
+    >>> with options_of([SimpleNamespace(name="max_regions", opts=["--max-regions"])]):
+    ...     in_options("Expected at most max_regions=3 regions, got more. Raise max_regions=, or pass layers=[...].")
+    'Expected at most --max-regions 3 regions, got more. Raise --max-regions, or pass layers=[...].'
+    """
+    options = _running.get({})
+    for phrase, instead in _PHRASES.items():
+        if instead.split()[0] in options.values():
+            message = message.replace(phrase, instead)
+    return _ARGUMENT.sub(lambda found: _replaced(found, options), message)
+
+
+def _replaced(found: re.Match[str], options: Mapping[str, str]) -> str:
+    option = options.get(found["name"] or "")
+    if option is None:
+        return found[0]
+    return f"{option} {found['word'] or ''}" if found["word"] or found["value"] is not None else option

@@ -1,0 +1,172 @@
+"""The library speaks of Python arguments, the commands of their options."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import regionscope
+from onnx_graphs import relu_network
+from regionscope.cli import app
+from regionscope.cli.option_names import in_options, options_of
+
+PACKAGE = Path(regionscope.__file__).parent
+GIT = {"--always", "--dirty", "--abbrev", "--match", "--error-unmatch"}
+CSS = {"--good", "--fair", "--bad", "--soft", "--line"}
+OF_OTHER_PROGRAMS = {
+    "lab/data/files.py": {"--data-root", "--force"},  # a whole command, which begins with regionscope data get
+    "lab/provenance.py": GIT,
+    "lab/sweep/cluster.py": {"--nthreads", "--resources"},  # of dask worker
+    "studies/report.py": {*CSS, "--size"},  # the command that makes the page
+}
+NET = """
+from torch import nn
+
+def build():
+    return nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3))
+
+class Several(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = build()
+
+    def forward(self, x):
+        return {"hidden": x, "logits": self.inner(x)}
+"""
+PROPERTY = (
+    "".join(f"(declare-const X_{i} Real)\n(assert (>= X_{i} 0))\n(assert (<= X_{i} 1))\n" for i in range(4))
+    + "(declare-const Y_0 Real)\n(assert (>= Y_0 0))\n"
+)
+GRID = 'base = {data = "mnist", network = "mlp", training.epochs = 1}\ngrid.seed = [0]\n'
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("REGIONSCOPE_DATA", raising=False)
+    (tmp_path / "net.py").write_text(NET)
+    np.save(tmp_path / "data.npy", np.eye(2))
+    return tmp_path
+
+
+def run(command: str) -> Result:
+    return CliRunner().invoke(app, command.split())
+
+
+def options_outside_of_cli() -> Iterator[tuple[str, str]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE).as_posix()
+        if not name.startswith("cli/"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    for word in re.findall(r"(?<!-)--[a-z][a-z-]*", node.value):
+                        yield name, word
+
+
+def test_the_library_names_no_option() -> None:
+    found: dict[str, set[str]] = {}
+    for name, word in options_outside_of_cli():
+        found.setdefault(name, set()).add(word)
+    assert found == OF_OTHER_PROGRAMS
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("count --model net.py:build --data data.npy --dask nowhere", "Expected --dask such as tcp://host:8786"),
+        ("count --model net.py:Several --data data.npy", "Choose them with --output, one of 'hidden', 'logits'."),
+        ("count --model net.py:build --data data.npy --length 1 --through inputs", "only with --through direction, "),
+        (
+            "regions --model net.py:Several --box -1 1 --input-shape 2",
+            "Choose it with --output: one of 'hidden', 'logits'.",
+        ),
+        (
+            "surface --model net.py:build --box -1 1",
+            "Pass --index I for one output, --index I --minus J for the difference of two, or one weight for each.",
+        ),
+        ("train --data mnist --network mlp", "with --data-root or the environment variable REGIONSCOPE_DATA."),
+        ("train --data two_moons --model net.py:Several", "several outputs with --output (network.output)."),
+        ("data get mnist --mirror http://127.0.0.1:9", "or pass another --mirror."),
+        ("data get mnist --data-root data.npy", "Choose another folder with --data-root or the environment variable"),
+        ("verify net.onnx p.vnnlib", "fix all but two inputs with --fix I=VALUE to verify"),
+    ],
+)
+def test_a_command_names_its_options(command: str, sentence: str, folder: Path) -> None:
+    if command.startswith("verify"):
+        relu_network(folder / "net.onnx", [4, 8, 1])
+        (folder / "p.vnnlib").write_text(PROPERTY)
+    done = run(command)
+    assert done.exit_code == 2, done.output
+    assert sentence in done.stderr
+
+
+def test_a_failed_run_of_a_sweep_names_options_too(folder: Path) -> None:
+    (folder / "grid.toml").write_text(GRID)
+    done = run("sweep run grid.toml --runs runs")
+    assert done.exit_code == 1, done.output
+    assert re.search("^failed: .* holds it with --data-root or the environment variable", done.stderr, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("command", "library", "sentence"),
+    [
+        ("count --model net.py:build --data data.npy --dask local:1", "distributed", "--dask needs Dask, which"),
+        ("count --model net.py:build --data data.npy --dask local:1", "distributed", ", or leave --dask out."),
+        ("sweep run grid.toml --dask local:1", "distributed", ", or leave --dask out and use --workers."),
+        ("sweep table --runs . --sql SELECT", "duckdb", "--sql needs DuckDB, which is not installed."),
+    ],
+)
+def test_a_missing_library_is_that_of_the_option(
+    command: str, library: str, sentence: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "grid.toml").write_text(GRID.replace("mnist", "two_moons"))
+    monkeypatch.setitem(sys.modules, library, None)
+    done = run(command)
+    assert done.exit_code == 2, done.output
+    assert sentence in done.stderr
+
+
+def option(name: str, *spelled: str) -> Any:
+    return SimpleNamespace(name=name, opts=list(spelled))
+
+
+OPTIONS = [
+    option("dim", "--dim"),
+    option("output_name", "--output"),
+    option("layers", "--layers"),
+    option("what", "what"),
+]
+
+
+@pytest.mark.parametrize(
+    ("message", "wanted"),
+    [
+        ("Pass dim=3.", "Pass --dim 3."),
+        ("Choose output=, a name.", "Choose --output, a name."),
+        ('Pass output="logits", or output=0.', "Pass --output logits, or --output 0."),
+        ("No 'x' with output='x'.", "No 'x' with --output 'x'."),
+        ("Select others with layers=[...].", "Select others with --layers."),
+        ("Select others with layers=..., or not.", "Select others with --layers, or not."),
+        ("dim= needs it.", "--dim needs it."),
+        ("Keep it, as in x.flatten(1) and x.mean(dim=1).", "Keep it, as in x.flatten(1) and x.mean(dim=1)."),
+        ("Write f(x, dim=1).", "Write f(x, dim=1)."),
+        ("Expected a file, got 'a dim=3/net.py'.", "Expected a file, got 'a dim=3/net.py'."),
+        ("Expected a file, got runs/dim=3/net.py.", "Expected a file, got runs/dim=3/net.py."),
+        ("The network's dim=3 isn't in 'dim=3'.", "The network's --dim 3 isn't in 'dim=3'."),
+        ("dim = 3, grid=5, what=5, max_dim=2 and slice.dim=1", "dim = 3, grid=5, what=5, max_dim=2 and slice.dim=1"),
+        ("Pass target=i or root=.", "Pass target=i or root=."),
+    ],
+)
+def test_only_arguments_that_are_options_of_the_command_change(message: str, wanted: str) -> None:
+    with options_of(OPTIONS):
+        assert in_options(message) == wanted
+    assert in_options(message) == message  # outside of a command
