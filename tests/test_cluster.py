@@ -129,7 +129,7 @@ def test_partitions_from_workers_are_those_of_one_process(address: str) -> None:
     for here, there in zip(rs.decision_regions(model, slices), decided, strict=True):
         assert torch.equal(here.piece_labels, there.piece_labels)
         assert here.count == there.count
-    with pytest.raises(rs.LimitReached, match="max_regions = 1"):
+    with pytest.raises(rs.LimitReached, match="max_regions=1"):
         rs.linear_regions(model, slices, dask=address, max_regions=1)
 
 

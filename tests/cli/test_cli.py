@@ -261,6 +261,23 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(command: str, words: str) -> 
     assert "Traceback" not in done.output
 
 
+@pytest.mark.parametrize(("command", "function"), [("regions", "linear_regions"), ("decision", "decision_regions")])
+def test_a_limit_is_named_as_it_is(command: str, function: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = run(f"{command} --model net.py:build --box -1 1 --max-regions 3")
+    limit = (
+        r"Expected at most --max-regions 3 regions, got more after '\w+'\. Raise --max-regions or use a smaller slice\."
+    )
+    assert re.fullmatch(f"regionscope: {limit}\n", done.stderr)
+    sentence = "Stopped at the time limit after nonlinearity 1 of 2. Raise the time limit."
+
+    def late(*_: Any, **__: Any) -> None:
+        raise rs.LimitReached(sentence)
+
+    monkeypatch.setattr(f"regionscope.cli.regions.{function}", late)
+    done = run(f"{command} --model net.py:build --box -1 1 --max-regions 3")
+    assert (done.exit_code, done.stderr) == (2, f"regionscope: {sentence}\n")
+
+
 def test_weights_of_another_network(folder: Path) -> None:
     torch.save(mlp([2, 4, 2]).state_dict(), folder / "w.pt")
     done = run("regions --model net.py:build --box -1 1 --weights w.pt")

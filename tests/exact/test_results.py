@@ -106,8 +106,12 @@ def test_a_limit_raises_or_returns_the_layers_that_fit(name: str) -> None:
     whole = rs.linear_regions(model, slice)
     first, last = list(whole.by_layer.values())
     assert first < last
-    with pytest.raises(rs.LimitReached, match="max_regions"):
+    with pytest.raises(rs.LimitReached, match=f"at most max_regions={last - 1} regions, got more") as caught:
         rs.linear_regions(model, slice, max_regions=last - 1)
+    assert caught.value.__notes__ == ['Pass on_limit="return" for the regions of the layers before it.']
+    with pytest.raises(rs.LimitReached) as without_choice:
+        rs.decision_regions(model, slice, max_regions=1)
+    assert not hasattr(without_choice.value, "__notes__")
     assert len(rs.linear_regions(model, slice, max_regions=last)) == last
     part = rs.linear_regions(model, slice, max_regions=first, on_limit="return")
     assert not part.status

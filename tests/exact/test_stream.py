@@ -122,7 +122,7 @@ def test_wrong_arguments_are_refused() -> None:
         rs.stream_regions(model, slice, consume=3)
     with pytest.raises(rs.InputError, match="Expected one slice, got 2"):
         rs.stream_regions(model, [slice, slice])
-    with pytest.raises(rs.LimitReached, match="max_regions = 10"):
+    with pytest.raises(rs.LimitReached, match="max_regions=10"):
         rs.stream_regions(model, slice, max_regions=10)
 
 

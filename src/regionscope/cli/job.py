@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import wraps
 from typing import Any, ClassVar, TypeVar, get_type_hints
@@ -16,7 +14,7 @@ from torch import nn
 
 from regionscope.cli import load, options, output
 from regionscope.cli.input_plane import InputPlane
-from regionscope.errors import InputError, LimitReached
+from regionscope.errors import InputError
 from regionscope.geometry import Slice
 from regionscope.lab.provenance import provenance
 from regionscope.network import device_and_dtype
@@ -147,7 +145,7 @@ class SliceJob(NetworkJob):
     def cut(self, instrument: Callable[..., _Result], network: nn.Module, slice: Slice, **chosen: Any) -> _Result:
         """What an exact instrument finds on the slice."""
         memory = options.read_memory(self.memory)
-        with _limit_advice(), output.progress_bar() as progress:
+        with output.progress_bar() as progress:
             return instrument(network, slice, memory=memory, max_regions=self.max_regions, progress=progress, **chosen)
 
     def report(self, found: Any, rows: Mapping[str, float], numbers: Mapping[str, Any], *, more: str = "") -> None:
@@ -157,13 +155,3 @@ class SliceJob(NetworkJob):
             output.print_counts(f"{slice}{more}, {stats.seconds:.3g} s", rows)
         about = {"dim": slice.dim, "input_shape": list(slice.input_shape), "size": slice.size}
         self.write({**numbers, "slice": about, "stats": asdict(stats)})
-
-
-@contextmanager
-def _limit_advice() -> Iterator[None]:
-    """Past --max-regions, advise what the command line has."""
-    try:
-        yield
-    except LimitReached as error:
-        what = re.split(r";|\. ", str(error))[0].replace("max_regions = ", "--max-regions ")
-        raise LimitReached(f"{what}. Raise --max-regions or use a smaller slice.") from error

@@ -94,10 +94,14 @@ def linear_regions(
         options = {"max_regions": max_regions, "memory": memory, "tolerance": tolerance, "output": output, "args": args}
         shared = on_workers(linear_regions, model, slice, dask, progress, options)
         return [replace(part, program=program) for part in shared]
-    result = exact_regions(
-        program, slices, max_regions=max_regions, on_limit=on_limit, memory=memory, tolerance=tolerance,
-        progress=progress,
-    )  # fmt: skip
+    try:
+        result = exact_regions(
+            program, slices, max_regions=max_regions, on_limit=on_limit, memory=memory, tolerance=tolerance,
+            progress=progress,
+        )  # fmt: skip
+    except LimitReached as limit:
+        limit.add_note('Pass on_limit="return" for the regions of the layers before it.')
+        raise
     parts = result.partitions()
     return parts if isinstance(slice, Sequence) else parts[0]
 
@@ -228,11 +232,11 @@ def _cut_within_limits(
             break
         except TooManyRegions as limit:
             name = program.kinks[limit.kink].name
-            reason = f"there are more than max_regions = {budget.max_regions} regions after '{name}'"
+            reason = f"there are more than max_regions={budget.max_regions} regions after '{name}'"
             if on_limit == "raise":
                 raise LimitReached(
-                    f"Expected at most max_regions = {budget.max_regions} regions, got more after '{name}'. Raise "
-                    'max_regions, use a smaller slice, or pass on_limit="return" for the layers before it.'
+                    f"Expected at most max_regions={budget.max_regions} regions, got more after '{name}'. "
+                    "Raise max_regions= or use a smaller slice."
                 ) from None
             n_kinks, status, begun = limit.kink, Status(complete=False, reason=reason), None
     names = [kink.name for kink in shortened.kinks]

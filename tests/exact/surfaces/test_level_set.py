@@ -300,7 +300,7 @@ def test_wrong_arguments_are_named() -> None:
         rs.level_set(network, box, classes=(0, 1), value=1.0)
     with pytest.raises(rs.InputError, match="finite"):
         rs.level_set(network, box, target=0, value=float("nan"))
-    with pytest.raises(rs.LimitReached, match="max_regions = 2"):
+    with pytest.raises(rs.LimitReached, match="max_regions=2"):
         rs.level_set(network, box, target=0, max_regions=2)
 
 

@@ -84,8 +84,8 @@ def level_set(
             found = cut_slices(cut, [slice], zero_tolerances, budget, record, keep=keep)
         except TooManyRegions as limit:
             raise LimitReached(
-                f"Expected at most max_regions = {max_regions} regions, got more after '{cut.kinks[limit.kink].name}'. "
-                "Raise max_regions or use a smaller slice."
+                f"Expected at most max_regions={max_regions} regions, got more after '{cut.kinks[limit.kink].name}'. "
+                "Raise max_regions= or use a smaller slice."
             ) from None
         if progress is not None:
             progress(1.0)
