@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import importlib
 import inspect
 import pkgutil
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ X = torch.randn(6, 2, generator=torch.Generator().manual_seed(0))
 Y = torch.arange(6) % 2
 NET = mlp([2, 4, 2], seed=1)
 NO_RESULT = {"MeasurePoints", "Walls", "ComplexityWatch", "FinishedRegions", "SizeHistogram"}
+NO_RESULT |= {"AffineMaps", "Faces", "RegionExtremes"}  # parts of results
 RESULTS: set[Any] = {
     kind
     for chapter in (complexity, exact, measures)
@@ -36,10 +39,18 @@ TOP = [
     "Box",
     "Estimate",
     "Hulls",
+    "MissingLibrary",
     "Monitor",
+    "Program",
+    "Projection",
     "RandomDirections",
+    "Row",
+    "Schedule",
     "Segment",
     "Simplex",
+    "Stats",
+    "Status",
+    "Walls",
     "LinesFromOrigin",
     "count_components",
     "decision_regions",
@@ -167,3 +178,63 @@ def test_the_documented_table_lists_every_name_once() -> None:
     text = (Path(__file__).parents[1] / "docs" / "api" / "index.md").read_text(encoding="utf-8")
     table = text.split("## All names")[1].split("The same argument")[0]
     assert sorted(re.findall(r"`(\w+)`", table)) == sorted(rs.__all__)
+
+
+DOCS = Path(__file__).parents[1] / "docs"
+UNDOCUMENTED = {
+    "Examples": "a sampler reads the inputs that you give it",
+    "Instruction": "a step between two kinks of a program, for those who write rules",
+    "Paths": "what Attributions.steps_needed starts from",
+}
+
+
+def named_in(kind: Any) -> dict[str, str]:
+    """What a public function or class hands out, by name: the annotations of results, fields and properties."""
+    if not inspect.isclass(kind):
+        return {"()": str(getattr(kind, "__annotations__", {}).get("return", ""))}
+    found: dict[str, str] = {}
+    for base in kind.__mro__:
+        if not base.__module__.startswith("regionscope."):
+            continue
+        found |= {name: str(hint) for name, hint in inspect.get_annotations(base).items()}
+        for name, member in vars(base).items():
+            if isinstance(member, functools.cached_property):
+                member = member.func
+            elif isinstance(member, property):
+                member = member.fget
+            member = getattr(member, "__func__", member)  # of a classmethod or staticmethod
+            if inspect.isfunction(member):
+                found[name] = str(member.__annotations__.get("return", ""))
+    return {name: hint for name, hint in found.items() if not name.startswith("_")}
+
+
+def classes_by_name() -> dict[str, type]:
+    """Every class of the package, but for those that belong to a file."""
+    skipped = "regionscope.__main__"  # runs the command line
+    modules = [each.name for each in pkgutil.walk_packages(rs.__path__, "regionscope.") if each.name != skipped]
+    return {
+        name: value
+        for module in map(importlib.import_module, modules)
+        for name, value in vars(module).items()
+        if inspect.isclass(value) and value.__module__ == module.__name__
+    }
+
+
+def test_what_a_public_name_hands_out_is_public_too() -> None:
+    """A class in the annotation of a result is offered by ``regionscope``, or is on an API page of its chapter."""
+    pages = runpy.run_path(str(DOCS / "build_pages.py"))
+    text = "".join(pages["list_names"](page.read_text(encoding="utf-8")) for page in (DOCS / "api").glob("*.md"))
+    documented = set(re.findall(r"autoclass:: regionscope\.(?:\w+\.)+(\w+)", text))
+    own = classes_by_name()
+    assert {"Partition", "Paths", "AffineMaps", "Case"} <= set(own)
+    assert {"Case", "Kink", "FoldProfile"} <= documented
+    hidden: dict[str, list[str]] = {}
+    looked_at = 0
+    for public in rs.__all__:
+        for member, hint in named_in(getattr(rs, public)).items():
+            for name in set(re.findall(r"\w+", hint)) & set(own):
+                looked_at += 1
+                if name not in {*rs.__all__, *documented}:
+                    hidden.setdefault(name, []).append(f"{public}.{member}")
+    assert looked_at > 100
+    assert hidden.keys() == UNDOCUMENTED.keys(), hidden

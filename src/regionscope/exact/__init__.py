@@ -14,31 +14,35 @@ Start here: ``linear`` (``linear_regions``) and ``decision`` (``decision_regions
 - Slow twins for tests: ``reference``, ``reference_space`` and ``known_answers``.
 """
 
+from regionscope.exact.affine_maps import AffineMaps
 from regionscope.exact.decision import DecisionRegions, decision_regions
 from regionscope.exact.linear import linear_regions
 from regionscope.exact.partition import Partition
 from regionscope.exact.questions.attributions import Attributions, integrated_gradients
-from regionscope.exact.questions.extremes import Extremes
+from regionscope.exact.questions.extremes import Extremes, RegionExtremes
 from regionscope.exact.questions.flips import Flip, Flips, first_flip, flips
 from regionscope.exact.questions.lipschitz import Lipschitz
 from regionscope.exact.questions.quadrature_steps import StepsNeeded
 from regionscope.exact.questions.topology import ClassTopology
 from regionscope.exact.stream import FinishedRegions, RegionTotals, SizeHistogram, stream_regions
 from regionscope.exact.surfaces.level_set import level_set
-from regionscope.exact.surfaces.surface import LevelSet
+from regionscope.exact.surfaces.surface import Faces, LevelSet
 from regionscope.exact.walls import Walls
 
 __all__ = [
+    "AffineMaps",
     "Attributions",
     "ClassTopology",
     "DecisionRegions",
     "Extremes",
+    "Faces",
     "FinishedRegions",
     "Flip",
     "Flips",
     "LevelSet",
     "Lipschitz",
     "Partition",
+    "RegionExtremes",
     "RegionTotals",
     "SizeHistogram",
     "StepsNeeded",

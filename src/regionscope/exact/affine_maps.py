@@ -28,6 +28,10 @@ class AffineMaps:
     extent: float
     size: float
 
+    def __repr__(self) -> str:
+        r, k, c = self.slope.shape
+        return f"AffineMaps(regions={r}, dim={k}, outputs={c})"
+
 
 def widest_simplex(vertices: Tensor, corners: Tensor, offsets: Tensor) -> Tensor:
     """k + 1 corners of each region (r, k + 1) that span it well: each the farthest from the span of those before."""

@@ -8,6 +8,6 @@
 - ``ragged``, ``bitsets`` and ``block_size``: arrays of rows of different lengths, small sets, work in blocks.
 """
 
-from regionscope.geometry.slices import Box, Segment, Simplex, Slice
+from regionscope.geometry.slices import Box, Projection, Segment, Simplex, Slice
 
-__all__ = ["Box", "Segment", "Simplex", "Slice"]
+__all__ = ["Box", "Projection", "Segment", "Simplex", "Slice"]

@@ -20,7 +20,7 @@ from regionscope.network.call.precision import full_precision
 from regionscope.network.call.untouched import device_and_dtype, same_modes, untouched
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.decision import with_decision, with_level
-from regionscope.network.embedded import Embedded, embedded
+from regionscope.network.embedded import Embedded, EmbeddedModel, embedded
 from regionscope.network.fold_sites import FoldSites, Maxima, Thresholds
 from regionscope.network.output import select_output
 from regionscope.network.pattern import patterns
@@ -32,6 +32,7 @@ __all__ = [
     "Block",
     "Draws",
     "Embedded",
+    "EmbeddedModel",
     "FoldSites",
     "Kink",
     "Maxima",

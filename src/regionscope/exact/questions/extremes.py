@@ -30,6 +30,9 @@ class RegionExtremes:
     vertex_of_min: Tensor
     vertex_of_max: Tensor
 
+    def __repr__(self) -> str:
+        return f"RegionExtremes(regions={len(self.max)})"
+
     @property
     def argmin(self) -> Tensor:
         """An input at which each region has its minimum (r, *input_shape), computed on every access."""

@@ -26,6 +26,9 @@ class Faces(NamedTuple):
     corners: Tensor
     offsets: Tensor
 
+    def __repr__(self) -> str:
+        return f"Faces(n={len(self.offsets) - 1}, corners={len(self.corners)})"
+
 
 class _Edges(NamedTuple):
     """ends (e, k - 1): vertices of each edge. of (n,): the edge of each corner. faces (e,): number of its faces."""
