@@ -28,7 +28,7 @@ from regionscope.network import device_and_dtype
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.private_copy import tensors_of
 from regionscope.network.structure import layers_of
-from regionscope.sampled.drawn_slices import GivenSlices, SliceSampler
+from regionscope.sampled.drawn_slices import DrawnSlices, GivenSlices, SliceSampler
 from regionscope.sampled.grid import RefinedCounts
 
 _KIND = "region_count"
@@ -128,6 +128,11 @@ def setting_of(
         raise InputError(
             f"Expected a torch module for path, whose weights the file is compared with, got {type(model).__name__}. "
             "Pass the module itself, or leave path out."
+        )
+    if not isinstance(sampler, DrawnSlices | GivenSlices):
+        raise InputError(
+            f"Expected Hulls, RandomDirections, LinesFromOrigin or a list of slices for path, got "
+            f"{type(sampler).__name__}(), whose slices the file cannot be compared with. Pass a list of slices."
         )
     inner = unwrapped(model)
     weights = {**tensors_of(inner), **inner.state_dict()}  # the state also has weights that are packed when quantised

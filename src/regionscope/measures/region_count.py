@@ -31,7 +31,11 @@ from regionscope.sampled.drawn_slices import (
     Hulls,
     LinesFromOrigin,
     RandomDirections,
+    Slices,
     SliceSampler,
+    given_sampler,
+    inputs_of,
+    number_of,
     seed_of,
 )
 from regionscope.sampled.grid import RefinedCounts, grid_counts, lattice_for, refined_counts
@@ -117,7 +121,7 @@ class RegionCount:
 
 
 def region_count(
-    model: Any, inputs: Inputs | None = None, *, dim: int = 1, slices: int | Sequence[Slice] = 100,
+    model: Any, inputs: Inputs | None = None, *, dim: int = 1, slices: Slices = 100,
     grid: int | None = None, method: Method = "grid",
     through: Through = "inputs", alpha: tuple[float, float] = (0.0, 1.0), length: float | None = None,
     until: float | None = None, max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None,
@@ -133,7 +137,9 @@ def region_count(
     ``RandomDirections``). ``through="origin"``: the line from the origin to one input (see ``LinesFromOrigin``), where
     dim = 1.
     inputs: a tensor, an array, a Dataset or a DataLoader; only the inputs that are drawn are loaded.
-    slices: number of slices, or a list of slices. until: relative standard error at which to stop drawing slices.
+    slices: number of slices, a list of slices, or a sampler such as ``Hulls(inputs, dim=2, limit=50)``, which takes the
+        place of ``inputs``, ``dim``, ``through``, ``alpha``, ``length`` and ``seed``; without a limit it draws 100.
+    until: relative standard error at which to stop drawing slices.
 
     model: an ``nn.Module`` (run in eval mode, on a private copy), a function or an estimator; see ``open_labeller``.
         A module in half precision runs in float32, where its weights are the same numbers.
@@ -157,10 +163,10 @@ def region_count(
         same. Needs the extra ``dask``. The model is sent to the workers.
     Cost: a forward pass over slices * lattice points in batches that fit ``memory``; exact: see ``decision_regions``.
     """
-    _refuse_slices(inputs)
-    if inputs is not None and takes_tokens(model, inputs):
-        view = embedded(model, inputs, position=position, attention_mask=attention_mask, output=output, args=args)
-        model, inputs = view.model, view.inputs
+    points = inputs_of(inputs, slices)
+    if points is not None and takes_tokens(model, points):
+        view = embedded(model, points, position=position, attention_mask=attention_mask, output=output, args=args)
+        model, points = view.model, view.inputs
     elif position != -1 or attention_mask is not None:
         raise InputError(
             "Expected position and attention_mask with token ids, got them with inputs that are not ids. "
@@ -168,7 +174,7 @@ def region_count(
         )
     else:
         model = select_output(model, output, args)
-    examples = None if inputs is None else read_examples(inputs)
+    examples = None if points is None else read_examples(points)
     sampler = slice_sampler(
         examples, dim=dim, slices=slices, through=through, alpha=alpha, length=length, seed=seed, generator=generator
     )
@@ -184,9 +190,8 @@ def region_count(
                 model, examples, sampler, method=method, grid=points_per_axis, max_points=max_points, autocast=autocast
             )
             counter.resume(CountFile(path, setting))
-        n_slices = len(slices) if isinstance(slices, Sequence) else slices
         results = over_slices(
-            counter, sampler, slices=n_slices, until=until, max_slices=max_slices, progress=progress,
+            counter, sampler, slices=number_of(slices), until=until, max_slices=max_slices, progress=progress,
             slices_per_call=counter.slices_per_call, finished=counter.finished,
         )  # fmt: skip
     n = len(results.values)
@@ -204,7 +209,7 @@ def region_count(
 
 
 def linear_region_count(
-    model: nn.Module | Program, inputs: Inputs | None = None, *, dim: int = 1, slices: int | Sequence[Slice] = 100,
+    model: nn.Module | Program, inputs: Inputs | None = None, *, dim: int = 1, slices: Slices = 100,
     pieces: Literal["linear", "activation"] = "linear", through: Through = "inputs",
     alpha: tuple[float, float] = (0.0, 1.0), length: float | None = None, until: float | None = None,
     max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None, memory: int | None = None,
@@ -216,19 +221,18 @@ def linear_region_count(
     Arguments as in ``region_count``; with the same seed, both functions use the same slices.
     Cost: see ``linear_regions``.
     """
-    _refuse_slices(inputs)
     sampler = slice_sampler(
-        inputs, dim=dim, slices=slices, through=through, alpha=alpha, length=length, seed=seed, generator=generator
-    )
+        inputs_of(inputs, slices), dim=dim, slices=slices, through=through, alpha=alpha, length=length, seed=seed,
+        generator=generator,
+    )  # fmt: skip
     model = select_output(model, output, args)
     program = model if isinstance(model, Program) else trace(model, sampler.draw(0).input_shape)
     one_of("pieces", pieces, ("linear", "activation"))
 
     count = partial(_linear_counts, program if dask is None else model, pieces, memory)
-    n_slices = len(slices) if isinstance(slices, Sequence) else slices
     with nullcontext(count) if dask is None else open_shards(count, torch.cat, model, dask) as counter:
         results = over_slices(
-            counter, sampler, slices=n_slices, until=until, max_slices=max_slices, progress=progress,
+            counter, sampler, slices=number_of(slices), until=until, max_slices=max_slices, progress=progress,
             slices_per_call=_SLICES_PER_CALL * (counter.threads if isinstance(counter, Shards) else 1),
         )  # fmt: skip
     return RegionCount(results.values, sampler.dim, "exact", None, sampler.seed, results.seconds, status=results.status)
@@ -238,7 +242,7 @@ def slice_sampler(
     inputs: Inputs | Examples | None,
     *,
     dim: int = 1,
-    slices: int | Sequence[Slice] = 100,
+    slices: Slices = 100,
     through: Through = "inputs",
     alpha: tuple[float, float] = (0.0, 1.0),
     length: float | None = None,
@@ -248,6 +252,9 @@ def slice_sampler(
     """The sampler that ``region_count`` uses for these arguments."""
     if isinstance(slices, Sequence):
         return GivenSlices(list(slices))
+    if isinstance(slices, SliceSampler):
+        by_itself = (dim, through, alpha, length, seed, generator) == (1, "inputs", (0.0, 1.0), None, 0, None)
+        return given_sampler(slices, inputs, by_itself=by_itself)
     if inputs is None:
         raise InputError("Expected inputs to draw slices through, got None. Pass inputs, or slices=[...].")
     if through == "inputs":
@@ -270,12 +277,6 @@ def slice_sampler(
             )
         return LinesFromOrigin(inputs, seed=seed_of(seed, generator))
     raise unknown_name("a valid through", through, ("inputs", "direction", "origin"))
-
-
-def _refuse_slices(inputs: Any) -> None:
-    first = inputs[0] if isinstance(inputs, Sequence) and len(inputs) else inputs
-    if isinstance(first, Slice):
-        raise InputError(f"Expected inputs to draw slices through, got {type(first).__name__}. Pass slices=[...].")
 
 
 def _linear_counts(

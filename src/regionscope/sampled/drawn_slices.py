@@ -6,9 +6,9 @@ Slice i depends on (seed, i) alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -21,9 +21,11 @@ from regionscope.geometry import Segment, Simplex, Slice
 from regionscope.inputs import Examples, Inputs, read_examples
 
 _ATTEMPTS = 100
+_SLICES = 100  # that a sampler without a limit draws
 _PAIRS_FOR_LENGTH = 256
 
 
+@runtime_checkable
 class SliceSampler(Protocol):
     """Draws slices of one dimension, numbered from 0."""
 
@@ -40,18 +42,25 @@ class SliceSampler(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class _Drawn:
-    """Slices through inputs, any number of them."""
+class DrawnSlices:
+    """Slices through inputs.
+
+    limit: number of slices; None for any number.
+    """
 
     inputs: Inputs | Examples
     _: KW_ONLY
     seed: int = 0
-
-    limit = None
+    limit: int | None = None
 
     @cached_property
     def _examples(self) -> Examples:
         return read_examples(self.inputs)
+
+    def _check(self) -> None:
+        read_seed(self.seed)
+        if self.limit is not None:
+            read_integer("limit", self.limit)
 
     def _one(self, generator: torch.Generator) -> Tensor:
         """A random input."""
@@ -59,7 +68,7 @@ class _Drawn:
 
 
 @dataclass(frozen=True, eq=False)
-class Hulls(_Drawn):
+class Hulls(DrawnSlices):
     """The convex hull of dim + 1 inputs drawn without replacement. Li et al. 2025, Definition 4.4.
 
     inputs: a tensor, an array, a Dataset or a DataLoader; only the inputs that are drawn are loaded.
@@ -68,7 +77,7 @@ class Hulls(_Drawn):
 
     A draw that has lost a dimension (equal inputs, for instance) is repeated; 100 such draws in a row raise an error.
     The random numbers come from a local CPU generator, so a slice does not depend on batch size, device or number of
-    slices.
+    slices. limit: number of slices that ``region_count(model, slices=Hulls(...))`` draws.
     """
 
     _: KW_ONLY
@@ -77,7 +86,7 @@ class Hulls(_Drawn):
 
     def __post_init__(self) -> None:
         read_integer("dim", self.dim)
-        read_seed(self.seed)
+        self._check()
         if len(self._examples) < self.dim + 1:
             raise InputError(
                 f"Expected at least {self.dim + 1} inputs for slices of dimension {self.dim}, got "
@@ -113,13 +122,14 @@ class Hulls(_Drawn):
 
 
 @dataclass(frozen=True, eq=False)
-class RandomDirections(_Drawn):
+class RandomDirections(DrawnSlices):
     """One input and ``dim`` random orthonormal directions of a fixed length ("Random" in Table 8 of Li et al. 2025).
 
     In 1-D: the segment from x to x + length * u, with u uniform on the unit sphere. In k-D: the simplex of x and
     x + length * u_1, ..., x + length * u_k.
 
     length: by default the mean distance of 256 random pairs of inputs, so that the slices are about as long as hulls.
+    inputs, limit: as in ``Hulls``.
     """
 
     _: KW_ONLY
@@ -128,7 +138,7 @@ class RandomDirections(_Drawn):
 
     def __post_init__(self) -> None:
         read_integer("dim", self.dim)
-        read_seed(self.seed)
+        self._check()
         least = 2 if self.length is None else 1
         if len(self._examples) < least:
             raise InputError(
@@ -164,16 +174,16 @@ class RandomDirections(_Drawn):
 
 
 @dataclass(frozen=True, eq=False)
-class LinesFromOrigin(_Drawn):
+class LinesFromOrigin(DrawnSlices):
     """The segment from the origin to a random input. Qi & Wei 2023, Figure 3, after Hanin & Rolnick 2019.
 
-    An input equal to the origin is drawn again; 100 such draws in a row raise an error.
+    An input equal to the origin is drawn again; 100 such draws in a row raise an error. inputs, limit: as in ``Hulls``.
     """
 
     dim = 1
 
     def __post_init__(self) -> None:
-        read_seed(self.seed)
+        self._check()
         if len(self._examples) < 1:
             raise InputError("Expected at least one input, got 0. Pass one input or more.")
 
@@ -223,6 +233,46 @@ class GivenSlices:
 
     def draw(self, i: int) -> Slice:
         return self.slices[i]
+
+
+Slices = int | Sequence[Slice] | SliceSampler
+"""The slices of a measure: their number, a list of them, or what draws them."""
+
+
+def inputs_of(inputs: Inputs | None, slices: Slices) -> Inputs | Examples | None:
+    """The inputs to draw slices through: those that are given, or those of the sampler."""
+    first = inputs[0] if isinstance(inputs, Sequence) and len(inputs) else inputs
+    if isinstance(first, Slice | SliceSampler):
+        how = "slices=[...]" if isinstance(first, Slice) else "it as slices=..."
+        raise InputError(f"Expected inputs to draw slices through, got {type(first).__name__}. Pass {how}.")
+    if isinstance(slices, Sequence) or not isinstance(slices, SliceSampler):
+        return inputs
+    if inputs is not None:
+        raise InputError(
+            f"Expected either inputs or slices={type(slices).__name__}(...), got both. Leave the inputs out: the "
+            "sampler has its own."
+        )
+    return slices.inputs if isinstance(slices, DrawnSlices) else None
+
+
+def given_sampler(sampler: SliceSampler, inputs: Inputs | Examples | None, *, by_itself: bool) -> SliceSampler:
+    """The sampler, with ``inputs`` (its own, as they are read) in their place.
+
+    by_itself: whether it came without options that say how to draw slices; else an ``InputError``.
+    """
+    if not by_itself:
+        raise InputError(
+            f"Expected no dim, through, alpha, length, seed or generator with slices={type(sampler).__name__}(...), "
+            "got at least one of them. Pass them to the sampler."
+        )
+    return sampler if inputs is None or not isinstance(sampler, DrawnSlices) else replace(sampler, inputs=inputs)
+
+
+def number_of(slices: Slices) -> int:
+    """The number of slices to draw; ``over_slices`` draws all slices of a sampler with a limit."""
+    if isinstance(slices, Sequence):
+        return len(slices)
+    return _SLICES if isinstance(slices, SliceSampler) else slices
 
 
 def seed_of(seed: int, generator: torch.Generator | None) -> int:
