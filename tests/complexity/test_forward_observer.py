@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 
 import pytest
 import torch
@@ -204,9 +206,15 @@ def test_tokens_before_inputs_are_counted_or_refused(tokens: int) -> None:
     if tokens == 1:
         assert layers_of(flat, (1, 2))[0].axis == 0
         return
-    for measure in (lambda: local_complexity(flat, x, dims=2), lambda: rs.deformation(flat, x, dims=2)):
-        with pytest.raises(InputError, match="which mixes the inputs of a batch"):
-            measure()
+    with pytest.raises(
+        InputError, match=r"mixes the inputs of a batch\. Select other layers with layers=\[\.\.\.\]\.$"
+    ):
+        local_complexity(flat, x, dims=2)
+    reshape = r"'linear', which mixes the inputs of a batch\. Reshape what this layer takes to \(batch, \.\.\.\) in the"
+    for measure in (rs.deformation, partial(rs.trusted_radius, radii=(0.1, 0.2))):
+        assert "layers" not in inspect.signature(measure).parameters
+        with pytest.raises(InputError, match=reshape):
+            measure(flat, x, dims=2)
 
 
 def test_maxima_of_two_tensors_and_bounds_of_each_unit_are_folds() -> None:

@@ -171,8 +171,7 @@ class _Embeddings(ForwardObserver):
             if axis is None:
                 raise InputError(
                     f"Expected every layer to keep the batch as a dimension of its input, got '{name}', which "
-                    "mixes the inputs of a batch. "
-                    "Leave this layer out with layers=."
+                    "mixes the inputs of a batch. Reshape what this layer takes to (batch, ...) in the forward pass."
                 )
         self._axes = axes
         self._n = self._rows = 0
