@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 
@@ -101,3 +102,31 @@ def test_a_watch_measures_the_same_points_with_the_same_frame() -> None:
     assert watch.history.stds("test")[0] == lc.std
     assert first.gap == complexity_gap(local_complexity(model, points.train, dims=4, radius=0.2), lc)
     assert json.loads(json.dumps(first.as_dict()))["train_accuracy"] == 0.5
+
+
+def test_a_watch_has_the_options_of_local_complexity() -> None:
+    options = set(inspect.signature(local_complexity).parameters) - {"model", "inputs", "generator", "attention_mask"}
+    assert set(inspect.signature(ComplexityWatch).parameters) == options | {"points"}
+
+
+@pytest.mark.parametrize("option", ["attention", "norms"])
+def test_a_watch_counts_attention_and_norms_where_asked(option: str) -> None:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.linear = nn.LayerNorm(4), nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.norm(x)
+            return torch.relu(self.linear(nn.functional.scaled_dot_product_attention(x, x.roll(1, -1), x)))
+
+    torch.manual_seed(0)
+    model = Block()
+    source = torch.Generator().manual_seed(1)
+    train, test = (torch.rand(8, 3, 4, generator=source) for _ in range(2))
+    points = draw_points(train, test, n=8)
+    plain = ComplexityWatch(points, dims=4, radius=0.3)(0, model).levels["train"]
+    found = ComplexityWatch(points, dims=4, radius=0.3, **{option: True})(0, model).levels["train"]
+    wanted = local_complexity(model, points.train, dims=4, radius=0.3, **{option: True})
+    assert found.mean == wanted.mean > plain.mean
+    assert set(found.by_layer) == set(wanted.by_layer) > set(plain.by_layer)

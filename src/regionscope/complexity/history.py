@@ -125,17 +125,21 @@ class ComplexityWatch:
         layers: LayerChoice | None = None,
         linear_outputs: bool = False,
         max_pool: bool = False,
+        attention: bool = False,
+        norms: bool = False,
         seed: int = 0,
         memory: int | None = None,
         output: Output | None = None,
         args: Arguments = (),
     ) -> None:
-        """Options are those of ``local_complexity``; there is no ``generator``, as the frame stays the same."""
+        """Options are those of ``local_complexity``. There is no ``generator``, as the frame stays the same, and no
+        ``attention_mask``, as the points have no padding.
+        """
         self._points = check_instance("points", points, MeasurePoints, advice="Draw them with draw_points(train, test)")
         self._measure = partial(
             local_complexity, dims=dims, radius=radius, frames=frames, hull=hull, layers=layers,
-            linear_outputs=linear_outputs, max_pool=max_pool, seed=seed, memory=memory, output=output,
-            args=args,
+            linear_outputs=linear_outputs, max_pool=max_pool, attention=attention, norms=norms, seed=seed,
+            memory=memory, output=output, args=args,
         )  # fmt: skip
         self._rows: dict[int, ComplexityRow] = {}
 
