@@ -77,7 +77,10 @@ def deformation(
     distance, and the diameter is the largest eccentricity. Humayun et al. 2023, appendix C, Figures 18 and 19. By the
     triangle inequality only antipodes need a path of two edges, so no graph search is run.
 
-    Arguments as in ``local_complexity``. Cost: one forward pass of 2·P·b inputs and P² distances per layer.
+    inputs, dims, radius, frames, seed, generator, output, args: as in ``local_complexity``, but without token ids.
+    memory: limit on the bytes of live values. Layers cannot be chosen: those that are linear or convolutions are
+    measured, with the vertices of the cross-polytope.
+    Cost: one forward pass of 2·P·b inputs and P² distances per layer.
     """
     model = check_module(select_output(model, output, args))
     where = Neighbourhoods.read(

@@ -136,7 +136,7 @@ def bootstrap_interval(values: Tensor, *, seed: int | None, level: float = 0.95)
 
 
 def _draw(sampler: SliceSampler, start: int, stop: int, max_count: int) -> list[Slice]:
-    """The next slices to hold at once: 64 MiB of corners, and no more than ``most``."""
+    """The next slices to hold at once: 64 MiB of corners, and no more than ``max_count`` slices."""
     first = sampler.draw(start)
     bytes_per_slice = 8 * (first.dim + 1) * math.prod(first.input_shape)
     count = max(1, min(stop - start, max_count, _BYTES_OF_SLICES // bytes_per_slice))
