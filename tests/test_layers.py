@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -175,3 +176,25 @@ def test_no_class_name_has_two_meanings() -> None:
             elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 aliases.append((node.targets[0].id, path))
     assert not [f"{name} in {path} and {classes[name]}" for name, path in aliases if name in classes]
+
+
+def test_the_guide_lists_every_part_in_its_layer() -> None:
+    guide = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d) \| (.+?) \|", guide, re.MULTILINE)
+    listed = {name: int(layer) for layer, parts in rows for name in re.findall(r"`(\w+)(?:/|\.py)`", _outside(parts))}
+    assert listed == {part: layer for part, layer in LAYERS.items() if layer < 7}
+
+
+def _outside(parts: str) -> str:
+    return re.sub(r"\(.*?\)", "", parts)  # in parentheses: folders of a folder
+
+
+def test_only_packages_and_errors_list_their_public_names() -> None:
+    listing = [
+        path.relative_to(PACKAGE).as_posix()
+        for path in MODULES
+        for node in parsed(path).body
+        if isinstance(node, ast.Assign) and any(getattr(each, "id", "") == "__all__" for each in node.targets)
+    ]
+    assert {name for name in listing if not name.endswith("__init__.py")} == {"errors.py"}
+    assert len(listing) > 20
