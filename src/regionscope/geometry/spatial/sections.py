@@ -107,7 +107,7 @@ def find_sections(cut: FaceCut, n_units: int, deferred: Tensor) -> Sections:
         if len(bad) == 0:
             triples, bad = _triples(loops, chords, lines, cut.evaluate, n_units)
         if triples is not None and len(bad) == 0:
-            met, bad = _meetings(loops, chords, lines, triples, n_units)
+            met, bad = _meetings(chords, lines, triples, n_units)
             if len(bad) == 0:
                 return _pieces(loops, chords, lines, triples, met, cut=cut, deferred=deferred)
         deferred = xp.unique(xp.cat([deferred, bad]))
@@ -264,7 +264,7 @@ def _triples(
     return _Triples(xp.stack(u, v, w), line.reshape(3, -1), rank.reshape(3, -1), t.reshape(3, -1), counts), bad
 
 
-def _meetings(loops: Loops, chords: Chords, lines: _Lines, triples: _Triples, n_units: int) -> tuple[Meetings, Tensor]:
+def _meetings(chords: Chords, lines: _Lines, triples: _Triples, n_units: int) -> tuple[Meetings, Tensor]:
     """Each point of three units as a crossing of two chords, in each of its three sections."""
     uv, uw, vw = triples.lines
     rank = triples.rank

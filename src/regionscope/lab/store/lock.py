@@ -108,7 +108,7 @@ class Lock:
                     os.close(file)
                     continue
                 before = _parse(os.pread(file, 4096, 0))
-                if before is not None and _is_alive(before, file, self.path, flocked=flocked):
+                if before is not None and _is_alive(before, self.path, flocked=flocked):
                     raise _busy(self.path, before)
                 os.ftruncate(file, 0)
                 os.pwrite(file, json.dumps(asdict(self.owner)).encode(), 0)
@@ -149,7 +149,7 @@ def _flock(file: int, path: Path) -> bool:
     return True
 
 
-def _is_alive(owner: Owner, file: int, path: Path, *, flocked: bool) -> bool:
+def _is_alive(owner: Owner, path: Path, *, flocked: bool) -> bool:
     if owner.is_local:
         return not flocked and owner.is_alive_here  # with flock in our hands, an owner on this machine is dead
     silence = _silence(path)

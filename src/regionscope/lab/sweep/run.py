@@ -154,7 +154,7 @@ def _do_all(
     tried = time.monotonic()
     while jobs:
         believed = not here and time.monotonic() - tried < _TRUST
-        free = _free(jobs, known, report) if believed else jobs
+        free = _free(jobs, report) if believed else jobs
         if free:
             do(free)
             tried = time.monotonic()
@@ -178,7 +178,7 @@ def _report(sweep: Sweep, runs_dir: Path, known: _SweepProgress, seconds: float,
     return SweepReport(runs_dir, tuple(outcomes), seconds, reason)
 
 
-def _free(jobs: Sequence[Job], known: _SweepProgress, report: Callable[[JobResult], object]) -> list[Job]:
+def _free(jobs: Sequence[Job], report: Callable[[JobResult], object]) -> list[Job]:
     """The jobs to start workers for: nobody works on them. The others are reported, as busy or with their end."""
     free = []
     for job in jobs:
