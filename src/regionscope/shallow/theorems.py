@@ -27,11 +27,6 @@ class Requirements:
     sigma_o: float
     holds: dict[str, bool]
 
-    @property
-    def all_hold(self) -> bool:
-        """Whether everything that was asked and given is met."""
-        return all(self.holds.values())
-
 
 def theorem_2_3(
     r: int, rho: float, R: float, C: float, *, k: int, n: int, eps: float, delta: float, C0: float = 1.0,

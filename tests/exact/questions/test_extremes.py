@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import regionscope as rs
 from regionscope.errors import InputError, LimitReached, SliceError
-from regionscope.exact.questions.lipschitz import operator_norms
+from regionscope.exact.questions.lipschitz import OperatorNorms
 from regionscope.exact.reference import reference_partition
 from regionscope.lab.zoo import mlp
 from strategies import Problem, problems
@@ -129,7 +129,7 @@ def test_operator_norms_are_the_largest_stretch_over_all_directions(norm: float,
     basis = torch.randn(k, 7, generator=generator, dtype=torch.float64)
     slope = torch.randn(4, k, 3, generator=generator, dtype=torch.float64)
     slice = rs.Box(torch.zeros(7), basis, 1.0)
-    found = operator_norms(slice, slope, norm)
+    found = OperatorNorms.of(slice, norm)(slope)
     directions = torch.randn(200_000, k, generator=generator, dtype=torch.float64)
     lengths = torch.linalg.vector_norm(directions @ basis, ord=norm, dim=1)
     for i in range(4):
@@ -179,7 +179,7 @@ def test_rounding_in_a_thin_region_does_not_look_like_a_steep_one() -> None:
         net[2].bias.zero_()
     part = rs.linear_regions(net, SQUARE)
     assert len(part) == 3
-    assert abs(float(operator_norms(SQUARE, part.maps.slope, 2).max()) - 1) > 1e-4
+    assert abs(float(OperatorNorms.of(SQUARE, 2)(part.maps.slope).max()) - 1) > 1e-4
     assert part.lipschitz().value == pytest.approx(1.0, rel=1e-12)
 
 
@@ -196,4 +196,4 @@ def test_norms_are_checked() -> None:
         part.lipschitz(norm=3)
     wide = rs.Box(torch.zeros(2000), torch.eye(2000)[:3] + torch.rand(3, 2000), 1.0)
     with pytest.raises(InputError, match="Choose norm=2"):
-        operator_norms(wide, torch.zeros(1, 3, 1, dtype=torch.float64), 1)
+        OperatorNorms.of(wide, 1)

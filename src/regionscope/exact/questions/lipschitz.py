@@ -77,7 +77,7 @@ def lipschitz(
     if norm not in (1, 2, math.inf):
         raise InputError(f"Expected norm 1, 2 or inf, got {norm!r}. Pass 1, 2 or math.inf.")
     slope = _chosen(maps.slope, weights)
-    measure = _Measure.of(slice, norm)
+    measure = OperatorNorms.of(slice, norm)
     norms = measure(slope)
     terms = slope.shape[2] if weights is None else float(weights.abs().sum())
     unsure = maps.noise * (1 + rounding / max(maps.error, TINY)) * terms * measure.largest
@@ -90,18 +90,15 @@ def lipschitz(
     return Lipschitz(float(norms[region]), float(norm), region, slice.embed(coords[None])[0], coords, norms)
 
 
-def operator_norms(slice: Slice, slope: Tensor, norm: float) -> Tensor:
-    """Operator norms (r,) of slopes (r, k, c) in slice coordinates, with the norm of input space."""
-    return _Measure.of(slice, norm)(slope)
-
-
 def _chosen(slope: Tensor, weights: Tensor | None) -> Tensor:
     return slope if weights is None else slope @ weights.to(slope)[:, None]
 
 
 @dataclass(frozen=True)
-class _Measure:
-    """directions: (m, k) that span the unit ball: an orthonormal basis for norm 2, else its vertices.
+class OperatorNorms:
+    """Operator norms (r,) of slopes (r, k, c) in slice coordinates, with the norm of input space.
+
+    directions: (m, k) that span the unit ball: an orthonormal basis for norm 2, else its vertices.
 
     largest: how much a slope may be stretched at most, for each unit of error in its entries.
     """
@@ -110,14 +107,14 @@ class _Measure:
     norm: float
 
     @staticmethod
-    def of(slice: Slice, norm: float) -> _Measure:
+    def of(slice: Slice, norm: float) -> OperatorNorms:
         basis = slice.basis.flatten(1).double().cpu()
         if norm == 2:
             upper = torch.linalg.qr(basis.T).R
             found = torch.linalg.inv(upper).T.contiguous()  # rows @ basis are orthonormal
         else:
             found = _ball(basis, norm)
-        return _Measure(found.to(slice.basis.device), norm)
+        return OperatorNorms(found.to(slice.basis.device), norm)
 
     @property
     def largest(self) -> float:
