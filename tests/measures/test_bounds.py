@@ -101,8 +101,11 @@ def test_kac_rice_through_the_origin_by_hand() -> None:
 
 def test_the_rules_of_thumb() -> None:
     assert hanin_rolnick(96, 2.0) == pytest.approx(193.0)
+    assert hanin_rolnick(96, 2.0, breakpoints=2) == pytest.approx(385.0)  # as for ReLU6
+    assert hanin_rolnick(96, 2.0, constant=0.25) == pytest.approx(49.0)
     assert qi_wei_neurons(192.0, 2.0) == pytest.approx(96.0)  # the inverse of the rule, without the region of the line
     assert qi_wei_neurons(192.0, 2.0, extra=92.0) == pytest.approx(50.0)
+    assert qi_wei_neurons(192.0, 2.0, breakpoints=2) == pytest.approx(48.0)
     assert qi_wei_neurons(10.0, 2.0, extra=92.0) == 0.0
     with pytest.raises(InputError, match="length"):
         qi_wei_neurons(10.0, 0.0)
