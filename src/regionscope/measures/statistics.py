@@ -14,6 +14,8 @@ from scipy.special import stdtrit
 
 from regionscope.errors import InputError
 
+_NORMAL = 1.96  # standard errors on either side of the mean: the 95% interval of a normal distribution
+
 
 def mean(values: Sequence[float]) -> float:
     """The arithmetic mean; NaN of no values."""
@@ -81,13 +83,13 @@ def joined(values: Sequence[float], errors: Sequence[float]) -> tuple[float, flo
     return mean(values), larger_error(error_of_mean(errors), standard_error(values))
 
 
-def wilson(successes: int, runs: int, *, z: float = 1.96) -> tuple[float, float]:
+def wilson(successes: int, runs: int) -> tuple[float, float]:
     """The 95% interval of a probability from ``successes`` in ``runs`` (E. B. Wilson, JASA 22, 1927).
 
     >>> wilson(0, 24)[0], round(wilson(0, 24)[1], 3)
     (0.0, 0.138)
     """
-    share, extra = successes / runs, z * z / runs
+    share, extra = successes / runs, _NORMAL * _NORMAL / runs
     middle = (share + extra / 2) / (1 + extra)
-    half = z * math.sqrt(share * (1 - share) / runs + extra / (4 * runs)) / (1 + extra)
+    half = _NORMAL * math.sqrt(share * (1 - share) / runs + extra / (4 * runs)) / (1 + extra)
     return max(0.0, middle - half), min(1.0, middle + half)

@@ -181,9 +181,9 @@ class Call:
         if x.ndim != count + 2:
             self.refuse_shapes(f"it needs {count + 2} dimensions with the batch", x)
 
-    def refuse(self, reason: str = "", advice: str = "") -> NoReturn:
+    def refuse(self, reason: str) -> NoReturn:
         """Not piecewise affine, with the reason in brackets and the way out."""
-        raise NotPiecewiseAffine(refuse.not_affine(self.subject, reason, advice))
+        raise NotPiecewiseAffine(refuse.not_affine(self.subject, reason))
 
     def refuse_product(self) -> NoReturn:
         """Two values that both depend on the input meet in a product or a quotient."""

@@ -64,16 +64,15 @@ def layer_reason(module: nn.Module) -> str | None:
     return next((reason for kind, reason in LAYERS.items() if isinstance(module, kind)), None)
 
 
-def not_affine(subject: str, reason: str, advice: str = "") -> str:
+def not_affine(subject: str, reason: str) -> str:
     """``subject`` ("'act' is GELU") is known not to be piecewise affine, or a layer whose steps cannot be seen."""
     if reason == RECURRENT_RELU:
         return (
             f"Expected an operation that has a rule, but {subject}, {reason}, for which there is no rule. Write its "
             f"steps out with torch functions (torch.relu(x @ w.T + h @ u.T + b)). {WAY_OUT_OF_RECURRENT}"
         )
-    if reason == "softmax":
-        reason, advice = "", LEAVE_OFF
-    because = f" ({reason})" if reason else ""
+    advice = LEAVE_OFF if reason == "softmax" else ""
+    because = f" ({reason})" if reason not in ("", "softmax") else ""
     ways_out = {RECURRENT: WAY_OUT_OF_RECURRENT, NO_STATISTICS: "Build it with track_running_stats=True."}
     way_out = ways_out.get(reason, WAY_OUT)
     return (

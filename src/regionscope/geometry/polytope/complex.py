@@ -45,13 +45,13 @@ class Complex:
     n_vertices: int
 
     @staticmethod
-    def of_domains(domains: Sequence[Domain], tolerance: Tolerance | None = None) -> tuple[Complex, Tensor]:
+    def of_domains(domains: Sequence[Domain]) -> tuple[Complex, Tensor]:
         """One cell for each bounded domain {c : A c <= b} with the given corners, and all coordinates (v, k).
 
         No halfspace may be redundant. A corner lies on a halfspace's border when A c - b vanishes within
-        ``tolerance.zero`` of its terms.
+        ``Tolerance.zero`` of its terms.
         """
-        zero = (tolerance or Tolerance.of(torch.float64)).zero
+        zero = Tolerance.of(torch.float64).zero
         coords = torch.cat([corners for corners, _, _ in domains])
         dim, device = coords.shape[1], coords.device
         counts = torch.tensor([len(corners) for corners, _, _ in domains], device=device)

@@ -122,9 +122,9 @@ def chart(title: str, curves: Mapping[str, Curve], beside: Mapping[str, Curve] |
     )
 
 
-def by_part(runs: Sequence[RunFolder], name: str = "lc") -> dict[str, Curve]:
+def by_part(runs: Sequence[RunFolder]) -> dict[str, Curve]:
     """LC by where it is measured."""
-    return {part: read_curve(runs, f"{name}.{part}") for part in ("train", "test", "random")}
+    return {part: read_curve(runs, f"lc.{part}") for part in ("train", "test", "random")}
 
 
 def at_points(runs: _Runs, part: str) -> dict[str, Curve]:

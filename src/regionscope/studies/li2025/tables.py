@@ -233,13 +233,13 @@ def difference_of(chosen: Sequence[Point], first: str, second: str) -> tuple[flo
     return fmean(steps), standard_error(steps), len(steps)
 
 
-def evolution(runs: Sequence[RunFolder], measure: str = "regions_path") -> tuple[Moment, ...]:
+def evolution(runs: Sequence[RunFolder]) -> tuple[Moment, ...]:
     """Region count, gap and their correlation over the settings, at every share of training at which all were read.
 
     Runs of different batch sizes have different steps, so moments are shares of the whole training.
     """
     chosen = _settings(runs)
-    courses = [_course([_moments(run, measure) for run in same]) for same in chosen]
+    courses = [_course([_moments(run) for run in same]) for same in chosen]
     if not courses:
         return ()
     shared = sorted(set.intersection(*(set(course) for course in courses)))
@@ -304,7 +304,7 @@ def _is_number(entry: dict[str, Any]) -> bool:
     return entry["value"] is not None and math.isfinite(float(entry["value"]))
 
 
-def _moments(run: RunFolder, measure: str) -> _Course:
+def _moments(run: RunFolder) -> _Course:
     """Region count and gap along one training; before it there is no gap."""
     rows = run.rows()
     by_name: dict[str, dict[int, float]] = defaultdict(dict)
@@ -314,7 +314,7 @@ def _moments(run: RunFolder, measure: str) -> _Course:
     last = max((int(row["step"]) for row in rows), default=0) or 1
     train, test = by_name["train_error"], by_name["test_error"]
     found: _Course = {}
-    for step, value in by_name[measure].items():
+    for step, value in by_name["regions_path"].items():
         if step == 0 or (step in train and step in test):
             gap = 100 * (test[step] - train[step]) if step in train and step in test else None
             found[round(step / last, 3)] = (value, gap)

@@ -65,12 +65,12 @@ def padded_size(x: Any, window: Window) -> list[int]:
     return sizes
 
 
-def padded(x: Any, window: Window, value: float = 0.0) -> tuple[Any, list[int]]:
-    """``x``, and the padding that is left for torch: unequal sides are padded here with ``value``."""
+def padded(x: Any, window: Window) -> tuple[Any, list[int]]:
+    """``x``, and the padding that is left for torch: unequal sides are padded here with zeros."""
     n = len(window.kernel)
     pads = pads_of(window, x.shape[2:])
     begins, ends = list(pads[:n]), list(pads[n:])
     if begins == ends:
         return x, begins
     widths = [width for pair in reversed(list(zip(begins, ends, strict=True))) for width in pair]
-    return F.pad(x, widths, "constant", value), [0] * n
+    return F.pad(x, widths), [0] * n
