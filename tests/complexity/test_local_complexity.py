@@ -12,6 +12,7 @@ from devices import needs_cuda
 from regionscope.complexity import LocalComplexity, deformation, local_complexity, neighbourhoods, orthonormal_frames
 from regionscope.complexity.reference import local_complexity_by_hooks
 from regionscope.errors import InputError
+from regionscope.types import Estimate
 
 Folds = dict[str, tuple[float, ...]]
 
@@ -298,7 +299,7 @@ def test_exactly_zero_has_no_sign() -> None:
 def test_the_result_says_its_spread() -> None:
     found = local_complexity(wide(), torch.randn(50, 20), dims=5, radius=0.4)
     assert found.mean == pytest.approx(float(found.total.double().mean()))
-    assert found.stderr == pytest.approx(float(found.total.double().std()) / 50**0.5)
+    assert found.stderr == found.std / math.sqrt(50) == Estimate.of(found.total).stderr
     assert found.units == {"1": 40, "3": 40}
     assert "points=50" in repr(found)
     assert math.isnan(local_complexity(wide(), torch.randn(1, 20), dims=5).stderr), "a single point has no spread"

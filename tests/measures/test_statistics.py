@@ -10,6 +10,7 @@ import pytest
 from regionscope.errors import InputError
 from regionscope.measures.statistics import (
     deviation,
+    error_of_interval,
     error_of_mean,
     joined,
     larger_error,
@@ -67,6 +68,12 @@ def test_a_mean_has_the_larger_of_the_errors_within_and_between() -> None:
     assert all(map(math.isnan, joined([], [])))
     with pytest.raises(InputError, match="as many errors as values, got 1 and 2"):
         joined([1.0, 2.0], [0.1])
+
+
+def test_the_error_of_a_normal_interval() -> None:
+    assert error_of_interval(0.02, 0.804) == pytest.approx(0.2)
+    assert error_of_interval(3.0, 3.0) == 0.0
+    assert math.isnan(error_of_interval(math.nan, math.nan))
 
 
 def test_wilson_stays_between_0_and_1_and_holds_the_share() -> None:

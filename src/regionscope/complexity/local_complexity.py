@@ -72,7 +72,7 @@ class LocalComplexity:
     @property
     def stderr(self) -> float:
         """Standard error of the mean over the points; NaN for a single one."""
-        return self.std / math.sqrt(len(self))
+        return Estimate.of(self.total).stderr
 
     @property
     def by_block(self) -> dict[str, Tensor]:

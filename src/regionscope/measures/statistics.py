@@ -83,6 +83,15 @@ def joined(values: Sequence[float], errors: Sequence[float]) -> tuple[float, flo
     return mean(values), larger_error(error_of_mean(errors), standard_error(values))
 
 
+def error_of_interval(low: float, high: float) -> float:
+    """The standard error that a 95% interval stands for, as if it were normal: its length / (2 * 1.96).
+
+    >>> round(error_of_interval(-1.96, 1.96), 12)
+    1.0
+    """
+    return (high - low) / (2 * _NORMAL)
+
+
 def wilson(successes: int, runs: int) -> tuple[float, float]:
     """The 95% interval of a probability from ``successes`` in ``runs`` (E. B. Wilson, JASA 22, 1927).
 

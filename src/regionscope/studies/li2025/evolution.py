@@ -9,11 +9,12 @@ import numpy as np
 
 from regionscope.errors import InputError
 from regionscope.lab.store import RunFolder
+from regionscope.measures.statistics import error_of_interval
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
 from regionscope.studies.li2025 import paper
 from regionscope.studies.li2025.claims import signed, undefined
-from regionscope.studies.li2025.tables import Moment, evolution, half_width
+from regionscope.studies.li2025.tables import Moment, evolution
 from regionscope.studies.study import Claim, Outcome, Table
 
 _LAST = max(paper.EVOLUTION)
@@ -69,13 +70,14 @@ def _course(moments: Sequence[Moment]) -> list[Claim]:
     claims = []
     if len(compared) >= 2:
         found = [m.found.pearson for m in compared if m.found is not None]
+        errors = [error_of_interval(*each.interval) for each in found]
         claims.append(
             Claim(
                 "course of the correlation",
                 "-0.53 at 10% of the training, rising to 0.98",
                 ", ".join(f"{c.value:+.2f} ({m.share:.0%})" for m, c in zip(compared, found, strict=True)),
-                verdict.ordering(_paper(compared, 2), [c.value for c in found], [half_width(c) for c in found]),
-                f"± {max(half_width(c) for c in found):.2f} at most",
+                verdict.ordering(_paper(compared, 2), [c.value for c in found], errors),
+                f"± {max(errors):.2f} at most",
             )
         )
         gaps = [m.gap for m in compared if m.gap is not None]

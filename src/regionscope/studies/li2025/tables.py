@@ -364,9 +364,3 @@ def _cell(experiment: Experiment) -> tuple[Any, ...]:
     """Settings that differ in nothing but the weight decay, which in Table 1 hardly matters, are near-copies."""
     training = experiment.training
     return experiment.network.name, experiment.data.name, training.lr, training.batch_size
-
-
-def half_width(found: Coefficient) -> float:
-    """A standard error from the bootstrap interval, as if it were normal."""
-    low, high = found.interval
-    return (high - low) / (2 * 1.96)

@@ -9,7 +9,7 @@ from statistics import mean
 from typing import Any
 
 from regionscope import shallow
-from regionscope.measures.statistics import wilson
+from regionscope.measures.statistics import error_of_interval, wilson
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
 from regionscope.studies.papers import read_study
@@ -18,7 +18,6 @@ from regionscope.studies.workspace import Place, Workspace
 
 PROBABILITY = 0.25  # of a loss above the bound, at least
 
-_Z = 1.96
 _SIZES: dict[Size, dict[str, Any]] = {
     "smoke": {"r": 2, "alphas": (1.0, 8.0), "n": 6, "runs": 3, "samples": 2, "steps": 60},
     "desk": {"r": 6, "alphas": (1.0, 1.3, 1.5, 2.0, 4.0, 8.0, 16.0), "n": 60, "runs": 12, "samples": 2, "steps": 4000},
@@ -81,8 +80,7 @@ class Pooled:
 
     @property
     def error(self) -> float:
-        low, high = self.interval
-        return (high - low) / (2 * _Z)
+        return error_of_interval(*self.interval)
 
 
 def of_theorem32(found: Sequence[Pooled]) -> Outcome:
