@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from torch import nn
 
 from regionscope.checks import one_of, read_integer
-
-from .checks import channels_of, flag
-from .dense import scaled
-from .layers import activation_layer, chain, convolution, head
+from regionscope.lab.zoo.checks import channels_of, flag
+from regionscope.lab.zoo.dense import scaled
+from regionscope.lab.zoo.layers import activation_layer, chain, convolution, head
 
 POOLINGS = ("max", "avg", "stride", "none")
 

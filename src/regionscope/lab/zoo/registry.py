@@ -10,18 +10,17 @@ from torch import nn
 
 from regionscope.checks import check_shape, read_integer, unknown_name
 from regionscope.lab.user_code import as_module, call_function, check_call
+from regionscope.lab.zoo.cnn import cnn
+from regionscope.lab.zoo.dense import dense
+from regionscope.lab.zoo.dla import simpledla
+from regionscope.lab.zoo.inverted import efficientnetb0, mobilenetv2
+from regionscope.lab.zoo.regnet import regnetx200mf
+from regionscope.lab.zoo.resnet import preactresnet18, resnet18, resnet34, senet18
+from regionscope.lab.zoo.seeding import seeded
+from regionscope.lab.zoo.shufflenet import shufflenetv2
+from regionscope.lab.zoo.transformer import gpt, vit
+from regionscope.lab.zoo.vgg import vgg19
 from regionscope.network.output import select_output
-
-from .cnn import cnn
-from .dense import dense
-from .dla import simpledla
-from .inverted import efficientnetb0, mobilenetv2
-from .regnet import regnetx200mf
-from .resnet import preactresnet18, resnet18, resnet34, senet18
-from .seeding import seeded
-from .shufflenet import shufflenetv2
-from .transformer import gpt, vit
-from .vgg import vgg19
 
 _BUILDERS: dict[str, Callable[..., nn.Module]] = {
     "resnet18": resnet18,

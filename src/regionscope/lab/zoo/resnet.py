@@ -8,10 +8,9 @@ from functools import partial
 from torch import Tensor, nn
 
 from regionscope.checks import one_of, read_integer
-
-from .blocks import SqueezeExcite, basic_block, widening
-from .checks import channels_of, flag
-from .layers import chain, convolution, head, network
+from regionscope.lab.zoo.blocks import SqueezeExcite, basic_block, widening
+from regionscope.lab.zoo.checks import channels_of, flag
+from regionscope.lab.zoo.layers import chain, convolution, head, network
 
 WIDTH = 64
 REDUCTION = 16

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from .blocks import stages
-from .checks import channels_of
-from .layers import chain, convolution, head, network
+from regionscope.lab.zoo.blocks import stages
+from regionscope.lab.zoo.checks import channels_of
+from regionscope.lab.zoo.layers import chain, convolution, head, network
 
 STAGES = ((116, 4), (232, 8), (464, 4))  # width, depth
 STEM, FEATURES = 24, 1024
