@@ -89,9 +89,16 @@ def test_results_carry_the_promised_names() -> None:
     assert set(DECISION) <= members(rs.DecisionRegions)
 
 
-def test_results_are_frozen() -> None:
-    for kind in (rs.Partition, rs.DecisionRegions):
-        assert kind.__dataclass_params__.frozen
+@pytest.mark.parametrize("kind", sorted(RESULTS, key=str), ids=lambda kind: kind.__name__)
+def test_results_are_frozen(kind: Any) -> None:
+    assert dataclasses.is_dataclass(kind)
+    assert kind.__dataclass_params__.frozen
+
+
+def test_public_dataclasses_are_frozen() -> None:
+    kinds: list[Any] = [kind for name in rs.__all__ if dataclasses.is_dataclass(kind := getattr(rs, name))]
+    assert rs.SizeHistogram in kinds
+    assert [kind for kind in kinds if not kind.__dataclass_params__.frozen] == []
 
 
 @pytest.mark.parametrize("kind", sorted(RESULTS, key=str), ids=lambda kind: kind.__name__)

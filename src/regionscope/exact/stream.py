@@ -84,12 +84,12 @@ class RegionTotals:
         return ("activation", self.n_activation_regions, None), *snapped
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class SizeHistogram:
     """Histogram of region sizes. Pass it as ``consume`` to ``stream_regions``, and read ``counts`` afterwards.
 
     edges: ascending sizes in input space. counts: (len(edges) + 1,) number of regions below the first edge, from each
-    edge up to the next, and from the last edge on.
+    edge up to the next, and from the last edge on; each call adds to them in place.
 
     >>> from regionscope.geometry import Segment
     >>> histogram = SizeHistogram([0.5, 2.0])
@@ -105,7 +105,8 @@ class SizeHistogram:
         bounds = read_array(self.edges, "edges, a list of numbers").to("cpu", torch.float64)
         if bounds.ndim != 1 or len(bounds) == 0 or not bool((bounds.diff() > 0).all() & (bounds == bounds).all()):
             raise InputError(f"Expected ascending edges of a histogram, got {self.edges!r}. Try [1e-9, 1e-6, 1e-3].")
-        self.edges, self.counts = bounds.tolist(), torch.zeros(len(bounds) + 1, dtype=torch.int64, device="cpu")
+        object.__setattr__(self, "edges", bounds.tolist())
+        object.__setattr__(self, "counts", torch.zeros(len(bounds) + 1, dtype=torch.int64, device="cpu"))
 
     def __repr__(self) -> str:
         return f"SizeHistogram(regions={int(self.counts.sum())}, edges={self.edges}, counts={self.counts.tolist()})"
@@ -114,7 +115,7 @@ class SizeHistogram:
         """Count these regions."""
         edges = torch.tensor(self.edges, dtype=torch.float64, device=regions.sizes.device)
         place = torch.bucketize(regions.sizes, edges, right=True)
-        self.counts += torch.bincount(place, minlength=len(self.counts)).cpu()
+        self.counts.add_(torch.bincount(place, minlength=len(self.counts)).cpu())
 
 
 def stream_regions(
