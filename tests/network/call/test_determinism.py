@@ -76,22 +76,30 @@ INSTRUMENTS: list[Callable[[nn.Module, Tensor], Any]] = [
 )
 def test_refused(measure: Callable[[nn.Module, Tensor], Any], first: Any, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
-        measure(Net(first), torch.randn(9, 6, generator=torch.Generator().manual_seed(0)))
+        measure(Net(first), inputs())
+
+
+def inputs() -> Tensor:
+    return torch.randn(9, 6, generator=torch.Generator().manual_seed(0))
 
 
 @pytest.mark.parametrize("measure", INSTRUMENTS)
-def test_accepted(measure: Callable[[nn.Module, Tensor], Any]) -> None:
+def test_numbers_that_are_drawn_and_not_used_are_accepted(measure: Callable[[nn.Module, Tensor], Any]) -> None:
     def unused(x: Tensor) -> Tensor:
         torch.rand(3)
         return x.mul_(2)
 
-    measure(Net(unused), torch.randn(9, 6, generator=torch.Generator().manual_seed(0)))
+    model, x = Net(unused), inputs()
+    before = torch.get_rng_state()
+    found, wanted = measure(model, x), measure(Net(lambda x: 2 * x), inputs())
+    assert getattr(found, "readings", lambda: found)() == getattr(wanted, "readings", lambda: wanted)()
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("measure", INSTRUMENTS)
 def test_weights_without_values(measure: Callable[[nn.Module, Tensor], Any]) -> None:
     with pytest.raises(InputError, match="weights with values, got weights on the device meta"):
-        measure(nn.Sequential(nn.Linear(6, 3), nn.ReLU()).to("meta"), torch.randn(9, 6))
+        measure(nn.Sequential(nn.Linear(6, 3), nn.ReLU()).to("meta"), inputs())
 
 
 @pytest.mark.parametrize("measure", [INSTRUMENTS[0], INSTRUMENTS[1], INSTRUMENTS[4]])
@@ -102,10 +110,29 @@ def test_infinite_weights(measure: Callable[[nn.Module, Tensor], Any], value: fl
     with torch.no_grad():
         model.net[0].weight[0, 0] = value
     with pytest.raises(InputError, match=r"Expected finite weights, got infinity in parameter 'net\.0\.weight'"):
-        measure(model, torch.randn(9, 6, generator=torch.Generator().manual_seed(0)))
+        measure(model, inputs())
+
+
+class Masked(nn.Module):
+    def __init__(self, mask: list[float]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.net = nn.Linear(6, 3)
+        self.register_buffer("mask", torch.tensor(mask))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x) + self.mask
 
 
 def test_an_infinite_buffer_is_a_mask() -> None:
-    model = Net(lambda x: x)
-    model.register_buffer("mask", torch.tensor([0.0, -torch.inf]))
-    rs.region_count(model, torch.randn(9, 6), slices=2)
+    masked, plain = Masked([0.0, 0.0, -torch.inf]), Masked([0.0, 0.0, 0.0])
+    without = nn.Linear(6, 2)
+    with torch.no_grad():
+        without.weight.copy_(plain.net.weight[:2])
+        without.bias.copy_(plain.net.bias[:2])
+    found, wanted, other = (rs.region_count(model, inputs(), slices=40).counts for model in (masked, without, plain))
+    assert torch.equal(found, wanted)
+    assert not torch.equal(found, other)
+    labels = torch.full((9,), 2)
+    assert rs.error_rate(masked, inputs(), labels).value == 1.0
+    assert rs.error_rate(plain, inputs(), labels).value < 1.0
