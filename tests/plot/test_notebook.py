@@ -184,7 +184,19 @@ assert "<table>" in formatter(rs.Segment([0.0], [1.0]))
 
 def test_without_ipython_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "IPython", raising=False)
+    before = set(sys.modules)
     notebook.register()
+    assert set(sys.modules) == before, "IPython is not imported"
+
+
+def test_a_program_that_imports_ipython_has_no_formatters(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    printers = shell.display_formatter.formatters["text/html"].type_printers
+    monkeypatch.setattr("IPython.get_ipython", lambda: None)
+    notebook.register()
+    assert not set(notebook._SHOWN) & set(printers)
+    monkeypatch.undo()
+    notebook.register()
+    assert set(notebook._SHOWN) <= set(printers)
 
 
 COLUMNS = {
