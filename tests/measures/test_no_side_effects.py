@@ -126,6 +126,25 @@ def test_the_model_is_as_before(name: str) -> None:
     assert torch.equal(torch.get_rng_state(), random)
 
 
+class Doubled(nn.Module):
+    def __init__(self, in_place: bool) -> None:
+        super().__init__()
+        self.in_place = in_place
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mul_(2.0) if self.in_place else 2.0 * x
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_model_that_writes_into_its_inputs_has_the_same_numbers_and_your_inputs_stay(name: str) -> None:
+    """As in-place activations do. What is called twice with the same inputs sees those of the first call."""
+    x, y = X.clone(), Y.clone()
+    found = RUNS[name](nn.Sequential(Doubled(in_place=True), *network()), x, y)
+    assert found == RUNS[name](nn.Sequential(Doubled(in_place=False), *network()), X, Y)
+    assert torch.equal(x, X)
+    assert torch.equal(y, Y)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("made", ["outside", "data inside", "model inside"])
 @pytest.mark.parametrize("name", [*RUNS, *READS])

@@ -66,6 +66,14 @@ def test_errors_that_grow_are_noticed() -> None:
         assert torch.equal(screen(inputs).argmax(1), NET(inputs).argmax(1))
 
 
+def test_models_that_write_into_their_inputs_get_them_as_they_were() -> None:
+    noisy = Noisy(NET, 1e-3)
+    screen = HalfPrecisionScreen(lambda x: noisy.quick(x.mul_(2.0)), lambda x: noisy.exact(x.mul_(2.0)))
+    for inputs in batches(4):
+        assert torch.equal(screen(inputs.clone()).argmax(1), NET(2.0 * inputs).argmax(1))
+    assert noisy.rows < 2000  # the quick pass is used
+
+
 def test_nan_and_integer_labels_come_from_the_exact_pass() -> None:
     screen = HalfPrecisionScreen(lambda x: x * torch.nan, lambda x: x)
     for inputs in batches(3, 40):

@@ -74,8 +74,9 @@ def error_rate(
     wrong, invalid = [], 0
     with open_labeller(model, examples, tuple(examples.first.shape), batch_size=batch_size, memory=memory) as labeller:
         for rows, own in examples.pairs(labeller.rows):
-            wanted, rows = read_labels(own), rows.to(labeller.device, labeller.dtype)
-            _check_against(labeller.model, rows[:2], wanted, numpy=examples.numpy)
+            # A model may write into its inputs, and those are yours.
+            wanted, rows = read_labels(own), rows.to(labeller.device, labeller.dtype, copy=True)
+            _check_against(labeller.model, rows[:2].clone(), wanted, numpy=examples.numpy)
             predicted = labeller(rows).cpu()
             wrong.append(predicted != wanted)
             invalid += int((predicted == INVALID).sum())

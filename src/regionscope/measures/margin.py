@@ -50,7 +50,7 @@ def output_margin(
     margins = []
     with untouched(model) as private:
         for rows, own in examples.pairs(batch_size):
-            logits = call_model(private, rows.to(device, dtype))
+            logits = call_model(private, rows.to(device, dtype, copy=True))  # it may write into them
             margins.append(_margins(logits, read_labels(own).to(device)).cpu())
     found = torch.cat(margins)
     if bool(found.isnan().any()):

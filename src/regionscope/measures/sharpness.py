@@ -175,7 +175,7 @@ class _Hessian:
         weights = list(self._weights.values())
         # The fused kernels of attention have no second derivative.
         with torch.enable_grad(), _plain_attention:
-            moved = inputs.to(self.device, self._dtype)
+            moved = inputs.to(self.device, self._dtype, copy=True)  # the model may write into them
             state = {**self._state, **self._weights}
             outputs = call_model(lambda x: functional_call(self._model, state, (x,)), moved)
             value = self._lost(outputs, labels.to(self.device))

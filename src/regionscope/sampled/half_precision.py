@@ -33,11 +33,12 @@ class HalfPrecisionScreen:
 
     def __call__(self, inputs: Tensor) -> Tensor:
         if self._error is None:
-            outputs = self._exact(inputs)
-            if self._usable and len(inputs) >= _CHECKED:
+            tried = self._usable and len(inputs) >= _CHECKED
+            outputs = self._exact(inputs.clone() if tried else inputs)  # the model may write into them
+            if tried:
                 self._try(inputs, outputs)
             return outputs
-        outputs = self._quick(inputs).clone()
+        outputs = self._quick(inputs.clone()).clone()
         recomputed = torch.zeros(len(outputs), dtype=torch.bool, device=outputs.device)
         unsure = self._unsure(outputs)
         unsure[:: max(1, len(outputs) // _CHECKED)] = True

@@ -76,4 +76,4 @@ def _outputs(model: nn.Module, inputs: Tensor, labels: Tensor) -> Iterator[tuple
     width = max((module.embedding_dim for module in model.modules() if isinstance(module, nn.Embedding)), default=1)
     rows = max(1, _NUMBERS.get(device.type, 1 << 20) // max(1, inputs[0].numel() * width))
     for batch, batch_labels in zip(inputs.split(rows), labels.split(rows), strict=True):
-        yield model(batch.to(device, dtype)), batch_labels.to(device)
+        yield model(batch.to(device, dtype, copy=True)), batch_labels.to(device)  # it may write into its inputs
