@@ -136,6 +136,26 @@ def test_no_trace_is_left() -> None:
     assert not model.training
 
 
+def test_a_model_that_writes_into_its_inputs_leaves_the_data_alone() -> None:
+    class Doubled(nn.Module):
+        def __init__(self, in_place: bool) -> None:
+            super().__init__()
+            self.in_place = in_place
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x.mul_(2.0) if self.in_place else 2.0 * x
+
+    inputs = torch.randn(24, 3, generator=torch.Generator().manual_seed(0))
+    weights = []
+    for in_place in (True, False):
+        data = Dataset("own", inputs.clone(), torch.arange(24) % 2, 2)
+        model = nn.Sequential(Doubled(in_place), *mlp([3, 6, 2], seed=1))
+        train(model, DataSplit(data, data), Training(epochs=3, batch_size=8, lr=0.1))
+        assert torch.equal(data.inputs, inputs)
+        weights.append(torch.cat([value.detach().flatten() for value in model.parameters()]))
+    assert torch.equal(*weights)
+
+
 def test_callbacks_cannot_change_the_weights() -> None:
     noisy, calm = (nn.Sequential(nn.Linear(2, 8), nn.Dropout(0.5), nn.ReLU(), nn.Linear(8, 2)) for _ in range(2))
     calm.load_state_dict(noisy.state_dict())

@@ -40,7 +40,7 @@ def check_outputs(model: nn.Module, example: Tensor, classes: int) -> int:
     """The model takes such an input and has an output for each class (or more); how many it has."""
     with same_randomness(), no_trace(model) as private:
         try:
-            outputs = private(example)
+            outputs = private(example.clone())  # it may write into its inputs
         except RuntimeError as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise InputError(
