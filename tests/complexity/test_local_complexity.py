@@ -240,6 +240,27 @@ def test_frames_made_from_one_are_orthonormal_and_haar_distributed() -> None:
     assert float(between.var()) * 300 == pytest.approx(1, abs=0.1)
 
 
+@pytest.mark.parametrize(("d", "dims"), [(5, 2), (3, 3), (2, 1), (16, 2)])
+@pytest.mark.parametrize("shared", [True, False])
+def test_directions_take_both_signs_equally_often(d: int, dims: int, shared: bool) -> None:
+    if shared:
+        frames = torch.stack([orthonormal_frames((d,), dims=dims, seed=i) for i in range(400)])
+    else:
+        frames = orthonormal_frames((d,), dims=dims, points=400)
+    assert float(((frames > 0).double().mean(0) - 0.5).abs().max()) < 5 * 0.5 / 400**0.5
+
+
+@pytest.mark.parametrize(("hull", "dims"), [("cross-polytope", 6), ("hypercube", 4)])
+def test_the_signs_of_the_directions_change_no_count(hull: str, dims: int) -> None:
+    model, x = wide(), torch.randn(7, 20, dtype=torch.float64)
+    frames = orthonormal_frames((20,), dims=dims, dtype=torch.float64)
+    turned = frames * torch.tensor([-1.0, 1.0]).repeat(dims // 2)[:, None]
+    options = {"radius": 0.4, "hull": hull}
+    assert same(
+        local_complexity(model, x, frames=frames, **options), local_complexity(model, x, frames=turned, **options)
+    )
+
+
 def test_frames_made_from_one_do_not_depend_on_the_batch() -> None:
     source = neighbourhoods.OwnFrames(3, 300, torch.Generator().manual_seed(2), torch.float32)
     parts = torch.cat([source.draw(n) for n in (1, 70, 5)])

@@ -86,6 +86,27 @@ def test_random_directions_have_a_fixed_length_and_are_orthogonal(dim: int) -> N
     assert torch.allclose(directions @ directions.T, 6.25 * torch.eye(dim, dtype=torch.float64))
 
 
+@pytest.mark.parametrize(("dim", "d"), [(1, 5), (2, 2), (2, 5), (3, 4)])
+def test_random_directions_are_uniform_on_the_sphere(dim: int, d: int) -> None:
+    sampler = RandomDirections(torch.zeros(1, d), dim=dim, length=1.0)
+    directions = torch.stack([corners(sampler.draw(i))[1:] for i in range(400)])
+    assert float(((directions > 0).double().mean(0) - 0.5).abs().max()) < 5 * 0.5 / 400**0.5
+    assert torch.allclose((d * directions**2).mean(0), torch.ones(dim, d, dtype=torch.float64), atol=0.3)
+
+
+def test_slices_along_random_directions_meet_a_half_space_as_often_as_they_should() -> None:
+    start, far = torch.zeros(1, 5), 0.3  # the vertices of a slice: the origin, and the ends of both directions
+    beyond = [
+        bool((corners(RandomDirections(start, dim=2, length=1.0).draw(i))[:, 0] > far).any()) for i in range(1000)
+    ]
+    # u_1[0] and u_2[0] have the density (3 / (2 pi)) sqrt(1 - s^2 - t^2) in the unit disc.
+    step = torch.linspace(-1, far, 2001, dtype=torch.float64)
+    density = (1 - step[:, None] ** 2 - step**2).clamp_min(0).sqrt() * 3 / (2 * math.pi)
+    wanted = 1 - float(torch.trapezoid(torch.trapezoid(density, step), step))
+    assert wanted == pytest.approx(0.490, abs=1e-3)
+    assert sum(beyond) / 1000 == pytest.approx(wanted, abs=5 * 0.5 / 1000**0.5)
+
+
 def test_the_default_length_is_the_mean_distance_of_pairs() -> None:
     distances = torch.pdist(DATA.flatten(1))
     assert RandomDirections(DATA).reach == pytest.approx(float(distances.mean()), rel=0.05)

@@ -25,6 +25,7 @@ from regionscope.checks import (
     unknown_name,
 )
 from regionscope.errors import InputError
+from regionscope.geometry.haar import haar_frames
 from regionscope.inputs import Inputs, read_examples
 from regionscope.network import device_and_dtype
 
@@ -48,7 +49,7 @@ def orthonormal_frames(
     generator: torch.Generator | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """P = ``dims`` random orthonormal directions: the Q of a QR decomposition of a Gaussian matrix (Haar distributed).
+    """P = ``dims`` random orthonormal directions (Haar distributed): columns of a Gaussian matrix, made orthonormal.
 
     dims: by default min(25, d) for inputs of d numbers.
     Returns one frame (P, *input_shape) for all points, or one for each of ``points`` points: (points, P, *input_shape).
@@ -78,10 +79,8 @@ def orthonormal_frames(
 
 
 def _shared_frame(dims: int, d: int, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
-    """The next frame (P, d) of the generator, by a QR decomposition: the directions keep their signs for a seed."""
-    gaussian = _gaussians(1, dims, d, generator, dtype)[0]
-    frame: Tensor = torch.linalg.qr(gaussian)[0].T.contiguous()
-    return frame.to(dtype)
+    """The next frame (P, d) of the generator, by a QR decomposition: its last bits stay the same for a seed."""
+    return haar_frames(_gaussians(1, dims, d, generator, dtype)[0]).contiguous().to(dtype)
 
 
 @lru_cache(maxsize=2)
@@ -97,14 +96,14 @@ def _draw_frames(n: int, dims: int, d: int, generator: torch.Generator, dtype: t
     """The next n frames (n, P, d) of the generator. Drawing 3 and then 4 gives the same frames as drawing 7.
 
     Tall Gaussian matrices are well conditioned: there, products and a small Cholesky factor replace the QR, and are
-    faster, the more so for large d. The frames are the same up to the signs of their directions.
+    faster, the more so for large d. The frames are the same up to rounding.
     """
     gaussian = _gaussians(n, dims, d, generator, dtype)
     rows = gaussian.transpose(1, 2)
     if d >= _TALL * dims:
         frames: Tensor = torch.linalg.solve_triangular(torch.linalg.cholesky(rows @ gaussian), rows, upper=False)
     else:
-        frames = torch.linalg.qr(gaussian)[0].transpose(1, 2).contiguous()
+        frames = haar_frames(gaussian).contiguous()
     return frames.to(dtype)
 
 

@@ -18,6 +18,7 @@ from regionscope.checks import check_positive, read_generator, read_integer, rea
 from regionscope.errors import InputError, SliceError
 from regionscope.formatting import counted
 from regionscope.geometry import Segment, Simplex, Slice
+from regionscope.geometry.haar import haar_frames
 from regionscope.inputs import Examples, Inputs, read_examples
 
 _ATTEMPTS = 100
@@ -126,7 +127,7 @@ class RandomDirections(DrawnSlices):
     """One input and ``dim`` random orthonormal directions of a fixed length ("Random" in Table 8 of Li et al. 2025).
 
     In 1-D: the segment from x to x + length * u, with u uniform on the unit sphere. In k-D: the simplex of x and
-    x + length * u_1, ..., x + length * u_k.
+    x + length * u_1, ..., x + length * u_k, with Haar-distributed directions: each of them is uniform on the sphere.
 
     length: by default the mean distance of 256 random pairs of inputs, so that the slices are about as long as hulls.
     inputs, limit: as in ``Hulls``.
@@ -168,7 +169,7 @@ class RandomDirections(DrawnSlices):
         if self.dim > d:
             raise SliceError(f"Expected dim of at most {d} for inputs of {d} entries, got {self.dim}. Lower dim.")
         normal = torch.randn(d, self.dim, generator=generator, dtype=torch.float64, device="cpu")
-        directions = torch.linalg.qr(normal)[0].T if self.dim > 1 else (normal / normal.norm()).T
+        directions = haar_frames(normal) if self.dim > 1 else (normal / normal.norm()).T
         ends = start + self.reach * directions.reshape(self.dim, *start.shape)
         return _stretched(torch.cat([start[None], ends]), (0.0, 1.0))
 
