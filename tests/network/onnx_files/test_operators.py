@@ -66,6 +66,8 @@ CASES = [
     Case("ConvTranspose", IMAGE, {"w": UP, "b": constant(2)}, {"strides": [2, 2], "pads": [1, 0, 1, 0]}),
     Case("ConvTranspose", IMAGE, {"w": UP}, {"strides": [2, 2], "output_padding": [1, 1]}, note="longer"),
     Case("ConvTranspose", IMAGE, {"w": UP}, {"pads": [1, 0, 0, 1]}, note="unequal-pads"),
+    Case("ConvTranspose", IMAGE, {"w": UP, "b": constant(2)},
+         {"strides": [3, 3], "pads": [2, 0, 0, 0], "output_padding": [2, 2]}, note="longer-than-pads"),
     Case("BatchNormalization", IMAGE,
          {"s": constant(3), "b": constant(3, seed=1), "m": constant(3, seed=2), "v": constant(3, seed=3, low=0.1)}),
     Case("BatchNormalization", IMAGE,
@@ -174,6 +176,35 @@ def test_an_operator_agrees_with_the_reference_evaluator(case: Case, tmp_path: P
     if case.exact:
         program = rs.trace(network, network.input_shape)
         torch.testing.assert_close(program(x).float(), wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("spatial", [1, 2])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_transposed_convolutions_agree_with_the_reference_evaluator(spatial: int, groups: int, tmp_path: Path) -> None:
+    """The evaluator of onnx adds the bias of the first group to all groups; here it takes one group at a time."""
+    evaluator = pytest.importorskip("onnx.reference").ReferenceEvaluator
+    draw, taken = np.random.default_rng(spatial), 0
+    for seed in range(60):
+        stride, gap, kernel = (draw.integers(1, 4, spatial).tolist() for _ in range(3))
+        begin, end, longer = (draw.integers(0, 3, spatial).tolist() for _ in range(3))
+        longer = [min(add, step - 1) for add, step in zip(longer, stride, strict=True)]  # the evaluator takes no more
+        options = {"strides": stride, "dilations": gap, "pads": begin + end, "output_padding": longer}
+        x = constant(1, 2 * groups, *[4] * spatial, seed=seed)
+        w, b = constant(2 * groups, 3, *kernel, seed=seed + 1), constant(3 * groups, seed=seed + 2) + 5
+
+        def graph(w: Any, b: Any, groups: int, options: Any = options) -> Path:
+            nodes = [node("ConvTranspose", ["x", "w", "b"], group=groups, **options)]
+            return write(tmp_path / "net.onnx", nodes, {"w": w, "b": b}, [1, len(w), *[4] * spatial])
+
+        thin = zip(stride, gap, kernel, begin, end, longer, strict=True)
+        if any(3 * s + g * (k - 1) + 1 + add - b0 - b1 < 1 for s, g, k, b0, b1, add in thin):
+            continue
+        parts = zip(np.split(x, groups, 1), np.split(w, groups), np.split(b, groups), strict=True)
+        wanted = [evaluator(str(graph(one_w, one_b, 1))).run(None, {"x": one_x})[0] for one_x, one_w, one_b in parts]
+        found = rs.read_onnx(graph(w, b, groups))(torch.from_numpy(x)).detach().numpy()
+        np.testing.assert_allclose(found, np.concatenate(wanted, 1), rtol=1e-5, atol=1e-5, err_msg=str(options))
+        taken += 1
+    assert taken > 50
 
 
 def test_every_operator_has_a_case() -> None:

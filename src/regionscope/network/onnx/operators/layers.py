@@ -133,13 +133,14 @@ def _transposed(x: Any, weight: Any, bias: Any = None, *, window: Window, groups
     must_fit((weight.shape[1] * groups, *(n * step + gap * k + add for n, step, gap, k, add in sizes)))
     if all(0 <= add < max(step, gap) for add, step, gap in zip(more, strides, gaps, strict=True)):
         return transpose(x, weight, bias, strides, list(begins), more, groups, gaps)
-    whole = transpose(x, weight, bias, strides, 0, 0, groups, gaps)
+    whole = transpose(x, weight, None, strides, 0, 0, groups, gaps)
     cut = [
         width
         for begin, end, add in reversed(list(zip(begins, ends, extra, strict=True)))
         for width in (-begin, add - end)
     ]
-    return F.pad(whole, cut)
+    found = F.pad(whole, cut)
+    return found if bias is None else found + bias.reshape(-1, *[1] * spatial)  # the padding of an output has it too
 
 
 @operator("BatchNormalization")
