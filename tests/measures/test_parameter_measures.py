@@ -201,6 +201,51 @@ def test_sharpness_of_a_quadratic_and_of_a_single_logit() -> None:
     assert rs.sharpness(wide, row, torch.zeros(1), loss=square).value == pytest.approx(float(row.square().sum()))
 
 
+@pytest.mark.parametrize("tokens", [(), (4,)])
+def test_ignored_labels_have_no_weight_in_any_batch(tokens: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(3, 3) if not tokens else nn.Conv1d(3, 3, 1)
+    net, x = layer.double(), torch.randn(12, 3, *tokens, dtype=torch.float64)
+    y = torch.randint(3, (12, *tokens))
+    y[2:7] = -100  # whole batches of them, and parts of others
+    y[9:, ...] = torch.where(torch.rand(3, *tokens) < 0.5, -100, y[9:])
+    names, sizes = list(dict(net.named_parameters())), [value.numel() for value in net.parameters()]
+
+    def loss(flat: Tensor) -> Tensor:
+        parts = zip(flat.split(sizes), net.parameters(), strict=True)
+        state = dict(zip(names, (part.reshape(value.shape) for part, value in parts), strict=True))
+        return functional.cross_entropy(functional_call(net, state, (x,)), y)
+
+    start = torch.cat([value.detach().reshape(-1) for value in net.parameters()])
+    wanted = float(torch.linalg.eigvalsh(torch.autograd.functional.hessian(loss, start))[-1])
+    for batch in (1, 2, 5, 11, 12, 100):
+        assert rs.sharpness(net, x, y, batch_size=batch, tolerance=1e-9).value == pytest.approx(wanted, rel=1e-7)
+    with pytest.raises(InputError, match="Expected labels other than -100, got none"):
+        rs.sharpness(net, x[2:7], y[2:7])
+
+
+def test_a_loss_that_depends_on_the_batches_needs_a_single_one() -> None:
+    net, ignored = mlp([3, 4, 3], seed=1).double(), torch.where(torch.arange(40) < 9, -100, Y)
+    x, weights = X.double(), torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+    wanted = rs.sharpness(net, x, ignored)
+    losses: list[tuple[Any, Tensor]] = [
+        (functional.cross_entropy, ignored), (nn.CrossEntropyLoss(weight=weights), Y),
+        (nn.CrossEntropyLoss(reduction="sum"), Y), (nn.CrossEntropyLoss(ignore_index=2), Y),
+    ]  # fmt: skip
+    for loss, labels in losses:
+        rs.sharpness(net, x, labels, loss=loss, batch_size=40)
+        for batch in (13, 20, 39):
+            with pytest.raises(InputError, match=r"the mean over the rows of a batch, got .* batch_size=40\."):
+                rs.sharpness(net, x, labels, loss=loss, batch_size=batch)
+    assert rs.sharpness(net, x, ignored, loss=functional.cross_entropy).value == pytest.approx(wanted.value)
+    for dtype in (torch.float32, torch.float64):
+        values = [
+            rs.sharpness(net, x, Y, loss=functional.cross_entropy, batch_size=batch, dtype=dtype).value
+            for batch in (1, 7, 13, 40)
+        ]
+        assert values == pytest.approx([values[0]] * 4, rel=1e-3)
+
+
 def test_sharpness_is_found_among_many_close_eigenvalues() -> None:
     sizes = torch.linspace(1.0, 2.0, 200, dtype=torch.float64)  # the Hessian is diagonal: the square of these, over 200
     net = nn.Linear(200, 1, bias=False, dtype=torch.float64)

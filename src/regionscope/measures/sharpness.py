@@ -26,6 +26,7 @@ from regionscope.types import Reading
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
+_IGNORED = -100  # a label that cross-entropy leaves out
 _ROOM, _KEPT = 20, 8  # vectors of the basis, and those of them that a restart keeps
 
 
@@ -60,8 +61,11 @@ def sharpness(
     inputs: a tensor, an array, a Dataset or a DataLoader; only the sample is loaded.
     labels: one for each input, as ``loss`` expects them; None takes those of a Dataset or DataLoader of (input, label)
     pairs.
-    loss: (outputs, labels) -> mean over the batch; by default cross-entropy, or binary cross-entropy for a single
-    logit.
+    loss: (outputs, labels) -> mean over the rows of a batch, each with the same weight; by default cross-entropy, or
+    binary cross-entropy for a single logit. Cross-entropy is the mean over all labels other than -100, whatever the
+    batches are. A loss of your own that has other weights (ignored labels, class weights, a sum, terms between rows)
+    depends on the batches: it needs ``batch_size`` >= the number of examples. Otherwise it is refused, if the outputs
+    are a tensor with one row for each example.
     samples: number of examples, drawn without replacement by ``seed``; None takes all.
     dtype: dtype of the computation; the model's own by default. tolerance: relative tolerance of the eigenvalue.
     max_products: largest number of Hessian-vector products; beyond it, ``LimitReached`` is raised.
@@ -127,10 +131,10 @@ class _Hessian:
         self, model: nn.Module, data: tuple[Tensor, Tensor], loss: Loss, batch_size: int, dtype: torch.dtype | None,
         max_products: int,
     ) -> None:  # fmt: skip
-        self._model, self._loss, self._batch_size, self._max_products = model, loss, batch_size, max_products
+        self._model, self._loss, self._max_products = model, loss, max_products
         self.device, own = device_and_dtype(model)
         self._dtype = dtype or own
-        self._inputs, self._labels = map(_differentiable, data)
+        inputs, labels = map(_differentiable, data)
         self._state = {
             name: _differentiable(value.to(self._dtype) if value.is_floating_point() else value)
             for name, value in (*model.named_parameters(), *model.named_buffers())
@@ -138,8 +142,14 @@ class _Hessian:
         trained = [name for name, value in model.named_parameters() if value.requires_grad]
         self._weights = {name: self._state[name].clone().requires_grad_(True) for name in trained}
         self.size = sum(value.numel() for value in self._weights.values())
-        self.n = len(self._inputs)
+        self.n = len(inputs)
         self.products = 0
+        terms = self._terms(labels)
+        if terms == 0:
+            raise InputError("Expected labels other than -100, got none, so the loss has no terms. Pass other labels.")
+        batches = zip(inputs.split(batch_size), labels.split(batch_size), strict=True)
+        self._batches = [(rows, own, self._terms(own) / terms) for rows, own in batches]
+        self._before: tuple[Tensor, Tensor, Tensor] | None = None  # outputs, labels and loss of the batch before
 
     def __call__(self, vector: Tensor) -> Tensor:
         if self.products == self._max_products:
@@ -152,15 +162,41 @@ class _Hessian:
         flat = vector.to(self._dtype).split([value.numel() for value in weights])
         pieces = [piece.reshape(value.shape) for piece, value in zip(flat, weights, strict=True)]
         total = torch.zeros_like(vector)
-        for inputs, labels in zip(
-            self._inputs.split(self._batch_size), self._labels.split(self._batch_size), strict=True
-        ):
-            total += self._product(inputs, labels, pieces) * (len(inputs) / self.n)
+        for inputs, labels, share in self._batches:
+            total += self._product(inputs, labels, pieces) * share
+        self._before = None
         return total
+
+    def _terms(self, labels: Tensor) -> int:
+        """Number of terms of which the loss is the mean, or of equally long groups of them."""
+        if self._loss is not _default_loss or labels.is_floating_point():
+            return len(labels)
+        return int((labels != _IGNORED).sum())
 
     def _lost(self, outputs: Any, labels: Tensor) -> Tensor:
         if self._loss is _default_loss and self.products == 1 and isinstance(outputs, Tensor):
             _check_targets(outputs, labels)
+        value = self._called(outputs, labels)
+        if self._loss is not _default_loss and self.products == 1 and _in_rows(outputs, labels) and value.ndim == 0:
+            self._check_mean(outputs.detach(), labels, value.detach())
+        return value
+
+    def _check_mean(self, outputs: Tensor, labels: Tensor, value: Tensor) -> None:
+        """Compare the loss of two batches in a row with that of both together."""
+        if self._before is not None:
+            last, last_labels, last_value = self._before
+            whole = self._called(torch.cat([last, outputs]), torch.cat([last_labels, labels])).detach()
+            parts = (len(last_labels) * last_value + len(labels) * value) / (len(last_labels) + len(labels))
+            rounding = torch.finfo(value.dtype).eps ** 0.5 * (last_value.abs() + value.abs())
+            if bool((whole - parts).abs() > rounding):
+                raise InputError(
+                    f"Expected a loss that is the mean over the rows of a batch, got {float(whole):.6g} for two "
+                    f"batches whose losses have the mean {float(parts):.6g}. Pass a loss without ignored labels, "
+                    f"class weights or sums, or batch_size={self.n}."
+                )
+        self._before = outputs, labels, value
+
+    def _called(self, outputs: Any, labels: Tensor) -> Tensor:
         try:
             return self._loss(outputs, labels)
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
@@ -201,16 +237,23 @@ def _differentiable(tensor: Tensor) -> Tensor:
     return tensor.clone() if tensor.is_inference() else tensor.detach()
 
 
+def _in_rows(outputs: Any, labels: Tensor) -> bool:
+    """Whether the outputs of two batches can be joined like their labels."""
+    return isinstance(outputs, Tensor) and outputs.ndim > 0 and len(outputs) == len(labels)
+
+
 def _check_targets(outputs: Tensor, labels: Tensor) -> None:
-    """Whole numbers are classes. Cross-entropy leaves out -100."""
+    """Whole numbers are classes. Cross-entropy leaves out ``_IGNORED``."""
     if not labels.is_floating_point():
         single = outputs.ndim < 2 or outputs.shape[1] == 1
-        check_labels(labels if single else labels[labels != -100], 2 if single else outputs.shape[1])
+        check_labels(labels if single else labels[labels != _IGNORED], 2 if single else outputs.shape[1])
 
 
 def _default_loss(outputs: Tensor, labels: Tensor) -> Tensor:
     if outputs.ndim == 1 or outputs.shape[1] == 1:
         return functional.binary_cross_entropy_with_logits(outputs.reshape(-1), labels.reshape(-1).to(outputs.dtype))
+    if not labels.is_floating_point() and not bool((labels != _IGNORED).any()):
+        return 0.0 * outputs.sum()  # the mean of no terms, which has no weight
     return functional.cross_entropy(outputs, labels)
 
 
