@@ -46,6 +46,63 @@ def test_the_gradient_passes_gradcheck(activation: str) -> None:
     assert torch.autograd.grad(penalty(*start).sum(), start[0])[0].abs().max() > 1e-3
 
 
+def behind_dead_units(bias: bool, dtype: torch.dtype) -> nn.Module:
+    """The units of the second layer are constant, and 0 without a bias."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 5, bias=bias), nn.ReLU(), nn.Linear(5, 2), nn.Tanh()
+    ).to(dtype)
+    model[0].bias.data.fill_(-100.0)
+    return model
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("temperature", [1.0, 0.1, 1e-3, 1e-6, 1e-9])
+def test_constant_units_count_nothing_and_have_finite_gradients(
+    dtype: torch.dtype, bias: bool, temperature: float
+) -> None:
+    model, x = behind_dead_units(bias, dtype), POINTS.to(dtype)
+    assert rs.local_complexity(model, x, radius=0.5).total.tolist() == [0] * len(x)
+    found = rs.soft_local_complexity(model, x, radius=0.5, temperature=temperature)
+    found.sum().backward()
+    assert float(found.detach().abs().max()) < 1e-12
+    gradients = [value.grad for value in model.parameters() if value.grad is not None]
+    assert len(gradients) > 3
+    assert all(float(gradient.abs().max()) < 1e-12 for gradient in gradients)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_units_that_only_reach_their_kink_count_nothing(sign: float) -> None:
+    class Twice(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(sign * torch.relu(x))
+
+    torch.manual_seed(1)
+    linear = nn.Linear(3, 9).double()
+    hard = rs.local_complexity(nn.Sequential(linear, nn.ReLU()), POINTS, radius=0.7).total
+    assert int(hard.sum()) > 5
+    model = nn.Sequential(linear, Twice())
+    assert torch.equal(rs.local_complexity(model, POINTS, radius=0.7).total, hard)
+    limit = rs.soft_local_complexity(model, POINTS, radius=0.7, temperature=1e-6)
+    assert torch.allclose(limit, hard.double(), atol=1e-9)
+
+    def penalty(weight: torch.Tensor) -> torch.Tensor:
+        class Given(nn.Sequential):
+            def forward(self, input: torch.Tensor) -> torch.Tensor:
+                return torch.func.functional_call(model, {"0.weight": weight}, (input,))
+
+        return rs.soft_local_complexity(Given(model), POINTS, radius=0.7)
+
+    assert torch.autograd.gradcheck(penalty, linear.weight.detach().clone().requires_grad_())
+
+
+def test_nan_stays_nan() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU()).double()
+    model[0].weight.data[0, 0] = torch.nan
+    assert bool(rs.soft_local_complexity(model, POINTS).isnan().all())
+
+
 def test_scaling_the_units_changes_nothing() -> None:
     model = net()
     before = rs.soft_local_complexity(model, POINTS, radius=0.7)

@@ -30,7 +30,8 @@ def soft_local_complexity(
     l, h: lowest and highest pre-activation of the unit (minus the place of its kink) over the vertices x ± r v_p of
     ``local_complexity``. A unit that folds deep inside the neighbourhood counts 1, a unit far from folding counts 0. As
     the temperature τ goes to 0 this becomes ``local_complexity``. Like it, it is invariant to scaling the
-    pre-activations of a unit.
+    pre-activations of a unit. A unit that reaches its kink without crossing it (l = 0 or h = 0 exactly) or is constant
+    on the vertices (l = h) counts 0 as there, with a gradient of 0: a unit behind dead ReLUs, for example.
 
     inputs: the points x, (b, *input_shape); for token ids, pass their embeddings and a model that takes them.
     dims, radius, seed, generator: as in ``local_complexity``. The model runs as it is, in its own mode; BatchNorm must
@@ -59,8 +60,11 @@ def soft_local_complexity(
 
 
 def _soft(low: Tensor, high: Tensor, temperature: float) -> Tensor:
+    counts = (low != 0) & (high != 0) & (low != high)  # the formula would give up to 1/2 for the others
+    low, high = torch.where(counts, low, -1.0), torch.where(counts, high, 1.0)  # so that no gradient is NaN
     scale = temperature * (high - low).clamp_min(torch.finfo(low.dtype).tiny)
-    return ((high / scale).sigmoid() * (-low / scale).sigmoid()).sum(1)
+    soft = (high / scale).sigmoid() * (-low / scale).sigmoid()
+    return torch.where(counts, soft, 0.0).sum(1)
 
 
 class _Ranges(ForwardObserver):
