@@ -75,6 +75,35 @@ def test_constant_resamples_are_left_out_whatever_the_numbers() -> None:
     assert rough.interval[0] > 0.99
 
 
+@pytest.mark.parametrize("scale", [5e-324, 1e-300, 1e-155, 1e-90, 1e-77, 1e77, 1e90, 1e155, 1e300])
+def test_the_scale_of_the_numbers_has_no_effect(scale: float) -> None:
+    x, y = np.array([1.0, 2.0, 3.0, 4.0, 7.0, -8.0]), np.array([1.0, 4.0, 2.0, 5.0, 9.0, -7.0])
+    wanted, apart = rs.correlate(x, y), rs.correlation_difference(x, y[::-1], y)
+    for a, b in ((x * scale, y), (x, y * scale), (x * scale, y * scale)):
+        found = rs.correlate(a, b)
+        for one, other in zip(
+            (found.pearson, found.spearman, found.kendall),
+            (wanted.pearson, wanted.spearman, wanted.kendall),
+            strict=True,
+        ):
+            assert one.value == pytest.approx(other.value, abs=1e-14)
+            assert one.interval == pytest.approx(other.interval, abs=1e-14)
+        difference = rs.correlation_difference(a, y[::-1], b)
+        assert difference.value == pytest.approx(apart.value, abs=1e-14)
+        assert difference.interval == pytest.approx(apart.interval, abs=1e-14)
+        (row,) = rs.correlation_table({"x": a, "y": b}, "y")
+        assert row.correlation == found
+
+
+def test_one_huge_number_does_not_hide_the_others() -> None:
+    """Resamples without it are those of ordinary numbers; in the others, it decides."""
+    x, y = np.array([1.0, 2.0, 3.0, 4.0, 1e300]), np.array([1.0, 3.0, 2.0, 4.0, 5.0])
+    times = np.array([[1.0, 1, 1, 1, 0], [1, 1, 1, 1, 1]])
+    assert _pearson(x, y, times) == pytest.approx([0.8, np.corrcoef([0, 0, 0, 0, 1.0], y)[0, 1]])
+    largest = np.finfo(np.float64).max
+    assert rs.correlate([-largest, 0.0, largest], [1, 2, 3]).pearson.value == pytest.approx(1.0)
+
+
 def test_perfect_agreement() -> None:
     found = rs.correlate([1, 2, 3, 4, 5], [1, 8, 27, 64, 125])
     assert found.spearman.value == found.kendall.value == 1.0

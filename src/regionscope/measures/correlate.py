@@ -180,7 +180,7 @@ def _aligned(**lists: Numbers) -> list[Array]:
     if not 3 <= n <= _LARGEST:
         raise InputError(f"Expected 3 to {_LARGEST:,} pairs, got {n}. Pass one pair for each run.")
     for name, values in found.items():
-        if float(np.ptp(values)) == 0.0:
+        if values.max() == values.min():
             raise InputError(
                 f"Expected {name} to have different numbers, got {n} equal ones, for which no correlation is defined. "
                 "Leave this column out."
@@ -225,12 +225,17 @@ def _spearman(a: Array, b: Array, times: Array) -> Array:
 
 def _kendall(a: Array, b: Array, times: Array) -> Array:
     """Kendall's tau-b: concordant minus discordant pairs, over the geometric mean of the untied ones."""
-    first, second = np.sign(a[:, None] - a), np.sign(b[:, None] - b)
+    first, second = _order(a), _order(b)
     both, untied_a, untied_b = (
         ((times @ pairs) * times).sum(1) for pairs in (first * second, np.abs(first), np.abs(second))
     )
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(both / np.sqrt(untied_a * untied_b))
+
+
+def _order(values: Array) -> Array:
+    """(n, n): 1 where the row's value is above the column's, -1 where it is below; no difference can overflow."""
+    return np.asarray((values[:, None] > values).astype(np.float64) - (values[:, None] < values))
 
 
 def _below(values: Array) -> Array:
@@ -240,13 +245,22 @@ def _below(values: Array) -> Array:
 
 def _weighted_pearson(a: Array, b: Array, times: Array) -> Array:
     """NaN where ``a`` or ``b`` is constant over what was drawn; rounding of the mean would hide that."""
-    n = times.sum(1, keepdims=True)
-    left = a - (times * a).sum(1, keepdims=True) / n
-    right = b - (times * b).sum(1, keepdims=True) / n
+    left, right = _deviations(a, times), _deviations(b, times)
     scale = np.sqrt((times * left**2).sum(1) * (times * right**2).sum(1))
     constant = _constant(a, times) | _constant(b, times) | (scale == 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.clip((times * left * right).sum(1) / np.where(constant, np.nan, scale), -1.0, 1.0))
+
+
+def _deviations(a: Array, times: Array) -> Array:
+    """What was drawn of ``a`` minus its mean, up to a power of two: rows of size 1, whose squares are ordinary numbers.
+
+    A power of two rounds nothing, so that the scale of the numbers has no effect on a correlation.
+    """
+    drawn = np.where(times > 0, a, 0.0)
+    scaled = np.ldexp(drawn, -np.frexp(np.abs(drawn).max(1, keepdims=True))[1])
+    mean = (times * scaled).sum(1, keepdims=True) / times.sum(1, keepdims=True)
+    return np.ascontiguousarray(scaled - mean)  # sums along rows that lie in memory are pairwise
 
 
 def _constant(a: Array, times: Array) -> NDArray[np.bool_]:
