@@ -256,6 +256,31 @@ def test_sharpness_is_found_among_many_close_eigenvalues() -> None:
     assert 40 < found.products < 400  # several restarts
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sharpness_does_not_stop_at_the_bulk_of_the_spectrum(dtype: torch.dtype) -> None:
+    """The start has a share of 0.003 in the largest eigenvalue, so that its residual is small from the beginning."""
+
+    class Quadratic(nn.Module):
+        def __init__(self, sizes: Tensor) -> None:
+            super().__init__()
+            self.sizes, self.weights = nn.Buffer(sizes), nn.Parameter(torch.zeros_like(sizes))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return (self.sizes * self.weights**2).sum() / 2 * x
+
+    many = 100_000
+    bulk = torch.full((many,), 0.9, dtype=dtype)
+    spread = 0.9 - 1e-3 * torch.rand(many, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    for sizes in (bulk, spread, -spread):
+        sizes[many // 3] = 1.0
+        for seed in range(3):
+            found = rs.sharpness(
+                Quadratic(sizes), torch.ones(1, 1), torch.zeros(1), loss=lambda out, _: out.mean(), seed=seed
+            )
+            assert found.value == pytest.approx(1.0, rel=1e-3)
+            assert found.residual < 2e-3
+
+
 def test_a_flat_loss_has_no_sharpness() -> None:
     found = rs.sharpness(mlp([3, 4, 3]), X, Y, loss=lambda outputs, _: 0 * outputs.sum())
     assert (found.value, found.residual) == (0.0, 0.0)
