@@ -52,6 +52,15 @@ def test_coinciding_opposite_and_flat_units() -> None:
     assert len(breakpoints(Network([0.0], [1.0], [1.0]))) == 0
 
 
+def test_kinks_near_zero_are_told_apart() -> None:
+    for shift in (1e-14, 1e-100, 1e-300):
+        assert n_linear_regions(Network([1.0, 1.0, 1.0], [0.0, -shift, -2 * shift], [1.0, 1.0, 1.0])) == 4
+        assert n_linear_regions(Network([1.0, 1.0], [shift, -shift], [1.0, 1.0])) == 3
+    assert n_linear_regions(Network([1.0, 3.0], [-0.1, -0.1 * 3], [1.0, 1.0])) == 2  # 0.1 and its neighbour
+    assert n_linear_regions(Network([1.0, 3.0], [0.0, -0.0], [1.0, 1.0])) == 2
+    assert n_linear_regions(Network([1.0, 1e-310], [0.5, 1.0], [1.0, 1.0])) == 2  # a kink beyond all numbers
+
+
 def test_signs_match_a_fine_grid_and_the_decision_regions() -> None:
     for seed in range(6):
         network = initial_network(12, sigma_h=1.0, sigma_o=1.0, seed=seed)

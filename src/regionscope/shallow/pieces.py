@@ -43,12 +43,12 @@ def breakpoints(network: Network) -> Breakpoints:
     is none. Cost: one sort.
     """
     check_instance("network", network, Network, advice="Write Network(w, b, v)")
-    live = (network.w != 0) & (network.v != 0)
+    live = (network.w != 0) & (network.v != 0) & (network.b / network.w).isfinite()
     at, order = (-network.b[live] / network.w[live]).sort()
     jump = (network.v[live] * network.w[live].abs())[order]
     if len(at) == 0:
         return Breakpoints(at, jump)
-    apart = at.diff() > _EXACT.zero * (1 + at[1:].abs())
+    apart = at.diff() > _EXACT.zero * torch.maximum(at[:-1].abs(), at[1:].abs())  # the rounding of b / w is relative
     group = torch.nn.functional.pad(apart.long().cumsum(0), (1, 0))
     m = int(group[-1]) + 1
     total = at.new_zeros(m).index_add_(0, group, jump)
