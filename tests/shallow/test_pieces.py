@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 
@@ -149,6 +152,47 @@ def test_classification_error_is_exact() -> None:
     x = torch.rand(400_000, generator=torch.Generator().manual_seed(0)).double() * 2 - 1
     sampled = float((network(x).sign() != teacher.network(x).sign()).double().mean())
     assert classification_error(network, teacher) == pytest.approx(sampled, abs=4e-3)
+
+
+def test_a_steep_unit_does_not_hide_what_others_do() -> None:
+    always = teacher_from_switches([])
+    assert classification_error(Network([1.0, 1.0], [1.5, -0.9], [1.0, 1e14]), always) == 0.0
+    falling = Network([-1.0, 1.0], [0.4, -0.9], [1.0, 1e14])  # zero from 0.4 to 0.9
+    assert classification_error(falling, always) == pytest.approx(0.25)
+    below = Network([-1.0, 1.0, 1.0], [0.4, -0.4, -0.9], [1.0, -1.0, 1e14])
+    assert classification_error(below, always) == pytest.approx(0.25)
+    ends, signs = sign_pieces(below, 1.0)
+    assert signs.tolist() == [1, -1, 1]
+    assert ends.tolist() == pytest.approx([-1.0, 0.4, 0.9, 1.0])
+
+
+def exact_share_below_zero(network: Network) -> float:
+    """P[N(x) <= 0] for x uniform on [-1, 1], in fractions."""
+    w, b, v = ([Fraction(number) for number in row.tolist()] for row in network.theta)
+    kinks = {-c / a for a, c in zip(w, b, strict=True) if a != 0}
+    nodes = sorted({Fraction(-1), Fraction(1), *(kink for kink in kinks if abs(kink) < 1)})
+    total = Fraction(0)
+    for left, right in itertools.pairwise(nodes):
+        units = zip(w, b, v, strict=True)
+        active = [(a * u, c * u) for a, c, u in units if a * (left + right) / 2 + c > 0]
+        slope, constant = (sum(column) for column in zip(*active, strict=True)) if active else (0, 0)
+        first, last = slope * left + constant, slope * right + constant
+        if max(first, last) <= 0:
+            total += right - left
+        elif min(first, last) < 0:
+            total += (right - left) * -min(first, last) / abs(last - first)
+    return float(total / 2)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_signs_of_very_different_units_are_those_of_fractions(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    k = int(draw.integers(1, 8))
+    sizes = 10.0 ** draw.uniform(-9, 9, (3, k))
+    sizes[1] = sizes[0] * draw.uniform(0, 1.5, k)  # kinks in and about [-1, 1]
+    network = Network(*(draw.choice([-1.0, 1.0], (3, k)) * sizes))
+    found = classification_error(network, teacher_from_switches([]))
+    assert found == pytest.approx(exact_share_below_zero(network), abs=1e-9)
 
 
 @pytest.mark.parametrize("loss", ["exponential", "logistic"])

@@ -15,6 +15,7 @@ from regionscope.tolerance import Tolerance
 from regionscope.types import Reading
 
 _EXACT = Tolerance.of(torch.float64)
+_AT_ONCE = 1 << 22  # numbers of a block of pieces and units
 _CHOSEN = 0.1  # the tolerance at which effective regions are counted
 
 
@@ -185,23 +186,41 @@ def minimum_regions(labels: Tensor) -> int:
     return max(1, int((read_array(labels, "labels of numbers").flatten().diff() != 0).sum()))
 
 
+def end_values(network: Network, nodes: Tensor) -> tuple[Tensor, Tensor]:
+    """N at both ends of the pieces between nodes (m + 1,), of which no piece has a kink inside: (m, 2), and rounding.
+
+    The values are those of the linear function on the piece: a unit whose kink is at an end counts only on its own
+    side, where it may be very steep. Values of at most ``rounding`` (m, 2) cannot be told from 0.
+    """
+    w, b, v = network.theta
+    sizes = torch.stack([(v * w).abs(), (v * b).abs()], 1)
+    ends = torch.stack([nodes[:-1], nodes[1:]], 1)
+    values, rounding = torch.empty_like(ends), torch.empty_like(ends)
+    for part in torch.arange(len(ends)).split(max(1, _AT_ONCE // network.width)):
+        active = (ends[part].mean(1, keepdim=True) * w + b > 0).double()
+        for side in range(2):
+            values[part, side] = ((ends[part, side, None] * w + b) * active) @ v
+        slope, constant = (active @ sizes).split(1, 1)
+        rounding[part] = _EXACT.zero * (ends[part].abs() * slope + constant)
+    return values, rounding
+
+
 def sign_pieces(network: Network, radius: float) -> tuple[Tensor, Tensor]:
     """Intervals of [-radius, radius] on which N has one sign: ends (m + 1,) and signs (m,) in {-1, 0, 1}.
 
-    Exact: N is linear between its breakpoints, and a zero is found in each piece. Neighbours with equal sign are one.
+    Exact: N is linear between its breakpoints, and a zero is found in each piece. What counts as zero is the rounding
+    of the terms of that piece. Neighbours with equal sign are one.
     """
     kinks = breakpoints(network).inside(radius).at
-    ends = torch.tensor([radius], dtype=torch.float64, device="cpu")
-    nodes = torch.cat([-ends, kinks, ends])
-    values = network(nodes)
-    small = _EXACT.zero * float(values.abs().max())
-    values = torch.where(values.abs() <= small, 0.0, values)
-    a, b = values[:-1], values[1:]
-    cross = a * b < 0
-    zeros = (nodes[:-1] + (nodes[1:] - nodes[:-1]) * a / torch.where(cross, a - b, 1.0))[cross]
-    nodes = torch.cat([nodes, zeros]).sort().values
-    middle = (nodes[:-1] + nodes[1:]) / 2
-    at_middle = network(middle)
-    signs = torch.where(at_middle.abs() <= small, 0.0, at_middle).sign().long()
+    last = torch.tensor([radius], dtype=torch.float64, device="cpu")
+    nodes = torch.cat([-last, kinks, last])
+    values, rounding = end_values(network, nodes)
+    a, b = torch.where(values.abs() <= rounding, 0.0, values).unbind(1)
+    cross = a.sign() * b.sign() < 0
+    zeros = (nodes[:-1] + (nodes[1:] - nodes[:-1]) * (a / torch.where(cross, a - b, 1.0)))[cross]
+    starts, order = torch.cat([nodes[:-1], zeros]).sort(stable=True)
+    signs = torch.cat([torch.where(a != 0, a, b).sign(), b.sign()[cross]]).long()[order]
+    long = torch.cat([starts, last]).diff() > 0
+    starts, signs = starts[long], signs[long]
     change = torch.nn.functional.pad(signs.diff() != 0, (1, 0), value=True)
-    return torch.cat([nodes[:-1][change], ends]), signs[change]
+    return torch.cat([starts[change], last]), signs[change]
