@@ -195,6 +195,42 @@ def test_signs_of_very_different_units_are_those_of_fractions(seed: int) -> None
     assert found == pytest.approx(exact_share_below_zero(network), abs=1e-9)
 
 
+@pytest.mark.parametrize("scale", [1e-6, 0.1, 1.0, 30.0, 1e3, 1e4, 1e6])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_logistic_loss_of_steep_margins(scale: float, sign: float) -> None:
+    """Against SciPy between the kinks, the zeros of N, the switch and points of ever larger margin."""
+    from scipy.integrate import quad
+
+    network, at = Network([1.0, -1.0], [0.3, 0.1], [-scale * sign, scale * sign]), 0.2
+    w, b, v = network.theta.numpy()
+
+    def value(x: float, label: float) -> float:
+        return float(np.logaddexp(0.0, -label * np.maximum(x * w + b, 0.0) @ v))
+
+    zero = -0.1  # of both linear parts: -(x + 0.3) + (0.1 - x) = -2 x - 0.2
+    wanted = 0.0
+    for low, high, label in ((-1.0, at, 1.0), (at, 1.0, -1.0)):
+        near = [zero + side * 4.0**i / scale / 2 for side in (1, -1) for i in range(-1, 5)]
+        inner = sorted(x for x in (-0.3, 0.1, zero, *near) if low < x < high)
+        for first, last in itertools.pairwise([low, *inner, high]):
+            wanted += quad(value, first, last, args=(label,), epsabs=1e-13 * scale, epsrel=1e-13)[0] / 2
+    found = population_loss(network, teacher_from_switches([at]), loss="logistic")
+    assert found == pytest.approx(wanted, rel=1e-11)
+
+
+def test_logistic_loss_of_margins_beyond_rounding() -> None:
+    teacher = teacher_from_switches([])
+    flat = Network([0.0], [1.0], [100.0])
+    assert population_loss(flat, teacher, loss="logistic") == pytest.approx(math.exp(-100), rel=1e-12)
+    rising = Network([1.0], [2.0], [50.0])  # a margin of 50 to 150
+    assert population_loss(rising, teacher, loss="logistic") == pytest.approx(math.exp(-50) / 100, rel=1e-12)
+    wrong = Network([1.0], [2.0], [-50.0])
+    assert population_loss(wrong, teacher, loss="logistic") == pytest.approx(100.0, rel=1e-14)
+    nothing = Network([1.0], [-2.0], [1.0])
+    assert population_loss(nothing, teacher, loss="logistic") == pytest.approx(math.log(2), rel=1e-15)
+    assert population_loss(nothing, teacher) == 1.0
+
+
 @pytest.mark.parametrize("loss", ["exponential", "logistic"])
 def test_population_loss_is_the_integral(loss: str) -> None:
     teacher = teacher_from_switches([-0.5, 0.5])
