@@ -223,7 +223,36 @@ def test_more_free_inputs_are_refused_and_slices_offered() -> None:
     with pytest.raises(rs.InputError, match=r"at most 3 free inputs, got 5 .*fixed"):
         rs.verify(network, wide)
     assert rs.verify(network, wide.fixed({2: "0.1", 3: 0.5, 4: 0})).verdict == "unsat"
-    assert wide.fixed({2: 7}).cases == ()
+
+
+def test_a_value_outside_the_boxes_is_refused() -> None:
+    wide = box("-1", "0.1", at_least(0, "100"))
+    with pytest.raises(rs.InputError, match=r"a value of X_1 between -1 and 0\.1, got 7\. Fix it inside the box\."):
+        wide.fixed({0: 0, 1: 7})
+    with pytest.raises(rs.InputError, match=r"between -1 and 0\.1, got 0\.1\. Write it as text"):
+        wide.fixed({1: 0.1})
+    with pytest.raises(rs.InputError, match=r"got 1e\+300\."):
+        wide.fixed({1: "1e400"})
+    assert wide.fixed({1: "0.1"}).n_free == 1
+
+
+def test_a_value_in_one_box_of_a_union_is_enough() -> None:
+    (left,) = box("-1", "0", at_least(0, "100")).cases
+    (right,) = box("2", "3", at_least(0, "100")).cases
+    union = replace(box("-1", "0", at_least(0, "100")), cases=(left, right))
+    assert [case.low[0] for case in union.fixed({0: "2.5"}).cases] == [Fraction(5, 2)]
+    with pytest.raises(rs.InputError, match=r"of X_0 between -1 and 0 or between 2 and 3, got 1\."):
+        union.fixed({0: 1})
+    with pytest.raises(rs.InputError, match=r"one of the 2 boxes together, got X_0 = -0\.5, X_1 = 2\.5\. Fix fewer"):
+        union.fixed({0: "-0.5", 1: "2.5"})
+
+
+def test_a_property_without_inputs_is_unsat_with_its_reason() -> None:
+    empty = replace(box("-1", "1", at_least(0, "0")), cases=())
+    for property in (empty, empty.fixed({0: 7})):
+        found = rs.verify(mlp([2, 6, 2], seed=0), property)
+        assert found.verdict == "unsat"
+        assert found.reason == "The property allows no input: its conditions contradict each other."
 
 
 def test_a_point_is_decided_by_one_evaluation() -> None:

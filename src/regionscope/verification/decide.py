@@ -191,6 +191,8 @@ _Outcome = tuple[Literal["sat", "unsat", "unknown", "timeout"], str, Tensor | No
 
 
 def _verdict(model: nn.Module, program: Program, property: Property, found: list[tuple[Case, Found]]) -> _Outcome:
+    if not found:
+        return "unsat", "The property allows no input: its conditions contradict each other.", None, None
     if all(each.bound < -each.rounding for _, each in found):
         by = "; the rounding error is an estimate" if any(each.estimated for _, each in found) else ""
         return "unsat", f"No input of the boxes fits the property{by}.", None, None

@@ -67,7 +67,8 @@ class Property:
     def fixed(self, values: Mapping[int, float | str | Fraction]) -> Property:
         """The same property on a slice: input i has the value ``values[i]``; cases that do not allow it are left out.
 
-        Pass decimals as text to keep them exact: ``fixed({2: "0.1"})``.
+        Pass decimals as text to keep them exact: ``fixed({2: "0.1"})``. Raises ``InputError`` if no case allows the
+        values; a property without any case stays as it is.
         """
         try:
             wanted = {i: Fraction(value) for i, value in values.items()}
@@ -88,7 +89,22 @@ class Property:
             for case in self.cases
             if all(case.low[i] <= value <= case.high[i] for i, value in wanted.items())
         )
+        if self.cases and not cases:
+            raise InputError(self._outside(wanted))
         return replace(self, cases=cases)
+
+    def _outside(self, wanted: Mapping[int, Fraction]) -> str:
+        """Why no case has these values."""
+        for i, value in wanted.items():
+            ends = dict.fromkeys((case.low[i], case.high[i]) for case in self.cases)  # each pair once, in order
+            if not any(low <= value <= high for low, high in ends):
+                ranges = " or ".join(f"between {_decimal(low)} and {_decimal(high)}" for low, high in [*ends][:3])
+                more = f" or in {len(ends) - 3} other ranges" if len(ends) > 3 else ""
+                rounded = _decimal(value) in [_decimal(end) for pair in ends for end in pair]
+                advice = "Write it as text, since its float64 value is rounded" if rounded else "Fix it inside the box"
+                return f"Expected a value of X_{i} {ranges}{more}, got {_decimal(value)}. {advice}."
+        got = ", ".join(f"X_{i} = {_decimal(value)}" for i, value in wanted.items())
+        return f"Expected values that lie in one of the {len(self.cases)} boxes together, got {got}. Fix fewer inputs."
 
     def holds(self, inputs: Sequence[Fraction], outputs: Sequence[Fraction], *, free_only: bool = False) -> bool:
         """Whether these numbers are a counterexample, in exact arithmetic.
@@ -103,6 +119,11 @@ class Property:
             ):
                 return True
         return False
+
+
+def _decimal(number: Fraction) -> str:
+    """A number as the shortest decimal with its float64 value."""
+    return repr(float(max(-_LARGEST, min(number, _LARGEST)))).removesuffix(".0")
 
 
 def property_of(
