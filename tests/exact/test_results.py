@@ -91,6 +91,10 @@ def test_decision_regions_know_their_cells_and_come_back(name: str, tmp_path: Pa
     assert torch.equal(labels, dec.piece_labels)
     back = rs.DecisionRegions.load(dec.save(tmp_path / "dec.npz"))
     assert (back.count, back.labels.tolist()) == (dec.count, dec.labels.tolist())
+    for program in (rs.trace(model, slice.input_shape), dec.partition.program):
+        again = rs.DecisionRegions.load(tmp_path / "dec.npz", program)
+        again.partition.check()
+        assert torch.equal(again.partition.patterns(), dec.partition.patterns())
     if slice.dim > 2:
         with pytest.raises(rs.InputError, match="boundary_walls"):
             _ = dec.boundary

@@ -166,14 +166,17 @@ class DecisionRegions:
 
     @staticmethod
     def load(path: str | Path, program: Program | None = None) -> DecisionRegions:
-        """Read what ``save`` wrote."""
+        """Read what ``save`` wrote. Pass the traced network to use ``partition.patterns`` and ``partition.check``."""
         about, arrays = load_arrays(Path(path))
         if not arrays.keys() >= {*_LABELS}:
             raise InputError(
                 f"Expected decision regions in {path}, got a partition that is not cut at the decision boundary. "
                 "Read it with Partition.load, or compute decision_regions."
             )
-        return DecisionRegions(Partition.from_arrays(about, arrays, program), *(arrays[name] for name in _LABELS))
+        part = Partition.from_arrays(about, arrays, program)
+        if part.program is not None and len(part.program.kinks) == len(part.by_layer):  # as the caller traced it
+            part = replace(part, program=with_decision(part.program))
+        return DecisionRegions(part, *(arrays[name] for name in _LABELS))
 
 
 def holds_decisions(path: Path) -> bool:
