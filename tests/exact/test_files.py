@@ -32,6 +32,16 @@ def test_a_saved_partition_comes_back(name: str, tmp_path: Path) -> None:
     assert back.n_linear_regions == part.n_linear_regions
     with pytest.raises(rs.InputError, match="a partition with its network, got one that was loaded from a file"):
         rs.Partition.load(path).patterns()
+    with pytest.raises(rs.InputError, match=r"Pass the network: Partition\.load\(path, program=trace\("):
+        rs.Partition.load(path).check()
+
+
+def test_a_check_with_another_network_asks_for_the_one_that_was_measured(tmp_path: Path) -> None:
+    path = rs.linear_regions(mlp(2, 4, 2), SQUARE).save(tmp_path / "part")
+    torch.manual_seed(1)
+    other = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2))
+    with pytest.raises(rs.CheckFailed, match=r"interior point\. Is this the network that was measured"):
+        rs.Partition.load(path, program=rs.trace(other, (2,))).check()
 
 
 def test_a_partition_goes_to_another_process_without_its_network() -> None:
@@ -198,7 +208,7 @@ def test_a_stored_slice_comes_back_bit_for_bit(name: str, tmp_path: Path) -> Non
     slice = KINDS[name]
     model = nn.Sequential(nn.Flatten(), mlp(slice.origin.numel(), 3, 2))
     part = rs.linear_regions(model, slice)
-    loaded = rs.Partition.load(part.save(tmp_path / "part"))
+    loaded = rs.Partition.load(part.save(tmp_path / "part"), program=part.program)
     loaded.check()
     back = loaded.slice
     assert type(back) is type(slice)

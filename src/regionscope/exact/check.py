@@ -24,6 +24,10 @@ from regionscope.network import Program, full_precision, patterns
 from regionscope.tolerance import COVER, FLAT, TINY, UNIT, Tolerance
 
 _ADVICE = "Look for very large weights. If there are none, report the model and the slice."
+_ASK = (
+    "Is this the network that was measured, with the weights it had then? If it is, look for very large weights; if "
+    "there are none, report the model and the slice."
+)
 _ROWS = 4096
 _ACCURACY = Tolerance.of(torch.float64).slope
 _SHARE = 1000  # one of this number of regions is compared with the network in every computation, one for each slice,
@@ -81,14 +85,14 @@ def check_network(program: Program, slice: Slice, interior: Tensor, maps: Affine
                 worst = int((gap - allowed).argmax())
                 raise CheckFailed(
                     f"Expected the map of region {start + worst} to equal the network, got a difference of "
-                    f"{float(gap[worst]):.3g} at its interior point. {_ADVICE}"
+                    f"{float(gap[worst]):.3g} at its interior point. {_ASK}"
                 )
             for i, row in enumerate(patterns(program, inputs).cpu().numpy()):
                 key = blake2b(row.tobytes(), digest_size=16).digest()
                 if key in seen and not (thin[start + i] or thin[seen[key]]):
                     raise CheckFailed(
                         f"Expected regions of different activation patterns, got the same pattern in regions "
-                        f"{seen[key]} and {start + i}. {_ADVICE}"
+                        f"{seen[key]} and {start + i}. {_ASK}"
                     )
                 seen.setdefault(key, start + i)
 

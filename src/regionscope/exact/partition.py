@@ -311,16 +311,16 @@ class Partition:
 
         Coverage: every region has positive size and the sizes add up to that of the slice. Continuity: the map of every
         region meets the shared outputs at all its corners. Truth: map and network agree at every interior point.
-        Activation: no two regions have the same pattern there, except regions thinner than rounding. Without the
-        network (after ``load``) the last two are skipped. Cost: one forward pass over the regions.
+        Activation: no two regions have the same pattern there, except regions thinner than rounding. Raises
+        ``InputError`` if the partition has no network (pass it to ``load``). Cost: one forward pass over the regions.
         """
         if not self.status:
             raise CheckFailed(f"Expected a finished partition, but {self.status.reason}. Raise max_regions.")
+        program = self._network()
         check_coverage(self.sizes, self.slice.size)
         at, rounding = self.corners, self.stats.rounding
         check_maps(self.maps, owners(self.offsets), self.vertices[at], self.outputs[at], rounding)
-        if self.program is not None:
-            check_network(self.program, self.slice, self.interior, self.maps, rounding)
+        check_network(program, self.slice, self.interior, self.maps, rounding)
 
     def certify(self, *, max_recomputed: int = 10_000) -> Certificate:
         """Certify that this is the true partition of ``program``, whose constants are taken as exact float64 numbers.
@@ -339,7 +339,7 @@ class Partition:
 
     @staticmethod
     def load(path: str | Path, program: Program | None = None) -> Partition:
-        """Read a partition written by ``save``. Pass the traced network to use patterns and checks."""
+        """Read a partition written by ``save``. Pass the traced network to use ``patterns`` and ``check``."""
         about, arrays = load_arrays(Path(path))
         if not arrays.keys() <= _STORED:
             raise InputError(
