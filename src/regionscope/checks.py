@@ -149,6 +149,8 @@ def model_advice(model: object, otherwise: str) -> str:
         return f"Create an instance first: {model.__name__}(...)."
     if isinstance(model, Mapping):
         return "If it is a state dict, load it into a module with model.load_state_dict(...)."
+    if isinstance(model, str | Path):
+        return "Read an ONNX file with read_onnx(path), or build the module and load its weights."
     return otherwise
 
 
@@ -162,8 +164,10 @@ def check_shape(input_shape: object) -> tuple[int, ...]:
     return tuple(input_shape)
 
 
-def unknown_name(what: str, name: object, known: Iterable[str], *, more: str = "") -> InputError:
-    """The error for a name that does not exist, with the nearest one that does.
+def unknown_name(
+    what: str, name: object, known: Iterable[str], *, more: str = "", most: int | None = None
+) -> InputError:
+    """The error for a name that does not exist, with the nearest one that does. most: number of names to list.
 
     >>> print(unknown_name("a data set", "two_mons", ["two_moons", "digits"]))
     Expected a data set, got 'two_mons'. Did you mean 'two_moons'? Choose from two_moons, digits.
@@ -171,7 +175,8 @@ def unknown_name(what: str, name: object, known: Iterable[str], *, more: str = "
     names = [*known]
     near = get_close_matches(str(name), names, n=1)
     guess = f" Did you mean {near[0]!r}?" if near else ""
-    choice = f"Choose from {', '.join(names)}" if names else "Leave it out, since there is none to choose from"
+    listed = ", ".join(names[:most]) + (", ..." if names[most or len(names) :] else "")
+    choice = f"Choose from {listed}" if names else "Leave it out, since there is none to choose from"
     return InputError(f"Expected {what}, got {name!r}.{guess} {choice}{'; ' + more if more else ''}.")
 
 

@@ -72,14 +72,16 @@ class Examples:
         """The inputs (m, *shape) with these indices (m,)."""
         if self._inputs is not None:
             return self._inputs[chosen.to(self._inputs.device)]
-        return _stacked([self.input(i) for i in chosen.tolist()], "Input")
+        return stacked([self.input(i) for i in chosen.tolist()], "input", chosen.tolist())
 
     def take_pairs(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """The inputs and the labels with these indices (m,)."""
         if self._inputs is not None and self._labels is not None:
             return self.take(chosen), self._labels[chosen.to(self._labels.device)]
-        pairs = [self._pair(i) for i in chosen.tolist()]
-        return _stacked([x for x, _ in pairs], "Input"), _stacked([_label(y) for _, y in pairs], "Label")
+        places = chosen.tolist()
+        pairs = [self._pair(i) for i in places]
+        labels = [_label(y) for _, y in pairs]
+        return stacked([x for x, _ in pairs], "input", places), stacked(labels, "label", places)
 
     def all(self) -> Tensor:
         """All inputs (n, *shape). A tensor is not copied."""
@@ -137,11 +139,23 @@ def _read(inputs: Inputs, wanted: Tensor | None) -> Examples:
     items = hasattr(source, "__getitem__")  # such a dataset says itself what its items are
     if not items and isinstance(getattr(source, "inputs", None), Tensor) and isinstance(source.labels, Tensor):
         return _of_tensor(source.inputs, source.labels if wanted is None else wanted)
+    _refuse_labels(source)
     if isinstance(source, list | tuple) and source and _is_numbers(source[0]) and not _is_pair(source[0]):
         source = read_array(source)
     if isinstance(source, Tensor | np.ndarray) and plain:
         return _of_tensor(source, wanted)
     return _of_items(source, places, collate, wanted)
+
+
+def _refuse_labels(source: Any) -> None:
+    """A pair of all inputs and all labels would be read as two inputs."""
+    if isinstance(source, list | tuple) and len(source) == 2:
+        shapes = [tuple(each.shape) for each in source if isinstance(each, Tensor | np.ndarray)]
+        if len(shapes) == 2 and len(shapes[0]) > 1 and shapes[1] == shapes[0][:1]:
+            raise InputError(
+                f"Expected inputs, got a pair of inputs {shapes[0]} and labels {shapes[1]}. Pass the inputs alone, or "
+                "torch.utils.data.TensorDataset(inputs, labels)."
+            )
 
 
 def read_array(values: Any, what: str = "an array of real numbers") -> Tensor:
@@ -272,13 +286,14 @@ def _label(label: Any) -> Tensor:
     return read_array(label).detach()
 
 
-def _stacked(items: Sequence[Tensor], what: str) -> Tensor:
+def stacked(items: Sequence[Tensor], what: str, places: Sequence[int]) -> Tensor:
+    """The items as one tensor (n, *shape). For messages, what: "input" or "label"; places: their indices."""
     if not items:
         raise InputError("Expected at least one input, got 0. Pass one input or more.")
-    for i, item in enumerate(items):
+    for i, item in zip(places, items, strict=True):
         if item.shape != items[0].shape:
             raise InputError(
                 f"Expected inputs of one shape, got {tuple(items[0].shape)} and {tuple(item.shape)} "
-                f"({what.lower()} 0 and {i}). Resize or pad them first."
+                f"({what} {places[0]} and {i}). Resize or pad them first."
             )
     return torch.stack(list(items))

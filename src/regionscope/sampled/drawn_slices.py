@@ -19,7 +19,7 @@ from regionscope.errors import InputError, SliceError
 from regionscope.formatting import counted
 from regionscope.geometry import Segment, Simplex, Slice
 from regionscope.geometry.haar import haar_frames
-from regionscope.inputs import Examples, Inputs, read_examples
+from regionscope.inputs import Examples, Inputs, read_examples, stacked
 
 _ATTEMPTS = 100
 _SLICES = 100  # that a sampler without a limit draws
@@ -109,7 +109,7 @@ class Hulls(DrawnSlices):
         generator = _generator(self.seed, i)
         for _ in range(_ATTEMPTS):
             chosen = _without_replacement(len(self._examples), self.dim + 1, generator)
-            points = torch.stack([_item(self._examples, j) for j in chosen])
+            points = stacked([_item(self._examples, j) for j in chosen], "input", chosen)
             try:
                 return _stretched(points, self.alpha)
             except SliceError as reason:
