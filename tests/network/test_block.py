@@ -105,7 +105,7 @@ def test_a_layer_with_its_norm_is_refused() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "sentence"),
     [
-        ("layers.9.mlp", {}, "Expected the name of a part of the model"),
+        ("layers.9.mlp", {}, "the name of a part of the model, got 'layers.9.mlp'. Did you mean 'layers.*mlp'"),
         ([], {}, "or a list of names, got \\[\\]"),
         ("layers.0.mlp", {"position": 6}, "Expected position from -6 to 5"),
     ],
@@ -113,6 +113,14 @@ def test_a_layer_with_its_norm_is_refused() -> None:
 def test_bad_input_is_a_sentence(name: str, options: dict[str, int], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         rs.block(GPT, name, IDS, **options)
+
+
+def test_a_token_beyond_the_vocabulary_is_named() -> None:
+    ids = torch.cat([IDS, torch.tensor([77])])
+    with pytest.raises(InputError, match=r"below the size of the vocabulary \(the largest is 77\)"):
+        rs.block(GPT, "layers.0.mlp", ids)
+    with pytest.raises(InputError, match=r"below the size of the vocabulary \(the largest is 77\)"):
+        rs.region_count(GPT, torch.stack([ids, ids.flip(0)]))
 
 
 def test_a_block_of_a_bfloat16_model_is_read_with_its_own_weights() -> None:

@@ -327,7 +327,7 @@ def test_shapes_that_do_not_fit() -> None:
         trace(conv, (3, 8, 8))
     with pytest.raises(InputError, match=r"'0' is Conv2d and cannot take a value of shape \(v, 1, 6, 6\)"):
         trace(conv, (1, 6, 6))
-    with pytest.raises(InputError, match=r"'0' is Conv2d .* it needs 4 dimensions with the batch"):
+    with pytest.raises(InputError, match=r"'0' is Conv2d .* with the batch\. Add the missing axis: x\[None\]"):
         trace(conv, (6, 6))
     with pytest.raises(InputError, match=r"'0' is Conv2d .* larger than the image"):
         trace(conv, (3, 2, 2))

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_instance, check_module
+from regionscope.checks import check_instance, check_module, unknown_name
 from regionscope.errors import CheckFailed, InputError, NotPiecewiseAffine
 from regionscope.inputs import read_array
 from regionscope.network.call.forward import call_model
@@ -118,7 +118,8 @@ def _part(whole: nn.Module, name: str) -> Callable[[Any], Any]:
     for step in name.split("."):
         found = getattr(found, step, None)
     if not callable(found):
-        raise InputError(f"Expected the name of a part of the model, got {name!r}. See model.named_modules().")
+        names = [path for path, _ in whole.named_modules() if path]
+        raise unknown_name("the name of a part of the model", name, names, most=20)
     return found  # type: ignore[no-any-return]
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_module
+from regionscope.checks import check_module, unknown_name
 from regionscope.errors import InputError
 from regionscope.network.call.forward import call_model
 from regionscope.network.call.precision import full_precision
@@ -350,6 +350,5 @@ def _embeddings_of(model: nn.Module, ids: Tensor, args: Arguments) -> tuple[list
 def _named(model: nn.Module, name: str) -> str:
     names = [path for path, _ in model.named_modules() if path]
     if name not in names:
-        shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
-        raise InputError(f"Expected at to name a module of the model, got {name!r}. Choose from {shown}.")
+        raise unknown_name("at to name a module of the model", name, names, most=20)
     return name

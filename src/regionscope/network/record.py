@@ -179,7 +179,8 @@ class Call:
     def check_spatial_dims(self, x: Data, count: int) -> None:
         """Insist on a (v, channels, *spatial) value with ``count`` spatial dimensions."""
         if x.ndim != count + 2:
-            self.refuse_shapes(f"it needs {count + 2} dimensions with the batch", x)
+            advice = "Add the missing axis: x[None] for a single image." if x.ndim == count + 1 else ""
+            self.refuse_shapes(f"it needs {count + 2} dimensions with the batch", x, advice=advice)
 
     def refuse(self, reason: str) -> NoReturn:
         """Not piecewise affine, with the reason in brackets and the way out."""
@@ -193,10 +194,10 @@ class Call:
         """The call works along the batch dimension."""
         raise UntraceableModel(refuse.mixes_rows(self.subject))
 
-    def refuse_shapes(self, reason: str, *inputs: Data) -> NoReturn:
+    def refuse_shapes(self, reason: str, *inputs: Data, advice: str = "") -> NoReturn:
         """Shapes do not fit together."""
         shapes = " and ".join("(" + ", ".join(["v", *map(str, x.shape)]) + ")" for x in inputs)
-        raise InputError(refuse.misfit(self.subject, shapes, self.input_shape, reason))
+        raise InputError(refuse.misfit(self.subject, shapes, self.input_shape, reason, advice))
 
 
 @dataclass(frozen=True)

@@ -97,10 +97,10 @@ def mixes_rows(subject: str) -> str:
     )
 
 
-def misfit(subject: str, shapes: str, input_shape: tuple[int, ...], reason: str) -> str:
+def misfit(subject: str, shapes: str, input_shape: tuple[int, ...], reason: str, advice: str = "") -> str:
     """A layer got a value of a shape it cannot take."""
     return (
         f"Expected shapes that fit, but {subject} and cannot take a value of shape {shapes}, which it gets from inputs "
-        f"of shape (v, {', '.join(map(str, input_shape))}): {reason.strip().rstrip('.')}. Check the shape of the "
-        "input points."
+        f"of shape (v, {', '.join(map(str, input_shape))}): {reason.strip().rstrip('.')}. "
+        + (advice or "Check the shape of the input points.")
     )

@@ -31,9 +31,15 @@ def call_model(function: Callable[..., Any], inputs: Any) -> Any:
             raise InputError(
                 f"Expected an exported program for any number of inputs, got one of a fixed number. {OPEN_BATCH}"
             ) from error
+        advice = "Check the shape and the dtype of the inputs."
+        if isinstance(error, IndexError) and isinstance(inputs, Tensor) and inputs.dtype == torch.int64 and len(inputs):
+            advice = (
+                f"If these are token ids, pass ids below the size of the vocabulary (the largest is {inputs.max()}), "
+                "and no longer contexts than the model takes."
+            )
         raise InputError(
             f"The model failed on inputs of shape {tuple(inputs.shape)} and type {inputs.dtype}: "
-            f"{type(error).__name__}: {lines[0].rstrip('.')}. Check the shape and the dtype of the inputs."
+            f"{type(error).__name__}: {lines[0].rstrip('.')}. {advice}"
         ) from error
 
 
