@@ -64,6 +64,7 @@ def test_a_file_may_lie_elsewhere(folder: Path, monkeypatch: pytest.MonkeyPatch)
     ("spec", "sentence"),
     [
         ("net.py", "such as pkg.module:factory"),
+        ("net.pt", r"got the weights 'net.pt'. .* load the weights with --weights net.pt\.$"),
         (":build", "such as pkg"),
         ("nothere.py:build", "model file, got 'nothere.py'"),
         ("nothere.module:build", "No module named 'nothere'"),

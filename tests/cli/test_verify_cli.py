@@ -41,7 +41,7 @@ def test_the_timeout_includes_reading(files: tuple[Path, Path, float], monkeypat
     network, property, largest = files
     property.write_text(PROPERTY.format(largest + 0.5))
     whole = load.load_model
-    monkeypatch.setattr(load, "load_model", lambda name: time.sleep(0.3) or whole(name))
+    monkeypatch.setattr(load, "load_model", lambda name, **_: time.sleep(0.3) or whole(name))
     assert run("verify", network, property, "--timeout", 0.2).stdout.startswith("timeout")
     assert run("verify", network, property, "--timeout", 60).stdout.startswith("unsat")
 
@@ -50,7 +50,7 @@ def test_the_timeout_includes_reading(files: tuple[Path, Path, float], monkeypat
 def test_the_timeout_interrupts_reading(files: tuple[Path, Path, float], monkeypatch: pytest.MonkeyPatch) -> None:
     network, property, largest = files
     property.write_text(PROPERTY.format(largest + 0.5))
-    monkeypatch.setattr(load, "load_model", lambda name: time.sleep(60))
+    monkeypatch.setattr(load, "load_model", lambda *_, **__: time.sleep(60))
     start, before = time.monotonic(), signal.getsignal(signal.SIGALRM)
     done = run("verify", network, property, "--timeout", 0.1, "--out", property.with_name("result.txt"))
     assert time.monotonic() - start < 30
@@ -111,6 +111,7 @@ def test_an_error_is_written_for_the_competition(files: tuple[Path, Path, float]
     assert (tmp_path / "result.txt").read_text() == "error\n"
     property.write_text(PROPERTY.format(0))
     assert run("verify", network, property, "--fix", "nought").exit_code == 2
+    assert "load the weights in this function." in run("verify", "net.pt", property).output
 
 
 def test_two_inputs_vary_in_their_own_units(tmp_path: Path) -> None:

@@ -26,17 +26,26 @@ from regionscope.lab.user_code import as_module, call, imported
 from regionscope.network.onnx import OnnxNetwork, read_onnx
 
 LARGEST_BOX = 6  # dimensions; the box around a d-dimensional input has 2^d corners
+_WEIGHTS = (".pt", ".pth", ".ckpt", ".safetensors")
 _MOST_CORNERS = 7  # of a hull: its regions multiply with every dimension
 
 
-def load_model(spec: str) -> nn.Module:
+def load_model(spec: str, *, weights: bool = True) -> nn.Module:
     """The module that ``pkg.module:name`` or ``file.py:name`` names, or the network in an ``.onnx`` file.
 
     ``name`` is an ``nn.Module`` or a callable without arguments that returns one; dots reach into attributes. The
     working directory (for a module) or the file's folder (for a file) can be imported from while the code runs.
+
+    weights: whether the command has the option --weights.
     """
     if is_onnx(spec):
         return read_onnx(spec)
+    if Path(spec).suffix in _WEIGHTS:
+        how = f"with --weights {spec}" if weights else "in this function"
+        raise InputError(
+            f"Expected a model such as pkg.module:factory, file.py:factory or net.onnx, got the weights {spec!r}. "
+            f"Name the function that builds the network, and load the weights {how}."
+        )
     with imported(spec, "model", form="a model such as pkg.module:factory, file.py:factory or net.onnx") as found:
         return as_module(found if isinstance(found, nn.Module) or not callable(found) else call(found, spec, {}), spec)
 

@@ -53,7 +53,7 @@ def verify(
     start = time.monotonic()
     try:
         with _interrupted_after(timeout):
-            model, property = load.load_model(network), read_vnnlib(property_file)
+            model, property = load.load_model(network, weights=False), read_vnnlib(property_file)
             left = None if timeout is None else max(0.0, timeout - (time.monotonic() - start))
             found = decide(model, property.fixed(_fixed(fix or [])), timeout=left)
             text = result_text(found, property)

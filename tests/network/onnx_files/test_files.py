@@ -79,6 +79,14 @@ def test_open_sizes_need_an_input_shape(tmp_path: Path) -> None:
         rs.read_onnx(path, input_shape=(1, 4, 5))
 
 
+def test_a_file_of_another_kind_is_no_onnx_file(tmp_path: Path) -> None:
+    (tmp_path / "grid.toml").write_text("[data]\nname = 'digits'\n")
+    torch.save({"weight": torch.zeros(2)}, tmp_path / "net.pt")
+    for name in ("grid.toml", "net.pt"):
+        with pytest.raises(rs.InputError, match=rf"{name}, which is not an ONNX file"):
+            rs.read_onnx(tmp_path / name)
+
+
 def test_a_truncated_file_is_refused_wherever_it_ends(tmp_path: Path) -> None:
     whole = relu_network(tmp_path / "net.onnx", [2, 4, 2]).read_bytes()
     damaged = tmp_path / "damaged.onnx"

@@ -70,7 +70,10 @@ def read_graph(path: Path) -> Graph:
     try:
         model = onnx.load_model_from_string(content)
     except Exception as error:  # the protobuf library decides which type a damaged message raises
-        raise InputError(f"Expected an ONNX model, got {path}, which cannot be parsed. Export it again.") from error
+        raise InputError(
+            f"Expected an ONNX model, got {path}, which is not an ONNX file, or a damaged one. Pass a file that "
+            "torch.onnx.export wrote, or export it again."
+        ) from error
     if not model.graph.node or not model.graph.output:
         raise InputError(f"Expected an ONNX model with nodes and outputs, got {path} without. Export it again.")
     opset = next((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), 0)
