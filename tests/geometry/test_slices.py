@@ -275,3 +275,42 @@ def test_projecting_takes_images_arrays_and_datasets() -> None:
     assert torch.equal(plane.project(pairs).coords, coords)
     with pytest.raises(SliceError, match=r"Expected inputs of shape \(n, 1, 4, 4\), got \(3, 16\)"):
         plane.project(images.flatten(1))
+
+
+@pytest.mark.parametrize("d", [2, 3, 50, 784])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_points_that_rounding_alone_moves_off_a_line_are_refused(d: int, dtype: torch.dtype) -> None:
+    for seed in range(20):
+        generator = torch.Generator().manual_seed(seed)
+        a, b = torch.randn(2, d, generator=generator).to(dtype)
+        for c in ((a + b) / 2, a + (b - a) / 3, 2 * b - a):
+            if torch.linalg.matrix_rank(torch.stack([b - a, c - a]).double(), rtol=1e-10) < 2:
+                continue  # nothing was rounded, which other tests are about
+            with pytest.raises(SliceError, match="the 3 points to span 2 dimensions, got 1"):
+                Simplex([a, b, c])
+            with pytest.raises(SliceError, match="points that span 2 dimensions, got 3 points that span 1"):
+                Box.through(torch.stack([a, b, c]))
+            if dtype == torch.float32:
+                with pytest.raises(SliceError, match="the 3 points to span 2 dimensions, got 1"):
+                    Simplex(torch.stack([a, b, c]).numpy())
+            assert Box.through(torch.stack([a, b, c]), dim=1).dim == 1
+            assert Simplex(torch.stack([a, b, c]).double()).dim == 2  # these numbers are taken as exact
+
+
+@pytest.mark.parametrize(("dtype", "aspect"), [(torch.float32, 1e-4), (torch.float64, 1e-9)])
+def test_a_thin_triangle_is_accepted(dtype: torch.dtype, aspect: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    for d in (2, 50):
+        along, across = torch.linalg.qr(torch.randn(d, 2, generator=generator, dtype=torch.float64))[0].T
+        points = torch.stack([0 * along, along, along / 2 + aspect * across]).to(dtype)
+        assert Simplex(points).size == pytest.approx(aspect / 2, rel=1e-2)
+        assert Box.through(points).dim == 2
+
+
+def test_a_small_triangle_around_a_large_input_is_accepted() -> None:
+    image = torch.rand(784, generator=torch.Generator().manual_seed(0))
+    image[:2] = 0.5
+    points = image.repeat(3, 1)
+    points[1, 0] += 1e-5
+    points[2, 1] += 1e-5
+    assert Simplex(points).size == pytest.approx(0.5e-10, rel=1e-2)

@@ -106,8 +106,26 @@ def check_distinct(points: Tensor) -> None:
                 raise SliceError(f"Expected distinct points, got the same point at {j} and {i}. Remove one of them.")
 
 
-def check_rank(directions: Tensor, what: str) -> None:
-    """Raise when the directions (k, *shape) are linearly dependent within ``Tolerance.rank``."""
+def spacing(points: object) -> float:
+    """Relative distance of neighbouring numbers in the type of the points: 1.2e-7 in float32.
+
+    0 for float64, integers and lists of numbers, which are taken as exact.
+    """
+    given = points if isinstance(points, list | tuple) else [points]
+    found = [torch.finfo(each.dtype).eps for each in given if isinstance(each, Tensor) and each.is_floating_point()]
+    arrays = [each for each in given if isinstance(each, np.ndarray) and each.dtype.kind == "f"]
+    found += [float(np.finfo(each.dtype).eps) for each in arrays]
+    return max((eps for eps in found if eps > torch.finfo(torch.float64).eps), default=0.0)
+
+
+def rounding_of_differences(points: Tensor, spacing: float) -> Tensor:
+    """By how much rounding may change each entry of x_i - x_0 (n - 1, *shape), where an entry is off by its spacing."""
+    sizes = points.abs()
+    return spacing * (sizes[1:] + sizes[0])
+
+
+def check_rank(directions: Tensor, what: str, *, rounding: Tensor) -> None:
+    """Raise when the directions (k, *shape) are linearly dependent within ``Tolerance.rank`` or their rounding."""
     flat = directions.flatten(1)
     k, d = flat.shape
     if k > d:
@@ -121,3 +139,47 @@ def check_rank(directions: Tensor, what: str) -> None:
             f"Expected {what} to span {counted(k, 'dimension')}, got {rank}. Move them apart, or use a slice of "
             "fewer dimensions."
         )
+    if float(singular[-1]) > float(rounding.norm()):  # the cheap bound of what rounding does to a singular value
+        return
+    left, singular, right = torch.linalg.svd(flat, full_matrices=False)
+    rank = int((singular > _rounding_of_singular(left, right, rounding.flatten(1))).sum())
+    if rank < k:
+        raise SliceError(
+            f"Expected {what} to span {counted(k, 'dimension')}, got {rank} up to rounding. Move them apart, use a "
+            "slice of fewer dimensions, or compute them in float64."
+        )
+
+
+def orthonormal_frame(flat: Tensor, dim: int | None, rounding: Tensor) -> Tensor:
+    """Orthonormal rows (k, d) spanning the differences of the points (n, d), known up to ``rounding`` (n - 1, d)."""
+    n, d = flat.shape
+    offsets = flat[1:] - flat[0]
+    norms = flat.norm(dim=1).max()
+    left, singular, axes = torch.linalg.svd(offsets, full_matrices=False)
+    floor = torch.maximum(RANK * torch.maximum(singular[0], norms), _rounding_of_singular(left, axes, rounding))
+    rank = int((singular > floor).sum())
+    if rank == 0:
+        raise SliceError(f"Expected at least two distinct points, got {n} times the same point. Pass different ones.")
+    wanted = min(n - 1, d) if dim is None else dim
+    if rank != wanted:
+        raise SliceError(
+            f"Expected points that span {counted(wanted, 'dimension')}, got {n} points that span {rank}. Pass "
+            f"dim={rank}."
+        )
+    if rank == d:
+        return torch.eye(d, dtype=torch.float64, device=flat.device)
+    if n == rank + 1:
+        columns, upper = torch.linalg.qr(offsets.T)
+        frame: Tensor = (columns * torch.sign(torch.diagonal(upper))).T.contiguous()
+        return frame
+    principal: Tensor = axes[:rank].contiguous()
+    return principal
+
+
+def _rounding_of_singular(left: Tensor, right: Tensor, rounding: Tensor) -> Tensor:
+    """By how much a change of each entry by at most ``rounding`` (n, d) moves the singular values (m,), to first order.
+
+    A singular value is u^T A v for its vectors u and v, so that it moves by at most |u|^T rounding |v|. A bound by
+    norms would refuse small slices around large inputs, whose other entries are the same at all points.
+    """
+    return ((left.abs().T @ rounding) * right.abs()).sum(1)

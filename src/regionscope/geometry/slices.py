@@ -15,15 +15,17 @@ from torch import Tensor
 
 from regionscope.checks import check_shape, read_device
 from regionscope.errors import SliceError
-from regionscope.formatting import counted
 from regionscope.geometry.points import (
     RANK,
     PointLike,
     check_distinct,
     check_rank,
+    orthonormal_frame,
     read_numbers,
     read_point,
     read_points,
+    rounding_of_differences,
+    spacing,
 )
 from regionscope.inputs import Inputs, read_examples
 
@@ -230,7 +232,7 @@ class Simplex(_AffineSlice):
         read = read_points(points, "point", least=2)
         check_distinct(read)
         directions = read[1:] - read[0]
-        check_rank(directions, f"the {len(read)} points")
+        check_rank(directions, f"the {len(read)} points", rounding=rounding_of_differences(read, spacing(points)))
         self._set(origin=read[0], basis=directions)
 
     @property
@@ -279,7 +281,7 @@ class Box(_AffineSlice):
         origin, basis = origin.to(device), basis.to(device)
         radii = _read_radius(radius, len(basis)).to(device)
         reach = basis * radii.reshape(-1, *[1] * origin.ndim)
-        check_rank(reach, "the directions, scaled by their radii,")
+        check_rank(reach, "the directions, scaled by their radii,", rounding=spacing(directions) * reach.abs())
         varied = origin[(basis != 0).any(0)]
         if float(reach.flatten(1).norm(dim=1).min()) <= RANK * float(varied.norm()):
             raise SliceError(
@@ -333,7 +335,7 @@ class Box(_AffineSlice):
         read = read_points(points, "point", least=2)
         _check_margin(margin)
         flat = read.flatten(1)
-        frame = _orthonormal_frame(flat, dim)
+        frame = orthonormal_frame(flat, dim, rounding_of_differences(flat, spacing(points)))
         coords = (flat - flat[0]) @ frame.T
         low, high = coords.amin(0), coords.amax(0)
         center = flat[0] + (low + high) / 2 @ frame
@@ -371,29 +373,3 @@ def _read_radius(radius: float | Sequence[float] | Tensor | np.ndarray[Any, Any]
     if bool((values <= 0).any()):
         raise SliceError(f"Expected radius to be larger than 0, got {values.tolist()}. Pass positive numbers.")
     return values.expand(k).clone()
-
-
-def _orthonormal_frame(flat: Tensor, dim: int | None) -> Tensor:
-    """Orthonormal rows (k, d) spanning the differences of the points (n, d)."""
-    n, d = flat.shape
-    offsets = flat[1:] - flat[0]
-    norms = flat.norm(dim=1).max()
-    _, singular, axes = torch.linalg.svd(offsets, full_matrices=False)
-    floor = RANK * torch.maximum(singular[0], norms)
-    rank = int((singular > floor).sum())
-    if rank == 0:
-        raise SliceError(f"Expected at least two distinct points, got {n} times the same point. Pass different ones.")
-    wanted = min(n - 1, d) if dim is None else dim
-    if rank != wanted:
-        raise SliceError(
-            f"Expected points that span {counted(wanted, 'dimension')}, got {n} points that span {rank}. Pass "
-            f"dim={rank}."
-        )
-    if rank == d:
-        return torch.eye(d, dtype=torch.float64, device=flat.device)
-    if n == rank + 1:
-        columns, upper = torch.linalg.qr(offsets.T)
-        frame: Tensor = (columns * torch.sign(torch.diagonal(upper))).T.contiguous()
-        return frame
-    principal: Tensor = axes[:rank].contiguous()
-    return principal
