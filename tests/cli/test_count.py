@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -114,7 +115,8 @@ def test_a_count_in_a_file_is_resumed(folder: Path, monkeypatch: pytest.MonkeyPa
         done = run(f"{command} --slices {slices} --path counts.jsonl --plot out.png")
         assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
-    assert {**found, "seconds": 0} == {**wanted, "seconds": 0}
+    unlike = {"seconds": 0, "provenance": None}
+    assert {**found, **unlike} == {**wanted, **unlike}
     assert shares == [0.5, 0.75, 1.0]
     raw = file.read_bytes()
     file.write_bytes(raw[:-5])
@@ -173,3 +175,18 @@ def test_help_names_every_option() -> None:
     words += ["--through", "--alpha", "--length"]
     assert all(word in done.output for word in words)
     assert "--range" not in done.output
+
+
+def test_the_json_says_what_was_measured(folder: Path) -> None:
+    torch.save(mlp([4, 12, 3], seed=2).state_dict(), folder / "a b.pt")
+    words = ["count", "--model", "net.py:build", "--weights", "a b.pt", "--data", "data.npy", "--slices", "2"]
+    done = CliRunner().invoke(app, [*words, "--json", "-"])
+    found = json.loads(done.stdout)["provenance"]
+    assert found["command"] == (
+        "regionscope count --model net.py:build --weights 'a b.pt' --data data.npy --slices 2 --json -"
+    )
+    assert found["files"] == {
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in ("net.py", "a b.pt", "data.npy")
+    }
+    nested = run("ask extremes --model net.py:build --points two.npy --index 0 --json -")
+    assert json.loads(nested.stdout)["provenance"]["command"].startswith("regionscope ask extremes --model")

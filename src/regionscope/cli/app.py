@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperCommand
 
 from regionscope.cli import table
+from regionscope.cli.command_line import recorded
 from regionscope.cli.option_names import in_options, options_of
 from regionscope.errors import RegionscopeError
 from regionscope.version import __version__
@@ -36,13 +37,22 @@ COMMANDS = {
 class _OneSentence(TyperCommand):
     """The only place where an error of the user becomes a message, which names options, and an exit code."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta["words"] = [*_names(ctx), *args]  # parsing empties the list
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
-        with options_of(self.params):
+        with options_of(self.params), recorded(ctx.meta["words"]):
             try:
                 return super().invoke(ctx)
             except RegionscopeError as error:
                 typer.echo(f"regionscope: {in_options(str(error))}", err=True)
                 raise typer.Exit(2) from error
+
+
+def _names(ctx: Any) -> list[str]:
+    """The program, its command and the command's own command, however the program was started."""
+    return [*_names(ctx.parent), ctx.info_name] if ctx.parent is not None else ["regionscope"]
 
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)

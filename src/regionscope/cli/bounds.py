@@ -14,7 +14,6 @@ from rich.table import Column, Table
 from regionscope.cli import options, output
 from regionscope.exact import linear_regions
 from regionscope.geometry import Box, Segment
-from regionscope.lab.provenance import provenance
 from regionscope.measures.bounds import layer_widths, region_bounds
 from regionscope.measures.expected_counts import Init, hanin_rolnick, kac_rice, qi_wei_neurons, random_network
 from regionscope.types import Estimate
@@ -70,7 +69,7 @@ def bounds(
         _print(architecture, rows, radius, segment.size)
     if json_file is not None:
         plain = [row if row["value"] < _LARGEST else {**row, "value": _text(row["value"])} for row in rows]
-        output.write_json({"architecture": architecture, "rows": plain, "provenance": provenance()}, json_file)
+        output.write_result({"architecture": architecture, "rows": plain}, json_file)
 
 
 def _estimates(widths: list[int], segment: Segment, *, init: Init, target: int, mean: float) -> list[dict[str, Any]]:

@@ -16,7 +16,6 @@ from regionscope.cli import load, options, output
 from regionscope.cli.input_plane import InputPlane
 from regionscope.errors import InputError
 from regionscope.geometry import Slice
-from regionscope.lab.provenance import provenance
 from regionscope.network import device_and_dtype
 from regionscope.network.output import select_output
 
@@ -97,7 +96,7 @@ class NetworkJob:
             said = f"The weights are those that {self.model} creates, since --weights is not given."
             Console(soft_wrap=True).print(said, style="dim", markup=False, highlight=False)
         if self.json_file is not None:
-            output.write_json({**numbers, "provenance": provenance()}, self.json_file)
+            output.write_result(numbers, self.json_file)
 
     def draw(self, figure: Callable[..., Figure], *what: Any) -> None:
         """The picture of --plot, where it is asked for."""

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.checks import unknown_name, unreadable
+from regionscope.cli.command_line import note_file
 from regionscope.errors import InputError
 from regionscope.file_io import ARRAY_FILE_ERRORS, check_file
 from regionscope.formatting import one_line
@@ -39,7 +40,9 @@ def load_model(spec: str, *, weights: bool = True) -> nn.Module:
     weights: whether the command has the option --weights.
     """
     if is_onnx(spec):
-        return read_onnx(spec)
+        network = read_onnx(spec)
+        note_file(Path(spec))
+        return network
     if Path(spec).suffix in _WEIGHTS:
         how = f"with --weights {spec}" if weights else "in this function"
         raise InputError(
@@ -47,6 +50,8 @@ def load_model(spec: str, *, weights: bool = True) -> nn.Module:
             f"Name the function that builds the network, and load the weights {how}."
         )
     with imported(spec, "model", form="a model such as pkg.module:factory, file.py:factory or net.onnx") as found:
+        if (source := spec.rpartition(":")[0]).endswith(".py"):
+            note_file(Path(source))
         return as_module(found if isinstance(found, nn.Module) or not callable(found) else call(found, spec, {}), spec)
 
 
@@ -58,6 +63,7 @@ def is_onnx(spec: str) -> bool:
 def load_weights(model: nn.Module, path: Path) -> None:
     """Load a state dict (safetensors, or a file of ``torch.save(model.state_dict())``) into ``model`` in place."""
     check_file(path, "weights")
+    note_file(path)
     state = _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
     for name, tensor in state.items():
         if reason := unreadable(tensor):
@@ -90,6 +96,7 @@ def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least
     file, colon, key = str(path).rpartition(":")
     where, wanted_key = (Path(file), key) if colon and Path(file).suffix in (".npz", ".pt", ".pth") else (path, None)
     check_file(where, "points")
+    note_file(where)
     read = {".csv": _read_csv, ".pt": _read_tensors, ".pth": _read_tensors}.get(where.suffix, _read_numpy)
     loaded = read(where)
     if isinstance(loaded, Mapping):

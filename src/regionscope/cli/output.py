@@ -16,8 +16,10 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Column, Table
 
+from regionscope.cli.command_line import measured_with
 from regionscope.errors import InputError
 from regionscope.file_io import check_parent, plain, replace_file
+from regionscope.lab.provenance import provenance
 
 _NO_DATE = {".png": {"Software": None}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
 
@@ -48,6 +50,11 @@ def write_json(document: dict[str, Any], target: str) -> None:
         typer.echo(text)
     else:
         write_file(Path(target), lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
+
+
+def write_result(document: Mapping[str, Any], target: str) -> None:
+    """``write_json`` with the versions, the command line and checksums of the files that the command read."""
+    write_json({**document, "provenance": {**provenance(), **measured_with()}}, target)
 
 
 def save_figure(figure: Figure, path: Path) -> None:

@@ -17,7 +17,6 @@ from regionscope import shallow as theory
 from regionscope.cli import output
 from regionscope.cli.options import option
 from regionscope.errors import InputError
-from regionscope.lab.provenance import provenance
 from regionscope.plot import shallow as pictures
 from regionscope.shallow.losses import Loss
 from regionscope.shallow.report import FlowRow
@@ -210,7 +209,7 @@ def _store(out: Path, figure: Figure | None, picture: str, numbers: dict[str, An
     if figure is not None:
         output.save_figure(figure, out / picture)
         typer.echo(f"wrote {out / picture}")
-    output.write_json({**numbers, "provenance": provenance()}, str(out / document))
+    output.write_result(numbers, str(out / document))
     typer.echo(f"wrote {out / document}")
 
 

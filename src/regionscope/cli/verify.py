@@ -15,8 +15,8 @@ from typing import Annotated
 import typer
 
 from regionscope.cli import load, options, output
+from regionscope.cli.command_line import note_file
 from regionscope.errors import InputError, RegionscopeError
-from regionscope.lab.provenance import provenance
 from regionscope.verification import Property, Verification, read_vnnlib
 from regionscope.verification import verify as decide
 
@@ -54,6 +54,7 @@ def verify(
     try:
         with _interrupted_after(timeout):
             model, property = load.load_model(network, weights=False), read_vnnlib(property_file)
+            note_file(property_file)
             left = None if timeout is None else max(0.0, timeout - (time.monotonic() - start))
             found = decide(model, property.fixed(_fixed(fix or [])), timeout=left)
             text = result_text(found, property)
@@ -71,7 +72,7 @@ def verify(
     if json_file != "-":
         typer.echo(_summary(found))
     if json_file is not None:
-        output.write_json(_document(found), json_file)
+        output.write_result(_document(found), json_file)
 
 
 @contextmanager
@@ -147,5 +148,4 @@ def _document(found: Verification) -> dict[str, object]:
         "seconds": found.seconds,
         "witness": None if found.witness is None else found.witness.reshape(-1).tolist(),
         "outputs": None if found.outputs is None else found.outputs.reshape(-1).tolist(),
-        "provenance": provenance(),
     }
