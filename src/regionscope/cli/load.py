@@ -23,6 +23,7 @@ from regionscope.errors import InputError
 from regionscope.file_io import ARRAY_FILE_ERRORS, check_file
 from regionscope.formatting import one_line
 from regionscope.geometry import Box, Segment, Simplex, Slice
+from regionscope.lab.data import names
 from regionscope.lab.user_code import as_module, call, imported
 from regionscope.network.onnx import OnnxNetwork, read_onnx
 
@@ -62,6 +63,11 @@ def is_onnx(spec: str) -> bool:
 
 def load_weights(model: nn.Module, path: Path) -> None:
     """Load a state dict (safetensors, or a file of ``torch.save(model.state_dict())``) into ``model`` in place."""
+    if checkpoints := sorted(path.glob("checkpoints/step-*.safetensors")):
+        raise InputError(
+            f"Expected a file of weights, got {str(path)!r}, which is the folder of a run. Pass one of its "
+            f"checkpoints, such as --weights {checkpoints[-1]}."
+        )
     check_file(path, "weights")
     note_file(path)
     state = _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
@@ -95,6 +101,12 @@ def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least
     """
     file, colon, key = str(path).rpartition(":")
     where, wanted_key = (Path(file), key) if colon and Path(file).suffix in (".npz", ".pt", ".pth") else (path, None)
+    if not where.exists() and str(where) in names():
+        raise InputError(
+            f"Expected a file of points, got {str(where)!r}, the name of a data set, which only regionscope train "
+            f"takes. Import load from regionscope.lab.data and DataSpec from regionscope.lab.config in Python, save "
+            f'the inputs with numpy.save("{where}.npy", load(DataSpec(name="{where}")).train.inputs), and pass it.'
+        )
     check_file(where, "points")
     note_file(where)
     read = {".csv": _read_csv, ".pt": _read_tensors, ".pth": _read_tensors}.get(where.suffix, _read_numpy)
