@@ -45,6 +45,9 @@ def gelu():
 def cube():
     return mlp([3, 2, 2])
 
+def wide():
+    return mlp([4, 1, 2])
+
 def poisoned():
     model = mlp([2, 4, 2])
     model[0].weight.data[0, 0] = float("nan")
@@ -199,6 +202,16 @@ def test_weights_that_the_code_makes_are_named(folder: Path) -> None:
     own = run("decision --model net.py:build --weights own.pt --box -1 1")
     assert own.exit_code == 0, own.output
     assert "The weights are" not in own.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "way"), [("regions", "--vary I J"), ("ask extremes --index 0", "--points with 3 rows")]
+)
+def test_a_box_of_many_dimensions_is_said_to_be_slow(command: str, way: str) -> None:
+    wide = run(f"{command} --model net.py:wide --box -1 1 --json -")
+    assert wide.stderr == f"A box of 4 dimensions is practical for tiny networks only. Use {way} for a plane.\n"
+    assert json.loads(wide.stdout)
+    assert run(f"{command} --model net.py:cube --box -1 1 --json -").stderr == ""
 
 
 def test_three_dimensions_are_counted() -> None:

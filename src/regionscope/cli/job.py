@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import wraps
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
+import typer
 from matplotlib.figure import Figure
 from rich.console import Console
 from torch import nn
@@ -30,6 +31,7 @@ _PANELS = (
     options.OUTPUT,
     options.WORK,
 )
+_PRACTICAL = 3  # dimensions of a box; the regions multiply with each further one
 _Result = TypeVar("_Result")
 
 
@@ -139,6 +141,10 @@ class SliceJob(NetworkJob):
         if dim is not None and slice.dim != dim:
             way = "--points with 2 rows" if dim == 1 else "--points with 3 rows, or --box for a network with 2 inputs"
             raise InputError(f"Expected a slice of dimension {dim} for {what}, got dimension {slice.dim}. Pass {way}.")
+        if self.box is not None and slice.dim > _PRACTICAL:
+            plane = "--vary I J" if "--vary" in self.slice_options else "--points with 3 rows"
+            said = f"A box of {slice.dim} dimensions is practical for tiny networks only. Use {plane} for a plane."
+            typer.echo(said, err=True)
         return network, slice
 
     def cut(self, instrument: Callable[..., _Result], network: nn.Module, slice: Slice, **chosen: Any) -> _Result:
