@@ -23,7 +23,7 @@ from small_slices import SLICES, SQUARE, mlp
 def test_a_saved_partition_comes_back(name: str, tmp_path: Path) -> None:
     model, slice = SLICES[name]
     part = rs.linear_regions(model, slice)
-    path = part.save(tmp_path / "deep" / "part")
+    path = part.save(tmp_path / "part")
     back = rs.Partition.load(path, program=rs.trace(model, part.slice.input_shape))
     back.check()
     for each in ("vertices", "outputs", "corners", "offsets", "sizes"):
@@ -34,6 +34,15 @@ def test_a_saved_partition_comes_back(name: str, tmp_path: Path) -> None:
         rs.Partition.load(path).patterns()
     with pytest.raises(rs.InputError, match=r"Pass the network: Partition\.load\(path, program=trace\("):
         rs.Partition.load(path).check()
+
+
+def test_a_folder_that_does_not_exist_is_not_created(tmp_path: Path) -> None:
+    for read in (rs.linear_regions, rs.decision_regions):
+        with pytest.raises(
+            rs.InputError, match=r"an existing folder for 'part.npz', got .*nowhere.* Create it first\."
+        ):
+            read(mlp(2, 4, 2), SQUARE).save(tmp_path / "nowhere" / "part")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_check_with_another_network_asks_for_the_one_that_was_measured(tmp_path: Path) -> None:

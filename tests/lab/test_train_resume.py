@@ -153,7 +153,9 @@ def test_kill_minus_nine_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
 def test_a_state_is_plain_and_comes_back(tmp_path: Path) -> None:
     kept: list[TrainState] = []
     train(network(), data(), FULL, save_state=kept.append)
-    path = kept[2].save(tmp_path / "deep" / "state.safetensors")
+    with pytest.raises(InputError, match=r"an existing folder for 'state\.safetensors'"):
+        kept[2].save(tmp_path / "nowhere" / "state.safetensors")
+    path = kept[2].save(tmp_path / "state.safetensors")
     kept[2].save(path)
     back = TrainState.load(path)
     assert list(path.parent.iterdir()) == [path]

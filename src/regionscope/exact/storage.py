@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regionscope.checks import is_integer
 from regionscope.errors import InputError, WrongFile
-from regionscope.file_io import ARRAY_FILE_ERRORS, parse_json, replace_file
+from regionscope.file_io import ARRAY_FILE_ERRORS, check_parent, parse_json, replace_file
 from regionscope.geometry import Box, Segment, Simplex, Slice
 from regionscope.tolerance import LOST, Tolerance
 from regionscope.types import Stats, Status
@@ -28,10 +28,10 @@ _KINDS: dict[str, type[Segment] | type[Simplex] | type[Box]] = {"Segment": Segme
 def save_arrays(path: Path, about: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Path:
     """Write arrays, and ``about`` as JSON under that name; returns the path, which ends in .npz."""
     path = path if path.suffix == ".npz" else path.with_name(path.name + ".npz")
+    check_parent(path)
     stored: dict[str, Any] = {name: rows.cpu().numpy() for name, rows in arrays.items()}
     header = {"format": _FORMAT, **about}
     stored["about"] = np.array(json.dumps({"checksum": _checksum(header, stored), **header}))
-    path.parent.mkdir(parents=True, exist_ok=True)
 
     def write(temporary: Path) -> None:
         with temporary.open("wb") as file:

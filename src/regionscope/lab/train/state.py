@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import InputError
-from regionscope.file_io import parse_json, replace_file
+from regionscope.file_io import check_parent, parse_json, replace_file
 
 FORMAT = "regionscope train state 1"
 
@@ -43,7 +43,7 @@ class TrainState:
     def save(self, path: str | Path) -> Path:
         """Write as safetensors through a temporary file, so that the file is never incomplete."""
         path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        check_parent(path)
         metadata = {"format": FORMAT, "state": json.dumps({"step": self.step, "meta": dict(self.meta)})}
         raw = safetensors.torch.save(dict(self.tensors), metadata)
         replace_file(path, lambda temporary: temporary.write_bytes(raw))
