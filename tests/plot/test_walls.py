@@ -118,6 +118,19 @@ def test_a_training_is_two_rows() -> None:
         plot.epoch_grid(parts, decs, axes=[figure.axes[:2], figure.axes[2:3]])
 
 
+def test_epochs_may_have_names_and_any_order() -> None:
+    dec = rs.decision_regions(NET, SQUARE)
+    figure = plot.epoch_figure({"start": PART, 1.5: PART}, {1.5: dec, "start": dec})
+    shown = [ax.get_title().splitlines()[0] for ax in figure.axes[:2]]
+    assert shown == ["start", "epoch 1.5"]
+
+
+def test_lists_of_epochs_are_refused_in_a_short_sentence() -> None:
+    with pytest.raises(InputError, match="Expected two dictionaries from epochs to results, got list and list") as said:
+        plot.epoch_figure([PART, PART], [PART, PART])
+    assert len(str(said.value)) < 160
+
+
 def test_names_of_many_layers_stay_inside_the_figure() -> None:
     """Thirty layers with long names: every entry of the legend is drawn, and no title is wider than its panel."""
     names = [f"stage{i}.block2.branch.activation.relu1" for i in range(30)]

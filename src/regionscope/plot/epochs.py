@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from numbers import Real
+from typing import TypeVar
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -16,28 +18,25 @@ from regionscope.plot.regions import decision_boundary, decision_regions, linear
 
 _BOUNDARY_WIDTH = 1.1  # the panels are small
 
+Epoch = TypeVar("Epoch", bound=Hashable)
+
 
 def epoch_grid(
-    partitions: Mapping[int, Partition],
-    decisions: Mapping[int, DecisionRegions],
+    partitions: Mapping[Epoch, Partition],
+    decisions: Mapping[Epoch, DecisionRegions],
     *,
     axes: Sequence[Sequence[Axes]],
-    ids: Mapping[int, Tensor] | None = None,
+    ids: Mapping[Epoch, Tensor] | None = None,
     rasterized: bool = False,
 ) -> list[list[Cells]]:
     """Two rows of panels over epochs: linear regions with their number, and decision regions (Qi and Wei 2023, Figures
     9, 10).
 
-    partitions, decisions: results at each epoch; the same epochs in both. axes: two rows with one axes for each epoch.
-    ids: for each epoch an id (r,) of each region; a region that keeps its id keeps its colour.
+    partitions, decisions: results at each epoch, as two dictionaries with the same keys; the columns are in the order
+    of the first. A number as key is titled "epoch 10", any other key is the title itself. axes: two rows with one axes
+    for each epoch. ids: for each epoch an id (r,) of each region; a region that keeps its id keeps its colour.
     """
-    epochs = list(partitions)
-    if not epochs or epochs != list(decisions):
-        raise InputError(
-            f"Expected linear and decision regions for the same epochs, at least one, got {epochs} and "
-            f"{list(decisions)}. "
-            "Pass two dictionaries with the same keys."
-        )
+    epochs = _epochs(partitions, decisions)
     if [len(row) for row in axes] != [len(epochs)] * 2:
         raise InputError(
             f"Expected two rows of {len(epochs)} axes, got rows of {[len(row) for row in axes]}. "
@@ -50,20 +49,36 @@ def epoch_grid(
         above.append(linear_regions(part, ax=top, ids=colours, rasterized=rasterized))
         below.append(decision_regions(dec, ax=bottom, boundary=False, rasterized=rasterized))
         decision_boundary(dec, ax=bottom, width=_BOUNDARY_WIDTH)
-        top.set_title(f"epoch {epoch:,}\n{part.n_linear_regions:,} regions", fontsize="small")
+        title = f"epoch {epoch:,}" if isinstance(epoch, Real) else str(epoch)
+        top.set_title(f"{title}\n{part.n_linear_regions:,} regions", fontsize="small")
     style.map_axes([*axes[0], *axes[1]], ticks=False)
     return [above, below]
 
 
 def epoch_figure(
-    partitions: Mapping[int, Partition],
-    decisions: Mapping[int, DecisionRegions],
+    partitions: Mapping[Epoch, Partition],
+    decisions: Mapping[Epoch, DecisionRegions],
     *,
-    ids: Mapping[int, Tensor] | None = None,
+    ids: Mapping[Epoch, Tensor] | None = None,
     rasterized: bool = False,
 ) -> Figure:
-    """A figure with the two rows of ``epoch_grid``."""
-    n = len(partitions)
-    figure, axes = style.figure(2, max(n, 1), width=1.55, height=1.72)
+    """A figure with the two rows of ``epoch_grid``, which says what the arguments are."""
+    n = len(_epochs(partitions, decisions))
+    figure, axes = style.figure(2, n, width=1.55, height=1.72)
     epoch_grid(partitions, decisions, axes=[axes[:n], axes[n:]], ids=ids, rasterized=rasterized)
     return figure
+
+
+def _epochs(partitions: Mapping[Epoch, Partition], decisions: Mapping[Epoch, DecisionRegions]) -> list[Epoch]:
+    """The keys of both dictionaries, in the order of the first."""
+    if not isinstance(partitions, Mapping) or not isinstance(decisions, Mapping):
+        raise InputError(
+            f"Expected two dictionaries from epochs to results, got {type(partitions).__name__} and "
+            f"{type(decisions).__name__}. Write {{0: partition, 10: partition}} and {{0: decision, 10: decision}}."
+        )
+    if not partitions or set(partitions) != set(decisions):
+        raise InputError(
+            f"Expected linear and decision regions for the same epochs, at least one, got {list(partitions)} and "
+            f"{list(decisions)}. Pass two dictionaries with the same keys."
+        )
+    return list(partitions)
