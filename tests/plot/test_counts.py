@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from matplotlib.figure import Figure
 
 import regionscope as rs
 from regionscope.errors import InputError
+from regionscope.formatting import estimated
 from regionscope.lab.zoo import mlp
 from regionscope.plot import style
 from regionscope.plot.counts import count_figure, count_histogram, label_map
@@ -55,6 +58,36 @@ def test_a_figure_has_the_histogram_and_the_examples() -> None:
     shown = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
     assert shown == ["mean", "95% interval of the mean"]
     assert figure.axes[1].get_title() == f"slice 0: {examples[0].count}"
+
+
+def test_several_counts_stand_beside_each_other() -> None:
+    one, two = rs.region_count(NET, DATA, slices=30), rs.region_count(NET, DATA * 3, slices=20)
+    (ax,) = count_figure({"near": one, "far": two}).axes
+    entries = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert [entry.split(":")[0] for entry in entries] == ["near", "far"]
+    assert estimated(two.value, two.stderr) in entries[1]
+    near, far = ax.containers
+    for bars, found in ((near, one), (far, two)):
+        share = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in bars if bar.get_height()}
+        assert share == pytest.approx({int(n): float((found.counts == n).double().mean()) for n in found.counts})
+    assert all(a.get_x() + a.get_width() == pytest.approx(b.get_x()) for a, b in zip(near, far, strict=True))
+    assert [line.get_xdata()[0] for line in ax.lines] == [one.value, two.value]
+
+
+def test_many_numbers_of_regions_share_bars_and_a_list_is_numbered() -> None:
+    one = replace(rs.region_count(NET, DATA, slices=4), counts=torch.tensor([1, 50, 90, 100]))
+    (ax,) = count_figure([one, one]).axes
+    first, second = ax.containers
+    assert len(first) == len(second) == 20
+    assert sum(bar.get_height() for bar in first) == pytest.approx(1)
+    assert ax.get_legend().get_texts()[1].get_text().startswith("count 1: mean")
+
+
+def test_no_count_at_all_is_refused() -> None:
+    with pytest.raises(InputError, match="at least one RegionCount"):
+        count_figure([])
+    with pytest.raises(InputError, match=r"Expected a RegionCount .*, got int\."):
+        count_figure({"a": 3})
 
 
 def test_three_dimensions_are_refused() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,12 +13,15 @@ from matplotlib.ticker import MaxNLocator
 
 from regionscope.checks import check_instance
 from regionscope.errors import InputError
+from regionscope.formatting import counted, estimated
 from regionscope.measures.region_count import RegionCount
 from regionscope.plot import style
 from regionscope.plot.artists import Cells
 from regionscope.plot.kinds import count_for
 from regionscope.plot.legends import class_legend
 from regionscope.sampled.grid import LabelMap
+
+_GROUPS = 20  # at most, along the axis of a comparison: more would leave bars too thin to tell their colours apart
 
 
 def count_histogram(result: RegionCount, *, ax: Axes | None = None) -> BarContainer:
@@ -75,14 +79,59 @@ def label_map(found: LabelMap, *, ax: Axes | None = None, class_names: Sequence[
     return cells
 
 
-def count_figure(result: RegionCount, examples: Sequence[LabelMap] = ()) -> Figure:
-    """The histogram, and one panel for each example slice."""
-    count_for("count_figure", result)
-    figure, (first, *others) = style.figure(1, 1 + len(examples), width=3.3, height=3.4)
-    count_histogram(result, ax=first)
-    first.set_title(f"{result.value:.3g} ± {result.stderr:.2g} regions, {result.n} slices", fontsize="medium")
+def count_figure(
+    result: RegionCount | Mapping[str, RegionCount] | Sequence[RegionCount], examples: Sequence[LabelMap] = ()
+) -> Figure:
+    """The histogram, and one panel for each example slice.
+
+    result: one region count; or several to compare, as a dictionary from names to counts or as a list. Several share
+    one panel: bars beside each other for the share of slices, and a line for each mean with its 95% interval. Their
+    legend has the means with their standard errors.
+    """
+    several = _several(result)
+    width = 3.3 if len(several) == 1 else 4.8
+    figure, (first, *others) = style.figure(1, 1 + len(examples), width=width, height=3.4)
+    if len(several) == 1:
+        (one,) = several.values()
+        count_histogram(one, ax=first)
+        first.set_title(f"{one.value:.3g} ± {one.stderr:.2g} regions, {one.n} slices", fontsize="medium")
+    else:
+        _compare(several, first)
     for number, (ax, found) in enumerate(zip(others, examples, strict=True)):
         label_map(found, ax=ax)
         ax.set_title(f"slice {number}: {found.count}", fontsize="medium")
     style.map_axes(others)
     return figure
+
+
+def _several(result: RegionCount | Mapping[str, RegionCount] | Sequence[RegionCount]) -> dict[str, RegionCount]:
+    """Each count with its name; those of a list are numbered."""
+    if not isinstance(result, Mapping | Sequence):
+        return {"": count_for("count_figure", result)}
+    named = dict(result) if isinstance(result, Mapping) else {f"count {i}": one for i, one in enumerate(result)}
+    if not named:
+        raise InputError("Expected at least one RegionCount for plot.count_figure(), got none. Pass one or several.")
+    return {str(name): count_for("count_figure", one) for name, one in named.items()}
+
+
+def _compare(several: Mapping[str, RegionCount], ax: Axes) -> None:
+    """Bars beside each other for each number of regions, or for each range of numbers where there are many."""
+    low = min(int(one.counts.min()) for one in several.values())
+    high = max(int(one.counts.max()) for one in several.values())
+    step = math.ceil((high - low + 1) / _GROUPS)
+    starts = np.arange(low, high + 1, step)
+    middle, width = starts + (step - 1) / 2, 0.85 * step / len(several)
+    for i, (name, one) in enumerate(several.items()):
+        share = np.bincount((one.counts.cpu().numpy() - low) // step, minlength=len(starts)) / one.n
+        at = middle + (i - (len(several) - 1) / 2) * width
+        mean = estimated(one.value, one.stderr)
+        label = f"{name}: mean {mean} on {counted(one.n, 'slice')}"
+        ax.bar(at, share, width, color=style.hue(i), alpha=0.6, linewidth=0, label=label)
+        ax.axvline(one.value, color=style.hue(i), linewidth=style.BOUNDARY_WIDTH)
+        if one.n > 1:
+            ax.axvspan(*one.interval, color=style.hue(i), alpha=style.BAND_ALPHA, linewidth=0)
+    ax.legend(fontsize="x-small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18))
+    ax.set(xlabel="regions on a slice", ylabel="share of slices", xlim=(low - 0.6, starts[-1] + step - 0.4))
+    ax.set_title("lines: means with 95% intervals", fontsize="small")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    style.plain_axes([ax])
