@@ -192,3 +192,23 @@ def test_neighbours_rarely_share_a_colour(seed: int) -> None:
     assert len(pairs) > 500
     sides = [style.region_colours(pairs[:, i]) for i in (0, 1)]
     assert np.mean(np.all(sides[0] == sides[1], axis=1)) < 0.06  # 28 colours: 0.036 by chance
+
+
+def test_lines_between_many_regions_of_a_segment_are_thin_or_left_out() -> None:
+    few, some, many = (
+        rs.linear_regions(mlp([2, width, width, 2], seed=0), rs.Segment([-9.0, -8.0], [9.0, 9.0]))
+        for width in (16, 64, 400)
+    )
+    assert len(few) < 60 < len(some) < 200 < 300 < len(many)
+    widths = []
+    for part in (few, some):
+        ax = Figure(figsize=(6, 1)).add_subplot()
+        plot.linear_regions(part, ax=ax)
+        widths.append(float(ax.collections[1].get_linewidth()[0]))
+    assert widths[1] < widths[0] == style.EDGE_WIDTH
+    ax = Figure(figsize=(6, 1)).add_subplot()
+    plot.linear_regions(many, ax=ax)
+    assert len(ax.collections) == 1
+    layers = plot.zero_lines(many, ax=ax)  # these are the picture
+    assert sum(len(lines.get_segments()) for lines in layers) == len(many) - 1
+    assert max(float(lines.get_linewidth()[0]) for lines in layers) < 0.6

@@ -23,6 +23,7 @@ Array = NDArray[np.float64]
 _POINTS = 10_000  # in one path: the rasteriser limits how much it takes at once
 _CHAINED = 50_000  # more segments than that are too short and thin for their joints to be seen
 _SEAM = 0.35  # points
+_FINE = 0.5  # points: snapping would widen thinner lines across a band to a whole pixel
 
 
 class Cells(PolyCollection):
@@ -92,7 +93,10 @@ class Segments(LineCollection):
         lines = chains(self._ends) if len(self._ends) <= _CHAINED else list(self._ends)
         with _Pen(self, renderer) as gc:
             gc.set_foreground(tuple(np.asarray(self.get_color())[0]), isRGBA=True)
-            gc.set_linewidth(float(np.asarray(self.get_linewidth()).reshape(-1)[0]))
+            width = float(np.asarray(self.get_linewidth()).reshape(-1)[0])
+            gc.set_linewidth(width)
+            if width < _FINE:
+                gc.set_snap(False)
             gc.set_capstyle("butt")
             gc.set_joinstyle("round")
             for path in _joined(lines, closed=False):

@@ -22,6 +22,8 @@ from regionscope.plot.kinds import decision_for, partition_for
 from regionscope.plot.legends import class_legend
 from regionscope.plot.ticks import input_ticks
 
+_CROWDED = 2.0  # points: lines between regions that are closer on average would hide their colours
+
 
 def linear_regions(
     part: Partition,
@@ -35,8 +37,9 @@ def linear_regions(
 
     Colours look random and depend on the id alone. ids: (r,) an id for each activation region in place of
     ``part.linear_ids``; regions that keep their id from one epoch to the next keep their colour, and
-    ``torch.arange(len(part))`` shows the activation regions. edges: between different ids. rasterized: in PDF and SVG
-    files, draw the regions as an image; everything else stays vector.
+    ``torch.arange(len(part))`` shows the activation regions. edges: between different ids; left out on a segment where
+    the regions are less than 2 points wide on average. rasterized: in PDF and SVG files, draw the regions as an image;
+    everything else stays vector.
     """
     partition_for("linear_regions", part)
     ax = style.axes_or_current(ax)
@@ -158,6 +161,11 @@ def wall_segments(part: Partition, walls: Tensor) -> NDArray[np.float64]:
     return _across(ends) if part.dim == 1 else ends
 
 
+def edge_width(part: Partition, n: int, ax: Axes) -> float:
+    """The width of the lines between n regions of a partition."""
+    return style.line_width(n, ax) if part.dim == 1 else style.edge_width(n)
+
+
 def frame_slice(slice: Slice, ax: Axes) -> None:
     """Axes limits that show the slice and nothing else; equal scales in 2-D. See ``input_ticks`` for the numbers."""
     corners = slice.corners.cpu().numpy()
@@ -179,19 +187,21 @@ def _fill(part: Partition, colours: NDArray[np.float64], ax: Axes, *, rasterized
     return fill
 
 
-def _edges(part: Partition, ax: Axes, *, between: Tensor, rasterized: bool) -> Segments:
-    """The walls between regions of different ids."""
+def _edges(part: Partition, ax: Axes, *, between: Tensor, rasterized: bool) -> None:
+    """The walls between regions of different ids, unless they are so close that they would hide the regions."""
     walls = part.walls.inner
     a, b = between.to(walls.device)[part.walls.regions[walls]].T
+    shown = walls[a != b]
+    if part.dim == 1 and style.gap_between(len(shown), ax) < _CROWDED:
+        return
     lines = Segments(
-        wall_segments(part, walls[a != b]),
+        wall_segments(part, shown),
         colour=style.EDGE,
-        width=style.edge_width(int(between.unique().numel())),
+        width=edge_width(part, int(between.unique().numel()), ax),
         rasterized=rasterized,
         zorder=1.5,
     )
     ax.add_collection(lines, autolim=False)
-    return lines
 
 
 def _across(points: NDArray[Any]) -> NDArray[np.float64]:

@@ -58,6 +58,7 @@ _TINTS = np.array([0.30, 0.45, 0.60, 0.75])  # share of white in a region's colo
 _SHADES = np.array([0.12, 0.26, 0.40, 0.52, 0.64, 0.76])  # the same for regions of one class
 _REGION_HUES = 7  # those of linear regions: the dark hues are for classes
 _CLASS_TINT = 0.45
+_APART, _THINNEST = 4.5, 0.12  # lines closer than this many points are thinner, down to this share of their width
 _LAYERS = (0.0, 0.82)  # of viridis: its yellow end is too pale for lines on white
 
 
@@ -95,7 +96,17 @@ def layer_colours(n: int) -> Colours:
 
 def edge_width(n: int) -> float:
     """The width of outlines when n regions share a panel: thinner the more there are."""
-    return EDGE_WIDTH * min(1.0, max(0.12, math.sqrt(4000 / max(n, 1))))
+    return EDGE_WIDTH * min(1.0, max(_THINNEST, math.sqrt(4000 / max(n, 1))))
+
+
+def line_width(n: int, ax: Axes) -> float:
+    """The width of n lines across a band: thinner where they are close together on average."""
+    return EDGE_WIDTH * min(1.0, max(_THINNEST, math.sqrt(gap_between(n, ax) / _APART)))
+
+
+def gap_between(n: int, ax: Axes) -> float:
+    """The mean distance of n lines across a band, in points."""
+    return float(ax.get_window_extent().width) / ax.figure.dpi * 72 / max(n, 1)
 
 
 def axes_or_current(ax: Axes | None, *, projection: str | None = None) -> Axes:

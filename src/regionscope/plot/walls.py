@@ -12,7 +12,7 @@ from regionscope.exact import Partition
 from regionscope.plot import style
 from regionscope.plot.artists import Cells, Segments
 from regionscope.plot.kinds import partition_for
-from regionscope.plot.regions import frame_slice, linear_regions, wall_segments
+from regionscope.plot.regions import edge_width, frame_slice, linear_regions, wall_segments
 
 _THICK, _THIN = 1.0, 0.6
 _LETTERS = 26  # of a layer's name that fit over a panel
@@ -31,7 +31,7 @@ def zero_lines(
     for name in wanted:
         one_of("layer of this partition", name, names)
     ax = style.axes_or_current(ax)
-    crowding, drawn = style.edge_width(len(part)) / style.EDGE_WIDTH, []
+    crowding, drawn = edge_width(part, len(part), ax) / style.EDGE_WIDTH, []
     for i, (name, colour) in enumerate(zip(names, style.layer_colours(len(names)), strict=True)):
         if name not in wanted:
             continue
@@ -64,7 +64,7 @@ def layer_panels(part: Partition, *, axes: Sequence[Axes], rasterized: bool = Fa
         drawn.append(linear_regions(part, ax=ax, ids=part.layer_ids(name), edges=False, rasterized=rasterized))
         earlier = part.walls.inner[part.walls.layer[part.walls.inner] < i]
         added = (part.walls.layer == i).nonzero()[:, 0]
-        width = style.edge_width(count)
+        width = edge_width(part, count, ax)
         for walls, colour, scale in ((earlier, style.GREY, 1.0), (added, style.BLACK, 2.0)):
             lines = Segments(
                 wall_segments(part, walls), colour=colour, width=scale * width, rasterized=rasterized, zorder=1.5
