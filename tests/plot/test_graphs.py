@@ -34,6 +34,28 @@ def test_the_graph_is_the_network() -> None:
     assert list(drawn.breakpoints) == list(part.by_layer)
 
 
+def test_the_lines_of_a_graph_are_named() -> None:
+    part = rs.linear_regions(NET, SEGMENT)
+    ax, alone = Figure().add_subplot(), Figure().add_subplot()
+    plot.function_graph(part, ax=ax)
+    assert ax.get_ylabel() == "output"
+    shown = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert shown == ["output 0", "output 1", "output 2", *part.by_layer]
+    ax.figure.draw_without_rendering()
+    assert ax.get_legend().get_window_extent().x0 >= ax.get_window_extent().x1
+    assert ax.get_legend().get_window_extent().x1 <= ax.figure.bbox.x1
+    plot.function_graph(part, ax=alone, outputs=[2])
+    assert alone.get_ylabel() == "output 2"
+    assert [text.get_text() for text in alone.get_legend().get_texts()] == list(part.by_layer)
+
+
+def test_more_outputs_than_a_legend_can_hold_have_none() -> None:
+    part = rs.linear_regions(mlp([2, 8, 25], seed=8), SEGMENT)
+    ax = Figure().add_subplot()
+    assert len(plot.function_graph(part, ax=ax).lines) == 25
+    assert ax.get_legend() is None
+
+
 def test_one_output_may_be_chosen() -> None:
     part = rs.linear_regions(NET, SEGMENT)
     (line,) = plot.function_graph(part, ax=Figure().add_subplot(), outputs=[2]).lines

@@ -74,6 +74,8 @@ def flips_figure(dec: DecisionRegions, found: Flips) -> Figure:
         ax.axvline(at, color=style.GREY, linestyle=":", linewidth=1)
         ax.text(at, 1.01, f"{a}→{b}", transform=ax.get_xaxis_transform(), ha="center", fontsize="x-small")
     ax.set_ylabel("output")
+    if (named := ax.get_legend()) is not None:
+        named.remove()  # the layers that fold are of no interest here
     if several:
         handles, names = ax.get_legend_handles_labels()
         lines = [(h, n) for h, n in zip(handles, names, strict=True) if n.startswith("output")]

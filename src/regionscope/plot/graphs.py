@@ -19,7 +19,9 @@ from regionscope.geometry.ragged import next_in_row
 from regionscope.plot import style
 from regionscope.plot.artists import faces_in_space
 from regionscope.plot.kinds import partition_for
+from regionscope.plot.legends import legend_beside
 
+_MOST_NAMES = 20  # in the legend of a graph
 _HEIGHT = 0.6  # of the surface, against its wider side
 _ZOOM = 0.98  # leaves room for the labels of the axes
 _LAMP = np.array([-0.62, -0.25, 0.74])
@@ -37,7 +39,8 @@ def function_graph(part: Partition, *, ax: Axes | None = None, outputs: Sequence
     """The outputs over the coordinate of a one-dimensional slice, exact, with a dot at each breakpoint.
 
     The line connects the values at the vertices, since the network is affine between them. The dots are coloured by the
-    layer that folds there. outputs: indices of the outputs to draw; all by default.
+    layer that folds there. outputs: indices of the outputs to draw; all by default. A legend beside the axes names
+    outputs and layers; ``ax.legend()`` replaces it. A figure without a layout engine gets a constrained layout.
     """
     if partition_for("function_graph", part).dim != 1:
         raise InputError(
@@ -60,7 +63,10 @@ def function_graph(part: Partition, *, ax: Axes | None = None, outputs: Sequence
         x, y = np.tile(coords[at], len(chosen)), values[at][:, list(chosen)].T.reshape(-1)
         dots[name] = ax.scatter(x, y, s=style.MARKER_SIZE, color=[colour], linewidths=0, zorder=3, label=name)
     ax.set_xlim(coords.min(), coords.max())
-    ax.set_xlabel("position on the slice")
+    ax.set(xlabel="position on the slice", ylabel=f"output {chosen[0]}" if len(chosen) == 1 else "output")
+    curves, layers = list(lines) if len(lines) > 1 else [], list(dots.values())
+    if named := next((some for some in ([*curves, *layers], curves) if 0 < len(some) <= _MOST_NAMES), None):
+        legend_beside(named, ax=ax)
     return FunctionGraph(lines, dots)
 
 

@@ -112,25 +112,35 @@ def make_room(ax: Axes) -> None:
         figure.get_layout_engine().execute(figure)
 
 
+def legend_beside(handles: Sequence[Any], *, ax: Axes) -> Legend:
+    """A legend of these artists to the right of the axes, by their labels."""
+    legend = ax.legend(handles=handles, **_beside(ax, len(handles)))
+    make_room(ax)
+    return legend
+
+
 def _make(
     ax: Axes, classes: dict[int, str], names: Sequence[str] | None, marks: dict[str, Line2D], areas: set[int],
     markers: dict[int, str],
 ) -> ClassLegend:  # fmt: skip
     handles: list[Any] = [_handle(label, label in areas, markers.get(label)) for label in classes]
-    figure: Any = ax.get_figure(root=True)
-    beside = ax.transAxes + ScaledTranslation(_GAP, 0.0, figure.dpi_scale_trans)
-    inches = ax.get_window_extent().height / ax.figure.dpi
-    rows = max(1, int(inches / _ROW))
     labels = [*classes.values(), *marks]
-    legend = ClassLegend(
-        ax, [*handles, *marks.values()], labels, loc="upper left", bbox_to_anchor=(1.0, 1.0), bbox_transform=beside,
-        borderaxespad=0.0, frameon=False, fontsize="small", ncols=-(-len(labels) // rows), handlelength=1.1,
-        handleheight=1.1,
-    )  # fmt: skip
+    legend = ClassLegend(ax, [*handles, *marks.values()], labels, **_beside(ax, len(labels)))
     legend.classes, legend.names, legend.marks, legend.areas, legend.markers = classes, names, marks, areas, markers
     ax.legend_ = legend
     make_room(ax)
     return legend
+
+
+def _beside(ax: Axes, n: int) -> dict[str, Any]:
+    """Options of a legend with n entries to the right of the axes, in as many columns as its height needs."""
+    figure: Any = ax.get_figure(root=True)
+    rows = max(1, int(ax.get_window_extent().height / ax.figure.dpi / _ROW))
+    return {
+        "loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.0, "frameon": False, "fontsize": "small",
+        "bbox_transform": ax.transAxes + ScaledTranslation(_GAP, 0.0, figure.dpi_scale_trans),
+        "ncols": -(-n // rows), "handlelength": 1.1, "handleheight": 1.1,
+    }  # fmt: skip
 
 
 def _handle(label: int, area: bool, marker: str | None) -> Any:
