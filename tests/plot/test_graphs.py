@@ -134,14 +134,39 @@ def test_a_scatter_has_a_point_for_each_run_and_the_line_of_the_fit() -> None:
     assert "n = 4" in text.get_text()
 
 
-def test_a_scatter_without_fit_is_only_points() -> None:
+def test_a_scatter_finds_the_line_and_the_correlation_itself() -> None:
+    x, y = [1.0, 2.0, 3.0, 5.0], [1.1, 1.9, 3.2, 4.8]
     ax = Figure().add_subplot()
-    drawn = plot.correlation_scatter([1, 2], [3, 4], ax=ax)
+    drawn = plot.correlation_scatter(x, y, ax=ax, x_label="regions", y_label="gap")
+    assert drawn.line is not None
+    at, height = drawn.line.get_data()
+    assert np.allclose(height, np.polyval(np.polyfit(x, y, 1), at))
+    assert f"r = {rs.correlate(x, y).pearson.value:.2f}" in ax.texts[0].get_text()
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("regions", "gap")
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "options"),
+    [
+        ([1, 2], [3, 4], {}),  # too few pairs
+        ([2, 2, 2], [3, 4, 5], {}),  # no line is defined
+        ([1, 2, 3], [3, 4, 5], {"fit": None, "found": None}),
+    ],
+)
+def test_a_scatter_without_fit_is_only_points(x: list[float], y: list[float], options: dict[str, Any]) -> None:
+    ax = Figure().add_subplot()
+    ax.set_xlabel("kept")
+    drawn = plot.correlation_scatter(x, y, ax=ax, **options)
     assert drawn.line is None
     assert drawn.band is None
+    assert not ax.texts
     assert ax.get_legend() is None
+    assert ax.get_xlabel() == "kept"
+
+
+def test_a_scatter_needs_pairs() -> None:
     with pytest.raises(InputError, match=r"as many x, y and groups, got shapes \(2,\) and \(1,\) and 2 names"):
-        plot.correlation_scatter([1, 2], [3], ax=ax)
+        plot.correlation_scatter([1, 2], [3], ax=Figure().add_subplot())
 
 
 def test_hues_are_those_of_the_classes() -> None:

@@ -1,8 +1,9 @@
 """Pictures of results: each function takes a result, and adds artists for what the result holds to an axes.
 
 ``ax=None`` takes the current axes of pyplot. Nothing is measured here; ``complexity_layers`` takes means and standard
-errors over the points of a result. Functions whose name ends in ``_figure`` make a figure of their own, without pyplot.
-Matplotlib's settings stay as they are. In a notebook, importing this module makes results show a table and a figure.
+errors over the points of a result, and ``correlation_scatter`` fits a line if it gets none. Functions whose name ends
+in ``_figure`` make a figure of their own, without pyplot. Matplotlib's settings stay as they are. In a notebook,
+importing this module makes results show a table and a figure.
 """
 
 from regionscope.plot.answers import extremes_figure, flips_figure, lipschitz_figure, topology_figure

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,9 +15,11 @@ from numpy.typing import NDArray
 
 from regionscope.errors import InputError
 from regionscope.inputs import read_array
-from regionscope.measures.correlate import Correlation
-from regionscope.measures.fit import LinearFit
+from regionscope.measures.correlate import Correlation, correlate
+from regionscope.measures.fit import LinearFit, linear_fit
 from regionscope.plot import style
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -34,14 +37,18 @@ def correlation_scatter(
     *,
     ax: Axes | None = None,
     groups: Sequence[str] | None = None,
-    fit: LinearFit | None = None,
-    found: Correlation | None = None,
+    fit: LinearFit | bool | None = True,
+    found: Correlation | bool | None = True,
     level: float = 0.95,
+    x_label: str = "",
+    y_label: str = "",
 ) -> CorrelationArtists:
     """A point for each run, the fit with its confidence band, and the correlation with its interval as text.
 
     As Li et al. 2025, Figure 4. groups: a name for each run (its architecture, say), each with a colour and a marker.
     fit: from ``measures.fit.linear_fit``. found: from ``correlate``; Pearson's coefficient is written in the corner.
+    True computes them from x and y, where they are defined; None or False leaves them out. x_label, y_label: names of
+    the axes.
     """
     a, b = (read_array(each, f"{name} as a list of numbers").double().numpy() for name, each in (("x", x), ("y", y)))
     names = [""] * len(a) if groups is None else list(groups)
@@ -66,16 +73,34 @@ def correlation_scatter(
             zorder=3,
         )
     line = band = None
-    if fit is not None and len(a):
+    if fit is True:
+        fit = _if_defined(linear_fit, a, b)
+    if found is True:
+        found = _if_defined(partial(correlate, level=level), a, b)
+    if isinstance(fit, LinearFit) and len(a):
         at = np.linspace(a.min(), a.max(), 100)
         (line,) = ax.plot(at, fit.at(at), color=style.BLACK, linewidth=style.LINE_WIDTH, zorder=2)
         band = ax.fill_between(at, *fit.band(at, level=level), color=style.BLACK, alpha=0.12, linewidth=0, zorder=1)
-    if found is not None:
+    if isinstance(found, Correlation):
         _write(found, ax)
     if any(names):
         ax.legend(fontsize="small", frameon=False, loc="best")
+    if x_label:
+        ax.set_xlabel(x_label)
+    if y_label:
+        ax.set_ylabel(y_label)
     style.plain_axes([ax])
     return CorrelationArtists(points, line, band)
+
+
+def _if_defined(
+    compute: Callable[[NDArray[Any], NDArray[Any]], Result], x: NDArray[Any], y: NDArray[Any]
+) -> Result | None:
+    """The result, or None where it is refused: too few or too many pairs, equal numbers, or numbers that are NaN."""
+    try:
+        return compute(x, y)
+    except InputError:
+        return None
 
 
 def _write(found: Correlation, ax: Axes) -> None:

@@ -238,8 +238,8 @@ def _table(table: RunTable) -> Shown:
     pairs = [(row[x], row[y]) for row in table.rows if row.get(x) is not None and row.get(y) is not None]
 
     def draw(ax: Any) -> None:
-        correlation_scatter([a for a, _ in pairs], [b for _, b in pairs], ax=ax)
-        ax.set(xlabel=x, ylabel=y)
+        values = [a for a, _ in pairs], [b for _, b in pairs]
+        correlation_scatter(*values, ax=ax, fit=None, found=None, x_label=x, y_label=y)
 
     return Shown(columns, rows, lambda: _panel(draw), remark)
 
