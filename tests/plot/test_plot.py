@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.patches import Polygon
 from torch.utils.data import TensorDataset
 
 import regionscope as rs
@@ -212,3 +213,19 @@ def test_lines_between_many_regions_of_a_segment_are_thin_or_left_out() -> None:
     layers = plot.zero_lines(many, ax=ax)  # these are the picture
     assert sum(len(lines.get_segments()) for lines in layers) == len(many) - 1
     assert max(float(lines.get_linewidth()[0]) for lines in layers) < 0.6
+
+
+def test_a_triangle_has_an_outline() -> None:
+    triangle = rs.Simplex([[0.0, 0.0], [1.0, 0.2], [0.3, 1.0]])
+    part, ax = rs.linear_regions(NET, triangle), axes()
+    plot.linear_regions(part, ax=ax)
+    plot.zero_lines(part, ax=ax)
+    (outline,) = ax.patches  # one, however many pictures there are on the axes
+    assert isinstance(outline, Polygon)
+    assert outline.get_xy()[:-1].tolist() == triangle.corners.tolist()
+    assert not outline.get_fill()
+    assert not ax.spines["top"].get_visible()
+    box = axes()
+    plot.linear_regions(rs.linear_regions(NET, SQUARE), ax=box)
+    assert not box.patches
+    assert box.spines["top"].get_visible()

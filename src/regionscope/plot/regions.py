@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from matplotlib.axes import Axes
+from matplotlib.patches import Polygon
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -22,6 +23,7 @@ from regionscope.plot.kinds import decision_for, partition_for
 from regionscope.plot.legends import class_legend
 from regionscope.plot.ticks import input_ticks
 
+_OUTLINE = "slice outline"
 _CROWDED = 2.0  # points: lines between regions that are closer on average would hide their colours
 
 
@@ -167,7 +169,10 @@ def edge_width(part: Partition, n: int, ax: Axes) -> float:
 
 
 def frame_slice(slice: Slice, ax: Axes) -> None:
-    """Axes limits that show the slice and nothing else; equal scales in 2-D. See ``input_ticks`` for the numbers."""
+    """Axes limits that show the slice and nothing else; equal scales in 2-D. See ``input_ticks`` for the numbers.
+
+    A slice that does not fill the axes, such as a triangle, gets an outline in place of the frame on top and right.
+    """
     corners = slice.corners.cpu().numpy()
     ax.set_xlim(corners[:, 0].min(), corners[:, 0].max())
     if slice.dim == 1:
@@ -177,7 +182,21 @@ def frame_slice(slice: Slice, ax: Axes) -> None:
     else:
         ax.set_ylim(corners[:, 1].min(), corners[:, 1].max())
         ax.set_aspect("equal")
+        if len(corners) != 4:
+            _outline(corners, ax)
     input_ticks(slice, (ax.xaxis, ax.yaxis)[: slice.dim])
+
+
+def _outline(corners: NDArray[np.float64], ax: Axes) -> None:
+    """The edges of a slice that is not a box, once for each axes."""
+    ax.spines[["top", "right"]].set_visible(False)
+    drawn = [patch.get_xy()[:-1] for patch in ax.patches if isinstance(patch, Polygon) and patch.get_gid() == _OUTLINE]
+    if not any(np.array_equal(each, corners) for each in drawn):
+        edge = Polygon(
+            corners, fill=False, edgecolor=style.BLACK, linewidth=0.8, joinstyle="round", zorder=2.6, clip_on=False
+        )
+        edge.set_gid(_OUTLINE)
+        ax.add_artist(edge)
 
 
 def _fill(part: Partition, colours: NDArray[np.float64], ax: Axes, *, rasterized: bool) -> Cells:
