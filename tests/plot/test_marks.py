@@ -163,3 +163,17 @@ def test_three_dimensions_have_no_picture(draw: Any) -> None:
 def test_inputs_in_place_of_a_slice_are_refused(draw: Any) -> None:
     with pytest.raises(InputError, match=r"Expected .* to get a Segment, Simplex or Box, got Tensor"):
         draw(torch.zeros(3, 4), torch.zeros(1, 4), ax=axes())
+
+
+def test_the_thumbnail_at_the_corner_of_a_triangle_is_outside_and_covers_no_tick_label() -> None:
+    images = torch.rand(3, 8, 8, generator=torch.Generator().manual_seed(0))
+    figure = Figure(figsize=(4, 4), layout="constrained")
+    ax = figure.add_subplot()
+    first, *_ = plot.thumbnails(rs.Simplex(images), images, ax=ax)
+    figure.draw_without_rendering()
+    box = first.get_window_extent()
+    assert not box.overlaps(ax.get_window_extent())
+    for label in [*ax.get_xticklabels(), *ax.get_yticklabels()]:
+        assert not label.get_text() or not box.overlaps(label.get_window_extent())
+    assert box.x0 >= 0
+    assert box.y0 >= 0

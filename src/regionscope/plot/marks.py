@@ -210,17 +210,30 @@ def _directions(xy: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
 def _clear_of_ticks(shifts: NDArray[np.float64], xy: NDArray[np.float64], half: float, ax: Axes) -> NDArray[np.float64]:
     """The shifts of thumbnails (n, 2) in points, changed where tick labels on the left or below would be covered.
 
-    half: half a width of a thumbnail, in points. One that would cover them goes beside its point, into the axes.
+    half: half a width of a thumbnail, in points. One that would cover them goes beside its point, into the axes; at
+    the lower left corner, where both axes have labels, it goes out of the corner, past the labels.
     """
-    room = (ax.transData.transform(xy) - ax.get_window_extent().min) * 72 / ax.figure.dpi - half
+    place = (ax.transData.transform(xy) - ax.get_window_extent().min) * 72 / ax.figure.dpi
+    room = place - half
     room[:, [not len(ax.get_yticks()), not len(ax.get_xticks())]] = np.inf  # those of y stand to the left
-    for shift, low in zip(shifts, -room, strict=True):
-        if (shift < low).any():
+    for shift, at, low in zip(shifts, place, -room, strict=True):
+        if (shift < low).all() and (at < half).all():
+            shift[:] = -at - _past_labels(ax) - half
+        elif (shift < low).any():
             x, y = np.maximum(shift, low)
             beside = np.array([(x, -half), (x, half), (-half, y), (half, y)])
             allowed = beside[(beside >= low).all(1)]
             shift[:] = max(allowed, key=lambda one: float(one @ shift), default=shift)
     return shifts
+
+
+def _past_labels(ax: Axes) -> NDArray[np.float64]:
+    """How far tick labels reach beyond the lower left corner: those of x to the left, those of y down, in points."""
+    corner, reach = ax.get_window_extent().min, np.zeros(2)
+    for i, axis in enumerate((ax.xaxis, ax.yaxis)):
+        boxes = [label.get_window_extent() for label in axis.get_ticklabels() if label.get_text()]
+        reach[i] = max((corner[i] - box.min[i] for box in boxes), default=0.0)
+    return np.maximum(reach, 0.0) * 72 / ax.figure.dpi
 
 
 def _read(inputs: Inputs, labels: Labels | None) -> tuple[Tensor, Tensor | None]:
