@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
 import json
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -130,3 +132,28 @@ def test_a_watch_counts_attention_and_norms_where_asked(option: str) -> None:
     wanted = local_complexity(model, points.train, dims=4, radius=0.3, **{option: True})
     assert found.mean == wanted.mean > plain.mean
     assert set(found.by_layer) == set(wanted.by_layer) > set(plain.by_layer)
+
+
+def test_a_csv_file_has_a_line_for_each_step(tmp_path: Path) -> None:
+    watch = ComplexityWatch(draw_points(torch.rand(9, 4), torch.rand(9, 4)), dims=3)
+    assert len(watch.history) == 0
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+    rows = [watch(step, model, test_accuracy=0.5) for step in (0, 10)]
+    assert len(watch.history) == 2
+    watch.history.write_csv(tmp_path / "history.csv")
+    with (tmp_path / "history.csv").open(newline="") as file:
+        found = list(csv.DictReader(file))
+    assert [line["step"] for line in found] == ["0", "10"]
+    assert found[0]["train_accuracy"] == ""
+    gap = rows[1].gap
+    assert gap is not None
+    assert (float(found[1]["gap"]), float(found[1]["gap.auc.stderr"])) == (gap.value, gap.auc_stderr)
+    for layer, mean in rows[1].levels["random"].by_layer.items():
+        assert float(found[1][f"random.by_layer.{layer}"]) == mean
+
+
+def test_a_gap_that_is_not_known_is_an_empty_field(tmp_path: Path) -> None:
+    watch = ComplexityWatch(draw_points(torch.rand(1, 4), torch.rand(9, 4)), dims=3)
+    watch(0, nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)))
+    watch.history.write_csv(str(tmp_path / "history.csv"))
+    assert (tmp_path / "history.csv").read_text().splitlines()[1].endswith(",,,,")

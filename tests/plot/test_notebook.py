@@ -199,6 +199,7 @@ def test_a_program_that_imports_ipython_has_no_formatters(shell: Any, monkeypatc
     assert set(notebook._SHOWN) <= set(printers)
 
 
+LAYERS = list(RESULTS["history"].rows[0].levels["train"].by_layer)
 COLUMNS = {
     "partition": (PART, len(PART), ["linear_region", "size", "corners", "coordinate_1", "coordinate_2"]),
     "decision regions": (DECISION, DECISION.count, ["label", "size", "pieces"]),
@@ -210,7 +211,9 @@ COLUMNS = {
     "history": (
         RESULTS["history"], 2,
         ["step", "train_accuracy", "test_accuracy",
-         *(f"{name}.{what}" for name in RESULTS["history"].names for what in ("mean", "std", "stderr"))],
+         *(f"{name}.{what}" for name in RESULTS["history"].names
+           for what in ("mean", "std", "stderr", *(f"by_layer.{one}" for one in LAYERS))),
+         "gap", "gap.stderr", "gap.auc", "gap.auc.stderr"],
     ),
 }  # fmt: skip
 

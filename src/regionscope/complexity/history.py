@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from regionscope.checks import check_instance
+from regionscope.checks import check_instance, read_path
 from regionscope.complexity.complexity_gap import ComplexityGap, complexity_gap
 from regionscope.complexity.layers import LayerChoice
 from regionscope.complexity.local_complexity import LocalComplexity, local_complexity
 from regionscope.complexity.measure_points import MeasurePoints
 from regionscope.complexity.neighbourhoods import FrameChoice, Shape
 from regionscope.extras import data_frame
+from regionscope.file_io import replace_file
 from regionscope.formatting import counted
 from regionscope.network.output import Arguments, Output
 from regionscope.types import Reading, one_line
 
-_COLUMNS = ("step", "train_accuracy", "test_accuracy")
+_COLUMNS, _LEVEL = ("step", "train_accuracy", "test_accuracy"), ("mean", "std", "stderr")
+_GAP = {"gap": "value", "gap.stderr": "stderr", "gap.auc": "auc", "gap.auc.stderr": "auc_stderr"}  # column -> field
 
 
 @dataclass(frozen=True)
@@ -67,15 +71,39 @@ class ComplexityHistory:
     def __repr__(self) -> str:
         return one_line(self, rows=len(self.rows), last_step=self.steps[-1] if self.rows else None)
 
+    def __len__(self) -> int:
+        return len(self.rows)
+
     def to_pandas(self) -> Any:
-        """A pandas DataFrame with one row for each step: accuracies, and mean, std and standard error for each set of
-        points.
+        """A pandas DataFrame with one row for each step.
+
+        Columns: step and accuracies; mean, std and stderr of each set of points ("train.mean"), and its mean in each
+        layer ("train.by_layer.relu1"); "gap" and "gap.auc" with their standard errors, missing where there is no gap.
         """
-        columns: dict[str, Any] = {name: [getattr(row, name) for row in self.rows] for name in _COLUMNS}
+        return data_frame(self._columns())
+
+    def write_csv(self, path: Path | str) -> None:
+        """Write the columns of ``to_pandas`` to a file, one line for each step; a missing value is an empty field."""
+        columns = self._columns()
+
+        def write(temporary: Path) -> None:
+            with temporary.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file)
+                writer.writerow(columns)
+                writer.writerows(zip(*columns.values(), strict=True))
+
+        replace_file(read_path(path), write)
+
+    def _columns(self) -> dict[str, list[Any]]:
+        columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in self.rows] for name in _COLUMNS}
         for name in self.names:
-            for what in ("mean", "std", "stderr"):
-                columns[f"{name}.{what}"] = [getattr(row.levels[name], what) for row in self.rows]
-        return data_frame(columns)
+            levels = [row.levels[name] for row in self.rows]
+            columns |= {f"{name}.{what}": [getattr(level, what) for level in levels] for what in _LEVEL}
+            for layer in dict.fromkeys(layer for level in levels for layer in level.by_layer):
+                columns[f"{name}.by_layer.{layer}"] = [level.by_layer.get(layer) for level in levels]
+        for column, field in _GAP.items():
+            columns[column] = [getattr(row.gap, field, None) for row in self.rows]
+        return columns
 
     def readings(self) -> tuple[Reading, ...]:
         """Those of the last row."""
