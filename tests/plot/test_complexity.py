@@ -42,6 +42,27 @@ def test_accuracy_on_the_left_complexity_on_the_right() -> None:
     assert drawn.accuracy.get_xscale() == "symlog"  # step 0 has a place, too
 
 
+def test_a_value_at_a_single_step_is_a_marker() -> None:
+    first, second, third = history().rows
+    second, third = replace(second, train_accuracy=None, test_accuracy=None), replace(third, test_accuracy=None)
+    told = ComplexityHistory((first, second, third))
+    lines = plot.complexity_history(told, ax=Figure().add_subplot()).lines
+    assert list(lines["train accuracy"].get_xdata()) == [0, 100]  # a line from one to the other
+    assert lines["train accuracy"].get_marker() == lines["train"].get_marker() == ""
+    assert list(lines["test accuracy"].get_xdata()) == [0]
+    assert lines["test accuracy"].get_marker() == "D"
+
+
+def test_a_single_step_is_markers_with_error_bars() -> None:
+    told = ComplexityHistory(history().rows[2:])
+    drawn = plot.complexity_history(told, ax=Figure().add_subplot())
+    assert all(line.get_marker() in tuple("sDo") for line in drawn.lines.values())
+    bars = [artist for artist in drawn.complexity.collections if isinstance(artist, LineCollection)]
+    for name, bar in zip(told.names, bars, strict=True):
+        low, high = bar.get_segments()[0][:, 1]
+        assert high - low == pytest.approx(0.5 * told.stds(name)[0])
+
+
 def test_the_band_is_a_quarter_of_the_standard_deviation() -> None:
     told = history()
     drawn = plot.complexity_history(told, ax=Figure().add_subplot())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
+from numpy.typing import NDArray
 
 from regionscope.checks import check_instance
 from regionscope.complexity.history import ComplexityHistory
@@ -22,6 +24,8 @@ from regionscope.plot.legends import make_room
 from regionscope.plot.ticks import log_ticks, whole_ticks
 from regionscope.types import Estimate
 
+_Numbers = NDArray[Any]
+_MARKER = {"train": "s", "test": "D"}  # of an accuracy that is known at a single step
 BAND = 0.25  # of the standard deviation, as in the figures of Humayun et al. 2023
 
 
@@ -37,8 +41,9 @@ class ComplexityAxes:
 def complexity_history(history: ComplexityHistory, *, ax: Axes | None = None, band: float = BAND) -> ComplexityAxes:
     """Accuracy (left axis) and mean LC at each set of points (right axis) over steps.
 
-    The band around each LC curve is ± ``band`` standard deviations over the points. The steps have a logarithmic scale
-    if they span a factor of ten. Step 0 is at the left end: the scale is linear up to the first step after it.
+    The band around each LC curve is ± ``band`` standard deviations over the points. A curve connects the steps at which
+    its value is known; a single one is a marker, with an error bar in place of the band. The steps have a logarithmic
+    scale if they span a factor of ten. Step 0 is at the left end: the scale is linear up to the first step after it.
     """
     advice = "Measure with a ComplexityWatch and pass watch.history"
     check_instance("plot.complexity_history()", history, ComplexityHistory, advice=advice)
@@ -50,17 +55,17 @@ def complexity_history(history: ComplexityHistory, *, ax: Axes | None = None, ba
     lines: dict[str, Line2D] = {}
     for name, (colour, dashes) in style.ACCURACY.items():
         values = [getattr(row, f"{name}_accuracy") for row in history.rows]
-        if any(value is not None for value in values):
-            known = np.array([np.nan if value is None else value for value in values])
-            label = f"{name} accuracy"
-            (lines[label],) = ax.plot(steps, known, color=colour, linestyle=dashes, linewidth=1.0, label=label)
+        known = np.array([value is not None for value in values])
+        if known.any():
+            label, marker = f"{name} accuracy", _MARKER[name] if known.sum() == 1 else ""
+            heights = [value for value in values if value is not None]
+            (lines[label],) = ax.plot(
+                steps[known], heights, color=colour, linestyle=dashes, linewidth=1.0, marker=marker, markersize=5,
+                clip_on=not marker, label=label,
+            )  # fmt: skip
     for name in history.names:
         mean, std = np.array(history.means(name)), np.array(history.stds(name))
-        colour = style.POINT_SETS.get(name, style.BLACK)
-        right.fill_between(
-            steps, mean - band * std, mean + band * std, color=colour, alpha=style.BAND_ALPHA, linewidth=0
-        )
-        (lines[name],) = right.plot(steps, mean, color=colour, linewidth=style.LINE_WIDTH, label=f"LC {name}")
+        lines[name] = _level(name, steps, mean, band * std, right)
     _log_steps(ax, steps)
     ax.set(xlabel="step", ylabel="accuracy", ylim=(0.0, 1.02))
     right.set_ylabel("local complexity")
@@ -142,6 +147,20 @@ def fold_density(profiles: Mapping[str, FoldProfile], *, ax: Axes | None = None,
     ax.legend(fontsize="x-small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
     make_room(ax)
     return lines
+
+
+def _level(name: str, steps: _Numbers, mean: _Numbers, half: _Numbers, ax: Axes) -> Line2D:
+    """The curve of one set of points with its band, or a marker with an error bar at a single step."""
+    colour, alone = style.POINT_SETS.get(name, style.BLACK), len(steps) == 1
+    if not alone:
+        ax.fill_between(steps, mean - half, mean + half, color=colour, alpha=style.BAND_ALPHA, linewidth=0)
+    elif half.any():
+        ax.errorbar(steps, mean, half, fmt="none", ecolor=colour, alpha=0.5, capsize=3)
+    marker = "o" if alone else ""
+    (line,) = ax.plot(
+        steps, mean, color=colour, linewidth=style.LINE_WIDTH, marker=marker, markersize=5, label=f"LC {name}"
+    )
+    return line
 
 
 def _log_steps(ax: Axes, steps: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
