@@ -10,6 +10,7 @@ import regionscope as rs
 from regionscope import plot
 from regionscope.lab.quickstart import QuickstartConfig, quickstart
 from regionscope.lab.zoo import mlp
+from regionscope.plot import style
 
 SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
 NET = mlp([2, 8, 8, 3], seed=8)
@@ -38,6 +39,13 @@ def test_titles_count() -> None:
 def test_a_line_gets_a_low_panel() -> None:
     wide, high = plot.regions_figure(rs.linear_regions(NET, rs.Segment([0.0, 0.0], [1.0, 1.0]))).get_size_inches()
     assert wide > 2 * high
+
+
+def test_panels_are_a_flat_list_row_by_row() -> None:
+    figure, (_, upper_right, lower_left, _) = style.figure(2, 2, width=1, height=1)
+    figure.draw_without_rendering()
+    assert upper_right.get_window_extent().x0 > lower_left.get_window_extent().x0
+    assert upper_right.get_window_extent().y0 > lower_left.get_window_extent().y0
 
 
 def test_drawing_changes_no_setting() -> None:

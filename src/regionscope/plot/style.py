@@ -124,7 +124,13 @@ def axes_or_current(ax: Axes | None, *, projection: str | None = None) -> Axes:
 
 
 def figure(rows: int, columns: int, *, width: float, height: float, **options: Any) -> tuple[Figure, list[Axes]]:
-    """A figure of its own (not pyplot's) with rows x columns panels of ``width`` x ``height`` inches, row by row."""
+    """A figure of its own (not pyplot's) with rows x columns panels of ``width`` x ``height`` inches.
+
+    The axes are one flat list, row by row, also for several rows: those of ``plt.subplots`` after ``axes.flatten()``.
+    options: those of ``add_subplot``, such as projection="3d".
+
+    >>> made, (upper_left, upper_right, lower_left, lower_right) = figure(2, 2, width=3, height=3)
+    """
     made = Figure(figsize=(columns * width, rows * height), dpi=DPI, layout="constrained")
     axes = [made.add_subplot(rows, columns, i + 1, **options) for i in range(rows * columns)]
     return made, axes
