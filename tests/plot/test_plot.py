@@ -229,3 +229,17 @@ def test_a_triangle_has_an_outline() -> None:
     plot.linear_regions(rs.linear_regions(NET, SQUARE), ax=box)
     assert not box.patches
     assert box.spines["top"].get_visible()
+
+
+def test_edges_are_left_out_where_they_would_hide_the_regions() -> None:
+    part = rs.linear_regions(mlp([2, 40, 40, 2], seed=0), SQUARE)
+    widths = {}
+    for inches in (0.3, 2.0, 6.0, 12.0):
+        ax = Figure(figsize=(inches, inches)).add_subplot()
+        plot.linear_regions(part, ax=ax)
+        widths[inches] = [float(lines.get_linewidth()[0]) for lines in ax.collections[1:]]
+    assert widths[0.3] == []
+    assert widths[2.0][0] < widths[6.0][0] == widths[12.0][0] == style.EDGE_WIDTH
+    wide = Figure(figsize=(6, 2)).add_subplot()  # equal scales: the map is no larger than in a square of 2 inches
+    plot.linear_regions(part, ax=wide)
+    assert float(wide.collections[1].get_linewidth()[0]) == pytest.approx(widths[2.0][0], rel=0.1)

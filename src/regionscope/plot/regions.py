@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,7 +25,8 @@ from regionscope.plot.legends import class_legend
 from regionscope.plot.ticks import input_ticks
 
 _OUTLINE = "slice outline"
-_CROWDED = 2.0  # points: lines between regions that are closer on average would hide their colours
+_APART = 4.5  # points: lines that are closer on average are thinner
+_CROWDED = {1: 2.0, 2: 1.3}  # points, by dimension: lines that are closer on average would hide the colours
 
 
 def linear_regions(
@@ -39,9 +41,9 @@ def linear_regions(
 
     Colours look random and depend on the id alone. ids: (r,) an id for each activation region in place of
     ``part.linear_ids``; regions that keep their id from one epoch to the next keep their colour, and
-    ``torch.arange(len(part))`` shows the activation regions. edges: between different ids; left out on a segment where
-    the regions are less than 2 points wide on average. rasterized: in PDF and SVG files, draw the regions as an image;
-    everything else stays vector.
+    ``torch.arange(len(part))`` shows the activation regions. edges: between different ids. They are left out
+    where they would hide the colours: more than about 3,000 regions per square inch, or 36 per inch of a segment.
+    rasterized: in PDF and SVG files, draw the regions as an image; everything else stays vector.
     """
     partition_for("linear_regions", part)
     ax = style.axes_or_current(ax)
@@ -140,32 +142,35 @@ def decision_boundary(
 
 def outlines(part: Partition) -> list[NDArray[np.float64]]:
     """One outline (m, 2) for each region; an interval becomes a band of height 1."""
+    _check_flat(part)
     if part.dim == 2:
         return part.polygons()
-    if part.dim == 1:
-        ends = part.vertices[part.corners].reshape(-1, 2).detach().cpu().numpy()
-        a, b = ends.T
-        low, high = np.zeros_like(a), np.ones_like(a)
-        return list(np.stack([np.stack([a, b, b, a], 1), np.stack([low, low, high, high], 1)], -1))
-    raise InputError(
-        f"Expected a slice of dimension 1 or 2, got dimension {part.dim}. Draw a level_set() for dimension 3."
-    )
+    ends = part.vertices[part.corners].reshape(-1, 2).detach().cpu().numpy()
+    a, b = ends.T
+    low, high = np.zeros_like(a), np.ones_like(a)
+    return list(np.stack([np.stack([a, b, b, a], 1), np.stack([low, low, high, high], 1)], -1))
 
 
 def wall_segments(part: Partition, walls: Tensor) -> NDArray[np.float64]:
     """The listed walls as segments (w, 2, 2): edges in 2-D, lines across the band in 1-D."""
-    if part.dim > 2:
-        raise InputError(
-            f"Expected a slice of dimension 1 or 2, got dimension {part.dim}. Draw a level_set() for dimension 3."
-        )
+    _check_flat(part)
     index = part.walls.offsets[walls][:, None] + torch.arange(part.dim, device=walls.device)
     ends = part.vertices[part.walls.vertices[index]].detach().cpu().numpy()
     return _across(ends) if part.dim == 1 else ends
 
 
 def edge_width(part: Partition, n: int, ax: Axes) -> float:
-    """The width of the lines between n regions of a partition."""
-    return style.line_width(n, ax) if part.dim == 1 else style.edge_width(n)
+    """The width of the lines between n regions of a partition: thinner where they are close together."""
+    crowding = gap_between(part, n, ax) / _APART
+    return style.EDGE_WIDTH * min(1.0, max(style.THINNEST, math.sqrt(crowding) if part.dim == 1 else crowding))
+
+
+def gap_between(part: Partition, n: int, ax: Axes) -> float:
+    """The side of a square of the mean area of n regions, or the mean length of n intervals, in points of the axes."""
+    _check_flat(part)
+    box, extent = ax.get_window_extent(), np.ptp(part.slice.corners.cpu().numpy(), axis=0)
+    scale = min(float(size) / length for size, length in zip((box.width, box.height), extent, strict=False))
+    return float(scale * (extent.prod() / max(n, 1)) ** (1 / part.dim)) / ax.figure.dpi * 72
 
 
 def frame_slice(slice: Slice, ax: Axes) -> None:
@@ -185,6 +190,13 @@ def frame_slice(slice: Slice, ax: Axes) -> None:
         if len(corners) != 4:
             _outline(corners, ax)
     input_ticks(slice, (ax.xaxis, ax.yaxis)[: slice.dim])
+
+
+def _check_flat(part: Partition) -> None:
+    if part.dim > 2:
+        raise InputError(
+            f"Expected a slice of dimension 1 or 2, got dimension {part.dim}. Draw a level_set() for dimension 3."
+        )
 
 
 def _outline(corners: NDArray[np.float64], ax: Axes) -> None:
@@ -210,13 +222,13 @@ def _edges(part: Partition, ax: Axes, *, between: Tensor, rasterized: bool) -> N
     """The walls between regions of different ids, unless they are so close that they would hide the regions."""
     walls = part.walls.inner
     a, b = between.to(walls.device)[part.walls.regions[walls]].T
-    shown = walls[a != b]
-    if part.dim == 1 and style.gap_between(len(shown), ax) < _CROWDED:
+    n = int(between.unique().numel())
+    if gap_between(part, n, ax) < _CROWDED[part.dim]:
         return
     lines = Segments(
-        wall_segments(part, shown),
+        wall_segments(part, walls[a != b]),
         colour=style.EDGE,
-        width=edge_width(part, int(between.unique().numel()), ax),
+        width=edge_width(part, n, ax),
         rasterized=rasterized,
         zorder=1.5,
     )

@@ -30,6 +30,7 @@ BLUE, VERMILLION, GREEN, ORANGE, SKY, PURPLE = "#0072B2", "#D55E00", "#009E73", 
 BLACK, GREY, LIGHT, PALE = "#1A1A1A", "#888888", "#BBBBBB", "#EEEEEE"
 TEXT_GREY = "#555555"  # contrast 7.5 : 1 on white; GREY has 3.5 : 1 and is for lines
 EDGE, EDGE_WIDTH = "#333333", 0.35
+THINNEST = 0.12  # share of their width that lines keep where there are many
 BOUNDARY, BOUNDARY_WIDTH = "#000000", 1.6
 LINE_WIDTH, BAND_ALPHA = 1.5, 0.18
 MARKERS, MARKER_SIZE = "osD^vP*X<p", 10.0
@@ -58,7 +59,6 @@ _TINTS = np.array([0.30, 0.45, 0.60, 0.75])  # share of white in a region's colo
 _SHADES = np.array([0.12, 0.26, 0.40, 0.52, 0.64, 0.76])  # the same for regions of one class
 _REGION_HUES = 7  # those of linear regions: the dark hues are for classes
 _CLASS_TINT = 0.45
-_APART, _THINNEST = 4.5, 0.12  # lines closer than this many points are thinner, down to this share of their width
 _LAYERS = (0.0, 0.82)  # of viridis: its yellow end is too pale for lines on white
 
 
@@ -96,17 +96,7 @@ def layer_colours(n: int) -> Colours:
 
 def edge_width(n: int) -> float:
     """The width of outlines when n regions share a panel: thinner the more there are."""
-    return EDGE_WIDTH * min(1.0, max(_THINNEST, math.sqrt(4000 / max(n, 1))))
-
-
-def line_width(n: int, ax: Axes) -> float:
-    """The width of n lines across a band: thinner where they are close together on average."""
-    return EDGE_WIDTH * min(1.0, max(_THINNEST, math.sqrt(gap_between(n, ax) / _APART)))
-
-
-def gap_between(n: int, ax: Axes) -> float:
-    """The mean distance of n lines across a band, in points."""
-    return float(ax.get_window_extent().width) / ax.figure.dpi * 72 / max(n, 1)
+    return EDGE_WIDTH * min(1.0, max(THINNEST, math.sqrt(4000 / max(n, 1))))
 
 
 def axes_or_current(ax: Axes | None, *, projection: str | None = None) -> Axes:
