@@ -138,6 +138,26 @@ def test_progress_runs_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
         assert seen[-1] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("slice", [rs.Box(torch.zeros(2), torch.eye(2), 1.0), rs.Segment([-1.0, 0.0], [1.0, 0.5])])
+def test_progress_moves_within_one_part(slice: rs.Slice) -> None:
+    for find in (rs.linear_regions, rs.decision_regions, rs.stream_regions):
+        seen: list[float] = []
+        find(_mlp(2, 16, 16, 16, 2), slice, progress=seen.append)
+        assert len(seen) >= 3
+        assert seen == sorted(set(seen))
+        assert seen[-1] == 1.0
+        assert seen[0] < 0.5
+
+
+def test_progress_does_not_go_back_where_a_limit_starts_the_work_again() -> None:
+    seen: list[float] = []
+    square = rs.Box(torch.zeros(2), torch.eye(2), 1.0)
+    part = rs.linear_regions(_mlp(2, 16, 16, 16, 2), square, max_regions=200, on_limit="return", progress=seen.append)
+    assert not part.status.complete
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
+
+
 @needs_cuda
 @pytest.mark.parametrize("name", ["triangle of a CNN", "segment of a CNN"])
 def test_slices_together_on_cuda_are_the_slices_alone_on_the_cpu(name: str) -> None:

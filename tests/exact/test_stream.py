@@ -93,7 +93,7 @@ def test_a_folded_network_has_four_times_the_regions_for_each_fold(times: int) -
     assert seen == sorted(seen)
     assert seen[-1] == pytest.approx(1.0)
     if times == 3:
-        assert len(seen) == folded.n_parts >= 16
+        assert len(seen) > folded.n_parts >= 16
         assert folded.largest_part < folded.n_activation_regions / 8  # no cut of all cells at once
 
 

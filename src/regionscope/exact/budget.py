@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -114,10 +115,35 @@ class Record:
             self.snapped += xp.as_tensors(xp.bincount(xp.numpy_on_cpu(slice_id), len(self.snapped))).cpu()
 
     def finish(self, share: float) -> None:
-        """Report that this share of all slices has been worked through."""
+        """Report that this share of the work is done."""
         self.done += share
         if self.finished is not None:
             self.finished(min(1.0, self.done))
+
+
+def rising(progress: Callable[[float], None]) -> Callable[[float], None]:
+    """Pass on the shares that are larger than all before, so that a computation that starts again does not go back."""
+    most = 0.0
+
+    def tell(share: float) -> None:
+        nonlocal most
+        if share > most:
+            most = share
+            progress(share)
+
+    return tell
+
+
+def shares_of_kinks(program: Program, dim: int) -> list[float]:
+    """For each nonlinearity, the part that it takes of the work that is left before it, estimated; the last is 1.
+
+    The work is in proportion to the number of regions after the nonlinearity, which grows with the number of units so
+    far to the power of the slice's dimension, and to the size of the values at a vertex.
+    """
+    units = itertools.accumulate(kink.n_units for kink in program.kinks)
+    work = [float(n) ** dim * kink.row_bytes for n, kink in zip(units, program.kinks, strict=True)]
+    left = list(itertools.accumulate(reversed(work)))[::-1]
+    return [own / rest if rest else 1.0 for own, rest in zip(work, left, strict=True)]
 
 
 def _free(device: torch.device) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.exact.budget import ON_LINES, Budget, Record, bytes_of, corner_inputs
+from regionscope.exact.budget import ON_LINES, Budget, Record, bytes_of, corner_inputs, shares_of_kinks
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
@@ -53,9 +53,8 @@ def partition_lines(
     slice_id = xp.arange(len(coords), coords) // 2
     values = begun or program.begin(corner_inputs(program, slices, corners))
     layer = xp.full(len(slice_id), -1, slice_id)
-    length = 0.0 if record.finished is None else float((coords[1::2] - coords[0::2]).sum())
-    cutter = _LineCutter(program, zero_tolerances, budget, record, length, consume)
-    state, outputs = cutter.finish(0, LineState(coords, slice_id, layer, values))
+    cutter = _LineCutter(program, zero_tolerances, budget, record, shares_of_kinks(program, 1), consume)
+    state, outputs = cutter.finish(0, LineState(coords, slice_id, layer, values), share=1.0)
     return xp.as_tensors(state), outputs
 
 
@@ -156,12 +155,12 @@ class _LineCutter:
     zero_tolerances: Sequence[Tensor]
     budget: Budget
     record: Record
-    total_length: float
+    shares: Sequence[float]  # see ``shares_of_kinks``
     consume: Callable[[LineState, Tensor], None] | None = None
     held: int = 0  # bytes of values that wait for their turn
 
-    def finish(self, layer: int, state: LineState) -> tuple[LineState, Tensor]:
-        """Carry breakpoints through nonlinearity ``layer`` and all later ones."""
+    def finish(self, layer: int, state: LineState, *, share: float) -> tuple[LineState, Tensor]:
+        """Carry breakpoints through nonlinearity ``layer`` and all later ones. share: of all the work."""
         kinks = self.program.kinks
         while layer < len(kinks):
             cuts = kinks[layer].cuts(state.values)
@@ -169,26 +168,28 @@ class _LineCutter:
             self.record.snap(xp.take(state.slice_id, snapped))
             rows = max(2, self.budget.rows(kinks[layer], self.held, self.program.device, ON_LINES))
             if len(state.coords) + len(points) > rows:
-                return self._in_parts(layer, _Refined.by(state, points, layer), rows)
+                return self._in_parts(layer, _Refined.by(state, points, layer), rows, share)
             state = _Refined.by(state, points, layer).state(slice(None)) if len(points) else state
             state = self._advance(layer, state)
+            done = share * self.shares[layer]
+            self.record.finish(done)
+            share -= done
             layer += 1
-        if self.record.finished is not None:
-            start = state.intervals
-            length = (xp.take(state.coords, start + 1) - xp.take(state.coords, start)).sum()
-            self.record.finish(float(length) / self.total_length)
+        self.record.finish(share)
         outputs = self.program.outputs(state.values)
         if self.consume is not None:
             self.consume(xp.as_tensors(state), outputs)
         return state, outputs
 
-    def _in_parts(self, layer: int, refined: _Refined, rows: int) -> tuple[LineState, Tensor]:
+    def _in_parts(self, layer: int, refined: _Refined, rows: int, share: float) -> tuple[LineState, Tensor]:
         """Work through runs of vertices one after another; neighbouring runs share a vertex."""
         parts: list[tuple[LineState, Tensor]] = []
         waiting = bytes_of(refined.before.values)
         self.held += waiting
-        for start in range(0, len(refined.a) - 1, rows - 1):
-            done = self.finish(layer + 1, self._advance(layer, refined.state(slice(start, start + rows))))
+        starts = range(0, len(refined.a) - 1, rows - 1)
+        for start in starts:
+            part = self._advance(layer, refined.state(slice(start, start + rows)))
+            done = self.finish(layer + 1, part, share=share / len(starts))
             parts = [*parts, done] if self.consume is None else [done]
         self.held -= waiting
         if self.consume is not None:

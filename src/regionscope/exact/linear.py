@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regionscope.checks import check_instance, check_memory, check_progress, one_of, read_integer
 from regionscope.cluster import open_shards
 from regionscope.errors import CheckFailed, InputError, LimitReached, SliceError
-from regionscope.exact.budget import Budget, Keep, Record, TooManyRegions
+from regionscope.exact.budget import Budget, Keep, Record, TooManyRegions, rising
 from regionscope.exact.check import check_sample
 from regionscope.exact.line import partition_lines
 from regionscope.exact.partition import Partition
@@ -192,10 +192,14 @@ def exact_regions(
     check_progress(progress)
     with torch.no_grad(), nullcontext() if program.dtype == torch.float64 else full_precision():
         budget = Budget.of(program.device, memory, max_regions)
-        record = partial(Record.start, n_slices=len(slices), finished=progress, deadline=deadline)
-        return _cut_within_limits(
+        tell = None if progress is None else rising(progress)
+        record = partial(Record.start, n_slices=len(slices), finished=tell, deadline=deadline)
+        result = _cut_within_limits(
             program, slices, tolerance, budget, on_limit=on_limit, start=record, consume=consume, started=start
         )
+        if tell is not None:
+            tell(1.0)
+        return result
 
 
 def _cut_within_limits(

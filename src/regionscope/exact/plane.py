@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.exact.budget import Budget, Keep, Record, bytes_of, corner_inputs
+from regionscope.exact.budget import Budget, Keep, Record, bytes_of, corner_inputs, shares_of_kinks
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
@@ -19,7 +19,7 @@ from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates
 from regionscope.geometry.planar.cut import PlanarSplit, Units, split
 from regionscope.geometry.planar.envelope import split_maxima
-from regionscope.geometry.planar.mesh import Mesh, areas
+from regionscope.geometry.planar.mesh import Mesh
 from regionscope.geometry.planar.stitch import Part, groups_of_cells, stitch, tag_borders
 from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, owners
 from regionscope.network import Maxima, Program, Thresholds
@@ -69,10 +69,9 @@ def partition_planes(
     """
     corners = [slice.corners.to(program.device, torch.float64) for slice in slices]
     mesh, coords, slice_id = plane_mesh(corners)
-    area = 0.0 if record.finished is None else float(areas(mesh, coords).sum())
-    cutter = _PlaneCutter(program, zero_tolerances, budget, record, area, keep, consume)
+    cutter = _PlaneCutter(program, zero_tolerances, budget, record, shares_of_kinks(program, 2), keep, consume)
     values = program.begin(corner_inputs(program, slices, corners))
-    return cutter.finish(0, PlaneState(mesh, coords, slice_id, values), None, None)
+    return cutter.finish(0, PlaneState(mesh, coords, slice_id, values), None, None, share=1.0)
 
 
 def cut_plane(
@@ -97,16 +96,19 @@ class _PlaneCutter:
     zero_tolerances: Sequence[Tensor]
     budget: Budget
     record: Record
-    total_area: float
+    shares: Sequence[float]  # see ``shares_of_kinks``
     keep: Keep | None = None
     consume: Consume | None = None
     next_tag: int = 0
     held: int = 0  # bytes of values that wait for their turn
 
     def finish(
-        self, layer: int, state: PlaneState, cells: Tensor | None, zeros: Tensor | None
+        self, layer: int, state: PlaneState, cells: Tensor | None, zeros: Tensor | None, *, share: float
     ) -> tuple[Mesh, Tensor, Tensor]:
-        """Carry a mesh through nonlinearity ``layer`` (``cells``: only these are left to cut) and all later ones."""
+        """Carry a mesh through nonlinearity ``layer`` (``cells``: only these are left to cut) and all later ones.
+
+        share: of all the work, for the progress.
+        """
         kinks = self.program.kinks
         while layer < len(kinks):
             if cells is not None and len(cells) == 0:
@@ -116,6 +118,9 @@ class _PlaneCutter:
                 if self.keep is not None:
                     mask = self.keep(layer, xp.as_tensors(state.mesh).cell_corners, state.coords, values)
                     state = state if mask is None else _kept(state, mask)
+                done = share * self.shares[layer]
+                self.record.finish(done)
+                share -= done
                 layer, cells, zeros = layer + 1, None, None
                 continue
             zero_tolerance = at_vertices(self.zero_tolerances[layer], state.slice_id)
@@ -123,29 +128,30 @@ class _PlaneCutter:
             if cells is None and self.consume is not None:
                 n_parts = -(-_expected_vertices(cuts, state) * _CUT_BYTES // self.budget.memory)
                 if n_parts > 1 and state.mesh.n_cells > 1:
-                    return self._in_parts(layer, state, None, n_parts)
+                    return self._in_parts(layer, state, None, n_parts, share)
             if cells is None and isinstance(cuts, Maxima):
                 self.record.snap(xp.take(state.slice_id, xp.numpy_on_cpu(snapped_signs(cuts, zero_tolerance))))
             result = cut_plane(cuts, state, zero_tolerance, layer, cells, zeros)
             self.record.snap(xp.take(state.slice_id, result.snapped))
             max_vertices = self.budget.rows(kinks[layer], self.held, state.coords.device)
             if result.mesh.n_vertices > max_vertices and result.mesh.n_cells > 1:
-                return self._in_parts(layer, state, result, -(-_HEADROOM * result.mesh.n_vertices // max_vertices))
+                n_parts = -(-_HEADROOM * result.mesh.n_vertices // max_vertices)
+                return self._in_parts(layer, state, result, n_parts, share)
             state = _follow(state, result)
             cells, zeros = result.unsettled, result.zeros
-        if self.record.finished is not None:
-            self.record.finish(float(areas(state.mesh, state.coords).sum()) / self.total_area)
+        self.record.finish(share)
         mesh, outputs = xp.as_tensors(state.mesh), self.program.outputs(state.values)
         if self.consume is not None:
             self.consume(mesh, state.coords, outputs)
         return mesh, state.coords, outputs
 
     def _in_parts(
-        self, layer: int, state: PlaneState, cut: PlanarSplit | None, n_parts: int
+        self, layer: int, state: PlaneState, cut: PlanarSplit | None, n_parts: int, share: float
     ) -> tuple[Mesh, Tensor, Tensor]:
         """Work through groups of the new cells one after another; their values are made only when their turn comes.
 
-        cut: at nonlinearity ``layer``; None divides the cells before it.
+        cut: at nonlinearity ``layer``; None divides the cells before it. share: of all the work, divided in proportion
+        to the number of cells.
         """
         self.keep = None  # neighbours in other parts have to find the same points on the border
         state = xp.as_tensors(state)
@@ -171,7 +177,8 @@ class _PlaneCutter:
             part_state = PlaneState(
                 xp.numpy_on_cpu(part), coords[vertices], xp.numpy_on_cpu(slice_id[vertices]), values
             )
-            finished = self.finish(layer, part_state, unsettled, zeros[zeros[:, 0] >= 0])
+            own = share * len(group) / mesh.n_cells
+            finished = self.finish(layer, part_state, unsettled, zeros[zeros[:, 0] >= 0], share=own)
             if self.consume is None:
                 parts.append(Part(finished[0], finished[1:], vertices))
         self.held -= waiting

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from regionscope.checks import check_memory, check_progress, read_integer, read_number
 from regionscope.errors import InputError, LimitReached
-from regionscope.exact.budget import Budget, Record, TooManyRegions
+from regionscope.exact.budget import Budget, Record, TooManyRegions, rising
 from regionscope.exact.decision import extremes_at_corners, labels_of
 from regionscope.exact.linear import Progress, as_list, check_shapes, cut_slices, program_of
 from regionscope.exact.questions.output_weights import Target, output_weights
@@ -78,7 +78,8 @@ def level_set(
     with torch.no_grad(), full_precision():
         budget = Budget.of(program.device, memory, max_regions)
         zero_tolerances = zero_tolerances_of(cut, [slice], tolerance, budget)
-        record = Record.start(len(cut.kinks), 1, progress)
+        tell = None if progress is None else rising(progress)
+        record = Record.start(len(cut.kinks), 1, tell)
         keep = Pruning(program, slice, levels, float(zero_tolerances[-1]))
         try:
             found = cut_slices(cut, [slice], zero_tolerances, budget, record, keep=keep)
@@ -87,8 +88,8 @@ def level_set(
                 f"Expected at most max_regions={max_regions} regions, got more after '{cut.kinks[limit.kink].name}'. "
                 "Raise max_regions= or use a smaller slice."
             ) from None
-        if progress is not None:
-            progress(1.0)
+        if tell is not None:
+            tell(1.0)
         stats = Stats(int(record.snapped.sum()), float(zero_tolerances[-1]), time.perf_counter() - started)
         below, above, flat = _sides(found, levels, classes, float(zero_tolerances[-1]))
         return _surface(found, slice, below, above, flat, stats=stats, value=value, classes=classes)
