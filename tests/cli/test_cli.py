@@ -21,7 +21,7 @@ from typer.testing import CliRunner, Result
 
 import regionscope as rs
 from devices import needs_cuda
-from regionscope.cli import app
+from regionscope.cli import app, running
 from regionscope.exact.budget import Budget
 from regionscope.lab.zoo import mlp
 
@@ -400,3 +400,21 @@ def test_certify_reports_a_proof(folder: Path) -> None:
     assert found["certificate"]["counts"]["linear"] == found["linear_regions"]
     done = run("decision --model net.py:build --points triangle.npy --certify --json -")
     assert json.loads(done.stdout)["certificate"]["counts"]["decision"] == json.loads(done.stdout)["decision_regions"]
+
+
+@pytest.mark.parametrize(
+    "command", ["regions", "regions --count-only", "decision", "ask topology", "ask extremes --index 0"]
+)
+def test_progress_is_lines_where_there_is_no_terminal(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "_EVERY", 0.0)
+    words = f"{command} --model net.py:build --box -1 1"
+    assert "Cutting" not in run(words).stderr
+    assert "Cutting" not in run(f"{words} --no-progress").stderr
+    done = run(f"{words} --progress --json -")
+    assert done.exit_code == 0, done.output
+    *lines, last = re.findall(r"^Cutting: (.*)$", done.stderr, re.MULTILINE)
+    shares = [int(re.fullmatch(r"(\d+)% \(\d+ s left\)", line)[1]) for line in lines]  # type: ignore[index]
+    assert len(shares) >= 2
+    assert shares == sorted(shares)
+    assert last == "done in 0 s"
+    json.loads(done.stdout)

@@ -15,7 +15,7 @@ import torch
 from typer.testing import CliRunner, Result
 
 import regionscope as rs
-from regionscope.cli import app, output
+from regionscope.cli import app
 from regionscope.lab.zoo import mlp
 
 NET = """
@@ -103,11 +103,11 @@ def test_a_count_in_a_file_is_resumed(folder: Path, monkeypatch: pytest.MonkeyPa
     shares: list[float] = []
 
     @contextmanager
-    def bar(what: str) -> Iterator[Callable[[float], None]]:
+    def bar(what: str, wanted: bool | None) -> Iterator[Callable[[float], None]]:
         shares.clear()
         yield shares.append
 
-    monkeypatch.setattr(output, "progress_bar", bar)
+    monkeypatch.setattr("regionscope.cli.count.work_bar", bar)
     command = "count --model net.py:build --data data.npy --json -"
     wanted = json.loads(run(f"{command} --slices 64").stdout)
     file = folder / "counts.jsonl"

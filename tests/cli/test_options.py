@@ -13,7 +13,7 @@ from regionscope.cli.complexity import complexity
 from regionscope.cli.count import count
 from regionscope.cli.regions import decision, regions
 
-PYTHON_ONLY = {"model", "inputs", "x", "slice", "generator", "progress", "autocast", "tolerance", "on_limit"}
+PYTHON_ONLY = {"model", "inputs", "x", "slice", "generator", "autocast", "tolerance", "on_limit"}
 PYTHON_ONLY |= {"args", "position", "attention_mask", "attention", "norms"}  # the last four: token ids, not in files
 CHOSEN_LATER = {"memory", "through"}  # from the device, and from --length
 

@@ -12,6 +12,7 @@ from rich.table import Column, Table
 from regionscope.cli import load, options, output
 from regionscope.cli.job import NetworkJob, with_job
 from regionscope.cli.options import option
+from regionscope.cli.running import work_bar
 from regionscope.measures.region_count import Method, RegionCount, Through, region_count, slice_sampler
 from regionscope.plot.counts import count_figure
 from regionscope.sampled.grid import LabelMap, label_maps
@@ -84,6 +85,7 @@ def count(
     through: ThroughOption = None, alpha: AlphaOption = _DEFAULT["alpha"], length: LengthOption = _DEFAULT["length"],
     seed: SeedOption = _DEFAULT["seed"], batch_size: BatchOption = _DEFAULT["batch_size"],
     memory: MemoryOption = None, path: PathOption = _DEFAULT["path"], dask: options.DaskOption = None,
+    progress: options.ProgressOption = None,
 ) -> None:  # fmt: skip
     """Estimate the mean number of decision regions on random slices through data, for any classifier.
 
@@ -101,7 +103,7 @@ def count(
         "until": until, "max_slices": max_slices, "max_points": max_points, "batch_size": batch_size,
         "memory": bytes_allowed, "path": path, "dask": dask,
     }  # fmt: skip
-    with output.progress_bar("Counting") as bar:
+    with work_bar("Counting", progress) as bar:
         working["progress"] = bar
         result = region_count(network, inputs, dim=dim, slices=slices, grid=grid, method=method, **drawing, **working)
     if not job.quiet:

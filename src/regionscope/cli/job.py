@@ -15,6 +15,7 @@ from torch import nn
 
 from regionscope.cli import load, options, output
 from regionscope.cli.input_plane import InputPlane
+from regionscope.cli.running import work_bar
 from regionscope.errors import InputError
 from regionscope.geometry import Slice
 from regionscope.network import device_and_dtype
@@ -114,6 +115,7 @@ class SliceJob(NetworkJob):
     box: options.BoxOption = None
     memory: options.MemoryOption = None
     max_regions: options.LimitOption = None
+    progress: options.ProgressOption = None
     slice_options: ClassVar[str] = "--points FILE and --box LO HI"
 
     def plane(self) -> InputPlane | None:
@@ -150,8 +152,8 @@ class SliceJob(NetworkJob):
     def cut(self, instrument: Callable[..., _Result], network: nn.Module, slice: Slice, **chosen: Any) -> _Result:
         """What an exact instrument finds on the slice."""
         memory = options.read_memory(self.memory)
-        with output.progress_bar() as progress:
-            return instrument(network, slice, memory=memory, max_regions=self.max_regions, progress=progress, **chosen)
+        with work_bar("Cutting", self.progress) as bar:
+            return instrument(network, slice, memory=memory, max_regions=self.max_regions, progress=bar, **chosen)
 
     def report(self, found: Any, rows: Mapping[str, float], numbers: Mapping[str, Any], *, more: str = "") -> None:
         """The table and the JSON of a result that has a slice and statistics."""

@@ -128,6 +128,14 @@ LimitOption = Annotated[
 CertifyOption = Annotated[
     bool, option("--certify", "Prove the counts with integer arithmetic; exit with code 1 if they are wrong.", WORK)
 ]
+ProgressOption = Annotated[
+    bool | None,
+    option(
+        "--progress/--no-progress",
+        "Whether to show a progress bar (lines if there is no terminal); by default on a terminal.",
+        WORK,
+    ),
+]
 DaskOption = Annotated[str | None, option("--dask ADDRESS", "Dask cluster: tcp://host:8786 or local:4.", WORK)]
 CountOnlyOption = Annotated[
     bool,

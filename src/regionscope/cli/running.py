@@ -1,4 +1,4 @@
-"""What the commands that run experiments share: stopping them, showing how far they are."""
+"""What commands that run long share: stopping them, showing how far they are."""
 
 from __future__ import annotations
 
@@ -8,22 +8,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from regionscope.cli import output
 from regionscope.lab.sweep import JobResult
 
-ProgressOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--progress/--no-progress",
-        show_default=False,
-        help="Whether to show a progress bar (lines if there is no terminal); by default on a terminal.",
-    ),
-]
+_EVERY = 5.0  # seconds between two lines of progress
 
 
 @contextmanager
@@ -100,9 +93,40 @@ def shown_progress(total: int, wanted: bool | None) -> Iterator[SweepProgress]:
 
 
 @contextmanager
+def work_bar(what: str, wanted: bool | None) -> Iterator[Callable[[float], None]]:
+    """A function of the finished share of the work, which is shown as by ``shown_progress``."""
+    if wanted is False:
+        yield lambda share: None
+        return
+    lines = wanted and not Console(stderr=True).is_terminal
+    with _lines(what) if lines else output.progress_bar(what) as tell:
+        yield tell
+
+
+@contextmanager
+def _lines(what: str) -> Iterator[Callable[[float], None]]:
+    """A line on stderr about every five seconds, and one at the end."""
+    start = last = time.monotonic()
+
+    def tell(share: float) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if share > 0.0 and now - last >= _EVERY:
+            last = now
+            typer.echo(f"{what}: {share:.0%} ({duration((now - start) * (1 - share) / share)} left)", err=True)
+
+    yield tell
+    typer.echo(f"{what}: done in {duration(time.monotonic() - start)}", err=True)
+
+
+@contextmanager
 def epochs_bar(total: int, wanted: bool | None) -> Iterator[Callable[[int, float], None]]:
-    """A bar over the epochs of one training; the function takes the epoch and the loss."""
+    """A bar over the epochs of one training, or lines; the function takes the epoch and the loss."""
     console = Console(stderr=True)
+    if wanted and not console.is_terminal:
+        with _lines("Training") as tell:
+            yield lambda epoch, loss: tell(epoch / total)
+        return
     columns = (TextColumn("Training"), BarColumn(), MofNCompleteColumn(), TextColumn("loss {task.fields[loss]:.4f}"))
     shown = console.is_terminal and wanted is not False
     with Progress(*columns, TimeRemainingColumn(), console=console, disable=not shown) as bar:

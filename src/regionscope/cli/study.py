@@ -16,7 +16,7 @@ from rich.table import Table
 from regionscope.checks import unknown_name
 from regionscope.cli import options, output
 from regionscope.cli.option_names import in_options
-from regionscope.cli.running import ProgressOption, duration, interruptible, shown_progress
+from regionscope.cli.running import duration, interruptible, shown_progress
 from regionscope.formatting import counted
 from regionscope.lab import sweep as lab
 from regionscope.lab.provenance import provenance
@@ -78,7 +78,7 @@ def run(
         float | None, options.option("--limit-seconds S", "Time after which to save and stop.")
     ] = None,
     archive: ArchiveOption = None,
-    progress: ProgressOption = None,
+    progress: options.ProgressOption = None,
 ) -> None:
     """Train the missing runs of the studies, then write their reports. Run the command again to resume.
 

@@ -14,7 +14,7 @@ from rich.table import Column, Table
 from regionscope.cli import options, output
 from regionscope.cli.option_names import in_options
 from regionscope.cli.run_table import agreed, answer_table, runs_table
-from regionscope.cli.running import ProgressOption, duration, interruptible, shown_progress
+from regionscope.cli.running import duration, interruptible, shown_progress
 from regionscope.errors import InputError
 from regionscope.formatting import counted
 from regionscope.lab import sweep as lab
@@ -64,7 +64,7 @@ def run(
             options.WORK,
         ),
     ] = False,
-    progress: ProgressOption = None,
+    progress: options.ProgressOption = None,
 ) -> None:
     """Run every experiment of the grid that has not ended. Run the command again to resume.
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from regionscope.cli import options, output
-from regionscope.cli.running import ProgressOption, duration, epochs_bar, interruptible
+from regionscope.cli.running import duration, epochs_bar, interruptible
 from regionscope.errors import InputError, RegionscopeError, Stopped
 from regionscope.formatting import estimated
 from regionscope.lab import instruments, zoo
@@ -65,7 +65,7 @@ def train(
     data_root: options.DataRootOption = None,
     device: options.DeviceOption = "cpu",
     json_file: options.JsonOption = None,
-    progress: ProgressOption = None,
+    progress: options.ProgressOption = None,
 ) -> None:
     """Train one network, measure it, and store the run in a folder. Run the command again to resume.
 
