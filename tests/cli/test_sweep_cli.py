@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from regionscope.cli import app, running
@@ -212,3 +215,38 @@ def test_progress_counts_only_what_is_to_do(capsys: pytest.CaptureFixture[str]) 
         shown.outcome(JobResult("b", "second", "finished"))
     assert (shown.ended, shown.total, shown.shares) == (1, 2, {})
     assert capsys.readouterr().err.startswith("1/2 finished: second (")
+
+
+def test_progress_counts_finished_shares_only_after_a_stop(capsys: pytest.CaptureFixture[str]) -> None:
+    with running.shown_progress(12, True, workers=True) as shown:
+        shown.share("a", 0.25)
+        shown.outcome(JobResult("a", "first", "stopped", "It can be resumed."))
+        for key in "bcdefghijk":
+            shown.outcome(JobResult(key, key, "stopped", "It was not begun."))
+        shown.outcome(JobResult("l", "last", "failed"))
+    assert (shown.ended, shown.total, shown.shares) == (1, 12, {"a": 0.25})
+    begin, stopped, failed = capsys.readouterr().err.splitlines()
+    assert begin == "starting workers"
+    assert stopped == "0/12 stopped at 25%: first"
+    assert failed.startswith("1/12 failed: last (")
+
+
+def test_a_long_name_leaves_room_for_the_bar_and_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
+    monkeypatch.setattr(running, "Console", lambda **_: screen)
+    with running.shown_progress(12, None, workers=True) as shown:
+        assert shown.bar is not None
+
+        def line() -> str:
+            page = Console(file=io.StringIO(), width=80, color_system=None)  # the other one is drawn to by a thread
+            with page.capture() as drawn:
+                page.print(shown.bar.get_renderable())  # type: ignore[union-attr]
+            return drawn.get().rstrip("\n")
+
+        assert line().rstrip().endswith("starting workers")
+        shown.share("a", 0.5)
+        assert "starting workers" not in line()
+        shown.outcome(JobResult("a", "resnet on fashion_mnist, " * 6, "finished"))
+        now = line()
+    assert len(now) <= 80
+    assert re.match(r"Runs .{20} 1\.0/12 0:00:0\d left: \S+ resnet on fash.*…$", now)

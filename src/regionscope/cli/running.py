@@ -12,8 +12,10 @@ from types import FrameType
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
 
 from regionscope.cli import output
+from regionscope.lab.store import ENDED
 from regionscope.lab.sweep import JobResult
 
 _EVERY = 5.0  # seconds between two lines of progress
@@ -42,32 +44,40 @@ def interruptible() -> Iterator[Callable[[], bool]]:
 
 
 class SweepProgress:
-    """How far a sweep is, over the runs that had not ended before."""
+    """How far a sweep is, over the runs that had not ended before. begin: text until the first run tells its share."""
 
-    def __init__(self, total: int, bar: Progress | None, *, lines: bool) -> None:
+    def __init__(self, total: int, bar: Progress | None, *, lines: bool, begin: str = "") -> None:
         self.total, self.bar, self.lines = total, bar, lines
         self.ended = 0
         self.shares: dict[str, float] = {}
         self.start = time.monotonic()
-        self.task = None if bar is None else bar.add_task("runs", total=total, label="")
+        self.task = None if bar is None else bar.add_task("runs", total=total, label=begin)
+        self.begun = not begin
+        if lines and begin:
+            typer.echo(begin, err=True)
 
     def outcome(self, outcome: JobResult) -> None:
-        """A run ended."""
-        self.shares.pop(outcome.key, None)
+        """A run ended, or stopped before its end: then it counts with the share that it has finished."""
         if outcome.skipped:
             self.total -= 1
-        else:
+            self._draw()
+        elif outcome.status in (*ENDED, "failed"):
+            self.shares.pop(outcome.key, None)
             self.ended += 1
-        if self.lines and not outcome.skipped:
-            spent = time.monotonic() - self.start
-            left = duration(spent / self.ended * (self.total - self.ended))
-            typer.echo(f"{self.ended}/{self.total} {outcome.status}: {outcome.label} ({left} left)", err=True)
-        self._draw(outcome.label)
+            if self.lines:
+                spent = time.monotonic() - self.start
+                left = duration(spent / self.ended * (self.total - self.ended))
+                typer.echo(f"{self.ended}/{self.total} {outcome.status}: {outcome.label} ({left} left)", err=True)
+            self._draw(outcome.label)
+        elif self.lines and outcome.key in self.shares:
+            done = f"{self.shares[outcome.key]:.0%}"
+            typer.echo(f"{self.ended}/{self.total} {outcome.status} at {done}: {outcome.label}", err=True)
 
     def share(self, key: str, share: float) -> None:
-        """A running run is so far."""
+        """The finished share of a running run."""
         self.shares[key] = share
-        self._draw()
+        self._draw(None if self.begun else "")
+        self.begun = True
 
     def _draw(self, label: str | None = None) -> None:
         if self.bar is not None and self.task is not None:
@@ -78,18 +88,23 @@ class SweepProgress:
 
 
 @contextmanager
-def shown_progress(total: int, wanted: bool | None) -> Iterator[SweepProgress]:
-    """A bar on stderr where that is a terminal; lines where it is not and they are asked for; else nothing."""
+def shown_progress(total: int, wanted: bool | None, *, workers: bool = False) -> Iterator[SweepProgress]:
+    """A bar on stderr where that is a terminal; lines where it is not and they are asked for; else nothing.
+
+    workers: whether processes have to start first, which takes a while.
+    """
+    begin = "starting workers" if workers else ""
     console = Console(stderr=True)
     if not console.is_terminal or wanted is False:
-        yield SweepProgress(total, None, lines=bool(wanted))
+        yield SweepProgress(total, None, lines=bool(wanted), begin=begin)
         return
+    label = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # gives way to the others
     columns = (
-        TextColumn("Runs"), BarColumn(), TextColumn("{task.completed:.1f}/{task.total:.0f}"), TimeElapsedColumn(),
-        TextColumn("left:"), TimeRemainingColumn(), TextColumn("[dim]{task.fields[label]}"),
+        TextColumn("Runs"), BarColumn(20), TextColumn("{task.completed:.1f}/{task.total:.0f}"), TimeElapsedColumn(),
+        TextColumn("left:"), TimeRemainingColumn(), TextColumn("[dim]{task.fields[label]}", table_column=label),
     )  # fmt: skip
-    with Progress(*columns, console=console, speed_estimate_period=900.0) as bar:
-        yield SweepProgress(total, bar, lines=False)
+    with Progress(*columns, console=console, speed_estimate_period=900.0, expand=True) as bar:
+        yield SweepProgress(total, bar, lines=False, begin=begin)
 
 
 @contextmanager

@@ -90,10 +90,10 @@ def run(
     place = Workspace(folder, data_root=data_root, workers=workers, device=device)
     if archive is not None:
         unpack(archive, folder)
-    began = time.monotonic()
+    began, several = time.monotonic(), workers > 1 or dask is not None
     while missing := place.missing(experiment for study in chosen for experiment in study.planned(place, scale)):
         rest = None if limit_seconds is None else max(limit_seconds - (time.monotonic() - began), 1e-3)
-        with interruptible() as stop, shown_progress(len(missing), progress) as shown:
+        with interruptible() as stop, shown_progress(len(missing), progress, workers=several) as shown:
             done = lab.run_sweep(
                 missing, place.runs_folder, workers=workers, device=device, data_root=data_root, dask=dask,
                 limit_seconds=rest, stop=stop, on_outcome=shown.outcome, on_share=shown.share,

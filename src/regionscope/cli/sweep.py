@@ -75,7 +75,8 @@ def run(
     plan = lab.Sweep.from_toml(grid, network=model, data=data, output=output_name)
     if dask is None:
         options.read_device(device)
-    with interruptible() as stop, shown_progress(len(plan), progress) as shown:
+    several = workers > 1 or dask is not None
+    with interruptible() as stop, shown_progress(len(plan), progress, workers=several) as shown:
         report = lab.run_sweep(
             plan, runs, workers=workers, device=device, data_root=data_root, dask=dask, gpu_resource=gpu_resource,
             threads=threads, limit_seconds=limit_seconds, compiled=compile_steps, stop=stop, on_outcome=shown.outcome,
