@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from regionscope.cli import app
+from regionscope.cli import app, running
 from regionscope.cli.load import box
 from regionscope.exact import decision_regions, linear_regions
 from regionscope.lab.config import DataSpec, Experiment, NetworkSpec, Training
@@ -178,3 +178,24 @@ def test_a_box_and_points_of_the_data(folder: Path, tmp_path: Path) -> None:
     assert "area 16" in (tmp_path / "box.html").read_text(encoding="utf-8")
     call("explore", folder, "--out", tmp_path / "line.html", "--rows", "0,1", "--frames", 1)
     assert "a line in the 2 inputs, length" in (tmp_path / "line.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", ["explore", "animate"])
+def test_a_limit_on_the_regions_is_named(folder: Path, tmp_path: Path, command: str) -> None:
+    target = tmp_path / ("page.html" if command == "explore" else "page.gif")
+    said = call(command, folder, "--out", target, "--max-regions", 3, code=2)
+    assert said.startswith("regionscope: Expected at most --max-regions 3 regions, got more after ")
+    assert "Raise --max-regions" in said
+    assert "--rows 0,1" in said
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("command", ["explore", "animate"])
+def test_progress_moves_within_a_partition(
+    folder: Path, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "_EVERY", 0.0)
+    target = tmp_path / ("page.html" if command == "explore" else "page.gif")
+    said = call(command, folder, "--out", target, "--progress", "--frames", 1)
+    assert len(re.findall(r"^Partitions: \d+% \(\d+ s left\)$", said, re.MULTILINE)) >= 4
+    assert "Partitions: done in" in said

@@ -130,7 +130,9 @@ def test_a_frame_keeps_the_numbers_of_regions_that_stay() -> None:
     shares: list[float] = []
     moments = [ModelAtStep(0, first), ModelAtStep(1, other), ModelAtStep(2, first)]
     training = frames_of_models(moments, where, progress=shares.append)
-    assert shares == pytest.approx([1 / 3, 2 / 3, 1.0])
+    assert shares == sorted(shares)
+    assert len(shares) > 6  # within a frame, too
+    assert {0.333, 0.667, 1.0} <= {round(share, 3) for share in shares}
     followed = follow([frame.linear for frame in training.frames])
     assert all(torch.equal(frame.ids, ids) for frame, ids in zip(training.frames, followed, strict=True))
     assert [frame.step for frame in training.frames] == [0, 1, 2]

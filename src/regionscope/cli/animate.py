@@ -8,7 +8,16 @@ from typing import Annotated, Literal
 import typer
 
 from regionscope.cli import options, output
-from regionscope.cli.explore import BoxOption, FramesOption, RowsOption, find_run, frames_of_folder
+from regionscope.cli.explore import (
+    MAX_REGIONS,
+    BoxOption,
+    FramesOption,
+    LimitOption,
+    RowsOption,
+    find_run,
+    frames_of_folder,
+)
+from regionscope.cli.running import work_bar
 from regionscope.formatting import counted
 from regionscope.plot import animation
 
@@ -28,6 +37,8 @@ def animate(
     box: BoxOption = None,
     frames: FramesOption = None,
     data_root: options.DataRootOption = None,
+    max_regions: LimitOption = MAX_REGIONS,
+    progress: options.ProgressOption = None,
 ) -> None:
     """Animate the regions over training, one frame for each checkpoint of a run.
 
@@ -37,9 +48,11 @@ def animate(
     target = Path(f"{run.resolve().name}.gif") if out is None else out
     output.check_folder(target)
     animation.check_animation(target, kind=kind, fps=fps, size=size)
-    training = frames_of_folder(run, rows=rows, box=box, frames=frames, data_root=data_root)
-    with output.writing_to(target), output.progress_bar("Frames") as progress:
-        animation.animate(training, target, kind=kind, fps=fps, size=size, points=data, progress=progress)
+    training = frames_of_folder(
+        run, rows=rows, box=box, frames=frames, data_root=data_root, max_regions=max_regions, progress=progress
+    )
+    with output.writing_to(target), work_bar("Frames", progress) as bar:
+        animation.animate(training, target, kind=kind, fps=fps, size=size, points=data, progress=bar)
     for note in training.notes:
         typer.echo(note, err=True)
     typer.echo(f"wrote {target} ({target.stat().st_size / 1e6:.1f} MB, {counted(len(training.frames), 'frame')})")

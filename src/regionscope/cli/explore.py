@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from regionscope.cli import load, options, output
-from regionscope.errors import InputError
+from regionscope.cli.running import work_bar
+from regionscope.errors import InputError, LimitReached
 from regionscope.exact import DecisionRegions, Partition
 from regionscope.exact.decision import holds_decisions
 from regionscope.explorer import explore as write_page
@@ -29,6 +30,13 @@ BoxOption = Annotated[
     tuple[float, float] | None,
     options.option("--box LO HI", "Square [LO, HI]^2, for inputs with two entries.", _SLICE),
 ]
+LimitOption = Annotated[
+    int,
+    options.option(
+        "--max-regions N", "Largest number of regions in a frame; exceeding it is an error.", options.WORK, least=1
+    ),
+]
+MAX_REGIONS = 200_000  # more make a page of tens of megabytes, and a frame that nobody can read
 FramesOption = Annotated[int | None, options.option("--frames N", "Largest number of frames.", _SLICE, least=1)]
 
 
@@ -47,6 +55,8 @@ def explore(
     box: BoxOption = None,
     frames: FramesOption = None,
     data_root: options.DataRootOption = None,
+    max_regions: LimitOption = MAX_REGIONS,
+    progress: options.ProgressOption = None,
 ) -> None:
     """Write one HTML page that shows the regions at every checkpoint and works offline.
 
@@ -61,7 +71,9 @@ def explore(
         )
     output.check_folder(target)
     if what.is_dir():
-        training = frames_of_folder(what, rows=rows, box=box, frames=frames, data_root=data_root)
+        training = frames_of_folder(
+            what, rows=rows, box=box, frames=frames, data_root=data_root, max_regions=max_regions, progress=progress
+        )
     else:
         if rows is not None or box is not None or frames is not None:
             raise InputError(
@@ -95,13 +107,20 @@ def find_run(folder: Path) -> Path:
 
 
 def frames_of_folder(
-    folder: Path, *, rows: str | None, box: tuple[float, float] | None, frames: int | None, data_root: Path | None
-) -> TrainingFrames:
+    folder: Path, *, rows: str | None, box: tuple[float, float] | None, frames: int | None, data_root: Path | None,
+    max_regions: int, progress: bool | None,
+) -> TrainingFrames:  # fmt: skip
     """The frames of a run, on the slice that the options name."""
     run = RunFolder.open(folder)
     slice = _slice(run, rows, box, data_root)
-    with output.progress_bar("Partitions") as progress:
-        return frames_of_run(run, slice=slice, frames=frames, data_root=data_root, progress=progress)
+    try:
+        with work_bar("Partitions", progress) as bar:
+            return frames_of_run(
+                run, slice=slice, frames=frames, data_root=data_root, max_regions=max_regions, progress=bar
+            )
+    except LimitReached as limit:
+        line = "A line has far fewer regions than a plane: pass --rows with two training points, such as --rows 0,1."
+        raise LimitReached(f"{limit} {line}") from limit
 
 
 def read_partition(path: Path) -> Partition | DecisionRegions:

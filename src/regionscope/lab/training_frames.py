@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -98,12 +99,15 @@ def frames_of_run(
     slice: Slice | None = None,
     frames: int | None = None,
     data_root: Path | None = None,
+    max_regions: int | None = None,
     progress: Progress | None = None,
 ) -> TrainingFrames:
     """The frames of a stored run, one for each checkpoint.
 
     slice: of dimension 1 or 2; the default is ``default_slice`` of its training data. frames: at most so
-    many, spread evenly, the first and the last among them. Cost: one exact partition for each frame.
+    many, spread evenly, the first and the last among them. max_regions: number of regions in a frame at which to stop
+    with ``LimitReached``. progress: called with the finished share of the work, 0 to 1. Cost: two exact partitions for
+    each frame, one of them cut further at the decision boundary.
     """
     stored = run.checkpoints()
     if not stored:
@@ -119,7 +123,8 @@ def frames_of_run(
     return frames_of_models(
         moments, default_slice(data.inputs, data.labels) if slice is None else slice,
         inputs=data.inputs, labels=data.labels, rows=rows, title=run.experiment.label, n_frames=len(chosen),
-        notes=(*run.repaired, *([left_out] if len(chosen) < len(stored) else [])), progress=progress,
+        notes=(*run.repaired, *([left_out] if len(chosen) < len(stored) else [])),
+        max_regions=max_regions, progress=progress,
     )  # fmt: skip
 
 
@@ -134,11 +139,13 @@ def frames_of_models(
     title: str = "",
     notes: Sequence[str] = (),
     n_frames: int | None = None,
+    max_regions: int | None = None,
     progress: Progress | None = None,
 ) -> TrainingFrames:
     """The frames of networks in memory; ``inputs`` (n, *input_shape) with ``labels`` (n,) are drawn on top.
 
     rows: mappings with step, name, value and perhaps spread and epoch, as in a run's folder; they become curves.
+    max_regions, progress: as in ``frames_of_run``.
     """
     if slice.dim > 2:
         raise InputError(
@@ -148,12 +155,16 @@ def frames_of_models(
     seen: list[tuple[int, float | None, Partition, DecisionRegions]] = []
     total = n_frames or (len(moments) if isinstance(moments, Sequence) else None)
     program: Program | None = None
+
+    def tell(share: float, before: float) -> None:
+        if progress is not None and total:
+            progress((len(seen) + before + share / 2) / total)
+
     for moment in moments:
         program = retrace(program, moment.model, slice.input_shape)  # both hold its weights, and share one copy of them
-        linear, decision = linear_regions(program, slice).to("cpu"), decision_regions(program, slice).to("cpu")
-        seen.append((moment.step, moment.epoch, linear, decision))
-        if progress is not None and total:
-            progress(len(seen) / total)
+        linear = linear_regions(program, slice, max_regions=max_regions, progress=partial(tell, before=0.0))
+        decision = decision_regions(program, slice, max_regions=max_regions, progress=partial(tell, before=0.5))
+        seen.append((moment.step, moment.epoch, linear.to("cpu"), decision.to("cpu")))
     if not seen:
         raise InputError("Expected at least one model, got none. Pass the models of the steps to draw.")
     numbers = follow([linear for _, _, linear, _ in seen])
