@@ -413,7 +413,7 @@ def test_progress_is_lines_where_there_is_no_terminal(command: str, monkeypatch:
     done = run(f"{words} --progress --json -")
     assert done.exit_code == 0, done.output
     *lines, last = re.findall(r"^Cutting: (.*)$", done.stderr, re.MULTILINE)
-    shares = [int(re.fullmatch(r"(\d+)% \(\d+ s left\)", line)[1]) for line in lines]  # type: ignore[index]
+    shares = [int(re.fullmatch(r"(\d+)% \(\d+ s left\)", line)[1]) for line in lines]
     assert len(shares) >= 2
     assert shares == sorted(shares)
     assert last == "done in 0 s"

@@ -154,6 +154,28 @@ def test_train_reads_a_file(folder: Path) -> None:
     assert json.loads(done.stdout)["experiment"]["training"]["epochs"] == 1
 
 
+def test_train_says_what_it_measures_where_there_is_no_terminal() -> None:
+    words = "train --data random_labels --network mlp --epochs 2 --set data.n_train=16 --runs runs --measure loss"
+    assert "Measuring" not in run(f"{words} --seed 1").stderr
+    done = run(f"{words} --measure error_rate --progress")
+    assert done.exit_code == 0, done.output
+    assert done.stderr.splitlines()[:2] == ["Measuring loss", "Measuring error_rate"]
+    assert re.match(r"Training: done in \d+ s", done.stderr.splitlines()[2])
+
+
+def test_the_bar_of_a_training_names_the_measure(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
+    monkeypatch.setattr(running, "Console", lambda **_: screen)
+    with running.epochs_bar(4, None) as bar:
+        assert bar.bar is not None
+        seen = []
+        for name in (None, "linear_regions", None):
+            bar(1, 0.5)
+            bar.measuring(name)
+            seen.append(bar.bar.tasks[0].description)
+    assert seen == ["Training", "Measuring linear_regions", "Training"]
+
+
 def test_train_says_that_a_run_had_ended() -> None:
     words = "train --data random_labels --network mlp --epochs 1 --set data.n_train=16 --runs runs"
     assert "had ended" not in run(words).stdout
@@ -240,7 +262,7 @@ def test_a_long_name_leaves_room_for_the_bar_and_the_time(monkeypatch: pytest.Mo
         def line() -> str:
             page = Console(file=io.StringIO(), width=80, color_system=None)  # the other one is drawn to by a thread
             with page.capture() as drawn:
-                page.print(shown.bar.get_renderable())  # type: ignore[union-attr]
+                page.print(shown.bar.get_renderable())
             return drawn.get().rstrip("\n")
 
         assert line().rstrip().endswith("starting workers")

@@ -134,19 +134,44 @@ def _lines(what: str) -> Iterator[Callable[[float], None]]:
     typer.echo(f"{what}: done in {duration(time.monotonic() - start)}", err=True)
 
 
+class TrainingBar:
+    """How far one training is, and what it measures. bar: None writes lines where ``tell`` is given."""
+
+    def __init__(self, total: int, bar: Progress | None, tell: Callable[[float], None] | None) -> None:
+        self.total, self.bar, self.tell = total, bar, tell
+        self.task = None if bar is None else bar.add_task("Training", total=total, loss=float("nan"))
+        self.named: set[str] = set()
+
+    def __call__(self, epoch: int, loss: float) -> None:
+        """So many epochs are done."""
+        if self.bar is not None and self.task is not None:
+            self.bar.update(self.task, completed=epoch, loss=loss)
+        elif self.tell is not None:
+            self.tell(epoch / self.total)
+
+    def measuring(self, name: str | None) -> None:
+        """A measure begins, or None: it ended. A line comes for the first time of each."""
+        if self.bar is not None and self.task is not None:
+            self.bar.update(self.task, description="Training" if name is None else f"Measuring {name}")
+        elif self.tell is not None and name is not None and name not in self.named:
+            self.named.add(name)
+            typer.echo(f"Measuring {name}", err=True)
+
+
 @contextmanager
-def epochs_bar(total: int, wanted: bool | None) -> Iterator[Callable[[int, float], None]]:
-    """A bar over the epochs of one training, or lines; the function takes the epoch and the loss."""
+def epochs_bar(total: int, wanted: bool | None) -> Iterator[TrainingBar]:
+    """A bar over the epochs of one training, shown as by ``shown_progress``."""
     console = Console(stderr=True)
-    if wanted and not console.is_terminal:
+    if console.is_terminal and wanted is not False:
+        columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn())
+        loss = TextColumn("loss {task.fields[loss]:.4f}")
+        with Progress(*columns, loss, TimeRemainingColumn(), console=console) as bar:
+            yield TrainingBar(total, bar, None)
+    elif wanted:
         with _lines("Training") as tell:
-            yield lambda epoch, loss: tell(epoch / total)
-        return
-    columns = (TextColumn("Training"), BarColumn(), MofNCompleteColumn(), TextColumn("loss {task.fields[loss]:.4f}"))
-    shown = console.is_terminal and wanted is not False
-    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not shown) as bar:
-        task = bar.add_task("training", total=total, loss=float("nan"))
-        yield lambda epoch, loss: bar.update(task, completed=epoch, loss=loss)
+            yield TrainingBar(total, None, tell)
+    else:
+        yield TrainingBar(total, None, None)
 
 
 def duration(seconds: float) -> str:

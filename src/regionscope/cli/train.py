@@ -103,8 +103,8 @@ def train(
 
         try:
             folder = run(
-                experiment, runs, device=place, data_root=data_root, on_progress=advance, stop=stop,
-                on_repair=said.append,
+                experiment, runs, device=place, data_root=data_root, on_progress=advance,
+                on_measure=bar.measuring, stop=stop, on_repair=said.append,
             )  # fmt: skip
         except Stopped as stopped:
             typer.echo(str(stopped), err=True)

@@ -50,6 +50,7 @@ def run(
     data_root: Path | None = None,
     compiled: bool = False,
     on_progress: Callable[[TrainingProgress], object] | None = None,
+    on_measure: Callable[[str | None], object] | None = None,
     stop: Callable[[], bool] | None = None,
     save_every: float = _SAVE,
     on_repair: Callable[[str], object] | None = None,
@@ -65,7 +66,7 @@ def run(
     device: "cpu" by default. data_root: folder of the data. compiled: whether to train with a compiled step on CUDA
     (see ``train``); the provenance of the run notes it. stop: called every few seconds; if it returns True, the state
     is saved and ``Stopped`` is raised. save_every: seconds between two saved states. on_repair: called with a
-    message for each damaged file.
+    message for each damaged file. on_measure: called with the name of a measure when it begins, and None when it ends.
     """
     check(experiment)
     folder = RunFolder.create(runs_dir, experiment)
@@ -74,8 +75,8 @@ def run(
             with folder.claim():
                 if not folder.verify():  # else it ended between the look and the claim, or only weights were damaged
                     work = partial(
-                        _work, folder, device, data_root, compiled=compiled, on_progress=on_progress, stop=stop,
-                        save_every=save_every,
+                        _work, folder, device, data_root, compiled=compiled, on_progress=on_progress,
+                        on_measure=on_measure, stop=stop, save_every=save_every,
                     )  # fmt: skip
                     _try(folder, work, stop)
     finally:
@@ -183,6 +184,7 @@ def _work(
     *,
     compiled: bool,
     on_progress: Callable[[TrainingProgress], object] | None,
+    on_measure: Callable[[str | None], object] | None,
     stop: Callable[[], bool] | None,
     save_every: float,
 ) -> dict[str, Any]:
@@ -204,7 +206,7 @@ def _work(
         device=device,
         replay=not is_user_file(spec.name),  # the networks of the zoo do the same in every step
         compiled=compiled,
-        monitors=_monitors(folder, split, initial),
+        monitors=_monitors(folder, split, initial, on_measure or (lambda name: None)),
         state=state,
         save_state=(saver := _Saver(folder, stop, save_every)),
         state_every=min(_CAPTURE, save_every),
@@ -241,9 +243,12 @@ class _StoringMonitor(Monitor):
     Where the instrument says that it cannot measure this network, the row has no value, and a note that says why.
     """
 
-    def __init__(self, folder: RunFolder, name: str, measure: Callable[[Any], Any], when: str, done: list[Row]) -> None:
+    def __init__(
+        self, folder: RunFolder, name: str, measure: Callable[[Any], Any], when: str, done: list[Row],
+        on_measure: Callable[[str | None], object],
+    ) -> None:  # fmt: skip
         super().__init__({name: self._or_note}, when, done=done)
-        self._folder, self._instrument, self._why = folder, measure, ""
+        self._folder, self._instrument, self._why, self._on_measure = folder, measure, "", on_measure
         self._calm.add(name)  # instruments have generators of their own; watching them takes up to three times the time
 
     def measure(self, step: int, model: nn.Module) -> tuple[Row, ...]:
@@ -254,14 +259,19 @@ class _StoringMonitor(Monitor):
         return rows
 
     def _or_note(self, model: nn.Module) -> Any:
+        self._on_measure(self.names[0])
         try:
             return self._instrument(model)
         except RegionscopeError as error:
             self._why = _first_line(error)
             return math.nan
+        finally:
+            self._on_measure(None)
 
 
-def _monitors(folder: RunFolder, split: DataSplit, initial: Mapping[str, Tensor]) -> list[Monitor]:
+def _monitors(
+    folder: RunFolder, split: DataSplit, initial: Mapping[str, Tensor], on_measure: Callable[[str | None], object]
+) -> list[Monitor]:
     experiment = folder.experiment
     done = [Row.from_dict(row) for row in folder.rows() if row["name"] not in HISTORY]
     found: list[Monitor] = []
@@ -269,7 +279,7 @@ def _monitors(folder: RunFolder, split: DataSplit, initial: Mapping[str, Tensor]
     loss = "mse" if experiment.training.loss == "mse" else "cross_entropy"  # of the outputs, which "next_token" is too
     for spec in experiment.measures:
         measure = instruments.build(spec, split, seed=seed, initial=initial, loss=loss)
-        found.append(_StoringMonitor(folder, spec.name, measure, spec.when, done))
+        found.append(_StoringMonitor(folder, spec.name, measure, spec.when, done, on_measure))
     return found
 
 
