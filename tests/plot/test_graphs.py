@@ -40,13 +40,14 @@ def test_the_lines_of_a_graph_are_named() -> None:
     plot.function_graph(part, ax=ax)
     assert ax.get_ylabel() == "output"
     shown = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert shown == ["output 0", "output 1", "output 2", *part.by_layer]
+    folds = [f"folds of {name}" for name in part.by_layer]
+    assert shown == ["output 0", "output 1", "output 2", *folds]
     ax.figure.draw_without_rendering()
     assert ax.get_legend().get_window_extent().x0 >= ax.get_window_extent().x1
     assert ax.get_legend().get_window_extent().x1 <= ax.figure.bbox.x1
     plot.function_graph(part, ax=alone, outputs=[2])
     assert alone.get_ylabel() == "output 2"
-    assert [text.get_text() for text in alone.get_legend().get_texts()] == list(part.by_layer)
+    assert [text.get_text() for text in alone.get_legend().get_texts()] == folds
 
 
 def test_more_outputs_than_a_legend_can_hold_have_none() -> None:

@@ -61,7 +61,9 @@ def function_graph(part: Partition, *, ax: Axes | None = None, outputs: Sequence
     for layer, (name, colour) in enumerate(zip(part.by_layer, colours, strict=True)):
         at = part.walls.vertices[part.walls.offsets[:-1][part.walls.layer == layer]].cpu().numpy()
         x, y = np.tile(coords[at], len(chosen)), values[at][:, list(chosen)].T.reshape(-1)
-        dots[name] = ax.scatter(x, y, s=style.MARKER_SIZE, color=[colour], linewidths=0, zorder=3, label=name)
+        dots[name] = ax.scatter(
+            x, y, s=style.MARKER_SIZE, color=[colour], linewidths=0, zorder=3, label=f"folds of {name}"
+        )
     ax.set_xlim(coords.min(), coords.max())
     ax.set(xlabel="position on the slice", ylabel=f"output {chosen[0]}" if len(chosen) == 1 else "output")
     curves, layers = list(lines) if len(lines) > 1 else [], list(dots.values())
