@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import inspect
+import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -379,6 +381,29 @@ def test_layers_have_the_names_of_the_exact_engine() -> None:
     assert {"relu", "relu#2", "relu#3", "relu#4", "block.0.relu", "block.0.relu#2", "block.1"} < set(exact)
 
 
+def test_compiled_functions_of_a_language_model_run_without_their_compiler_at_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(threading, "active_count", lambda: 1)  # draws are then noticed by the generators
+    part = torch.compile(lambda x: torch.relu(x) + 1, backend="eager")
+
+    class Model(nn.Module):
+        def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+            super().__init__()
+            self.tokens, self.a, self.head = nn.Embedding(20, 8), nn.Linear(8, 16), nn.Linear(16, 20)
+            self.function = function
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.head(self.function(self.a(self.tokens(ids))))
+
+    ids = torch.arange(12).reshape(3, 4)
+    counts = []
+    for function in (part, lambda x: torch.relu(x) + 1):
+        torch.manual_seed(0)
+        counts.append(rs.local_complexity(Model(function), ids, radius=1.0).total)
+    assert torch.equal(*counts)
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_modules_are_called_as_before_after_watching(fails: bool) -> None:
     calls: list[str] = []
@@ -400,7 +425,49 @@ def test_modules_are_called_as_before_after_watching(fails: bool) -> None:
     assert calls == ["own"]  # what ran in place of a module still runs
     assert observer.seen == ({} if fails else {"0.relu": 1, "0.sigmoid": 1})  # hooks belong to their module
     after = [dict(module.__dict__) for module in model.modules()]
-    assert [a | {"_compiled_call_impl": a.get("_compiled_call_impl")} for a in before] == after
+    assert before == after
+
+
+def test_a_layer_that_is_cloned_in_the_forward_pass_keeps_its_own_weights() -> None:
+    class Rounded(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear, self.head = nn.Linear(8, 64), nn.Linear(64, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            clone = object.__new__(nn.Linear)
+            clone.__dict__.update(self.linear.__dict__)
+            clone._parameters = {"weight": (self.linear.weight * 4).round() / 4, "bias": self.linear.bias}
+            return self.head(torch.relu(clone(x)))
+
+    torch.manual_seed(0)
+    model = Rounded()
+    alike = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 2))
+    with torch.no_grad():
+        alike[0].weight.copy_((model.linear.weight * 4).round() / 4)
+        alike[0].bias.copy_(model.linear.bias)
+    inputs = torch.randn(50, 8)
+    found, wanted = (rs.local_complexity(each, inputs, radius=0.2).total for each in (model, alike))
+    assert torch.equal(found, wanted)
+
+
+def test_nothing_is_left_in_a_model_that_lists_a_shared_layer_twice() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Linear(8, 8)
+            self.b = self.a
+
+        def named_modules(self, memo: Any = None, prefix: str = "", remove_duplicate: bool = True) -> Any:
+            return super().named_modules(memo, prefix, False)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.relu(self.b(torch.relu(self.a(x))))
+
+    model = Twice()
+    before = {name: dict(value) if isinstance(value, dict) else value for name, value in vars(model.a).items()}
+    rs.soft_local_complexity(model, torch.zeros(2, 8), radius=1.0)
+    assert vars(model.a) == before
 
 
 def test_inputs_and_tokens_on_one_axis_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,15 +1,15 @@
 """See every pre-activation of any forward pass: module or functional, in any ``nn.Module``.
 
-A ``TorchFunctionMode`` sees each torch function that the forward pass calls; a wrapper around the call of each module
-says in which module the function stands, which gives it a name. Nothing about the architecture needs to be known. Not
-seen: fused recurrent cells (``nn.LSTM`` and its kin) and scripted modules, which run below Python.
+A ``TorchFunctionMode`` sees each torch function that the forward pass calls; hooks on the modules say in which module
+the call stands, which gives it a name. Nothing about the architecture needs to be known. Not seen: fused recurrent
+cells (``nn.LSTM`` and its kin) and scripted modules, which run below Python.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,9 +62,8 @@ class ForwardObserver(TorchFunctionMode):
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Forward passes are watched inside; afterwards the modules are called as before."""
-        before: list[tuple[dict[str, Any], Any]] = []
-        try:
+        """Forward passes are watched inside; afterwards all hooks are gone."""
+        with ExitStack() as hooks:
             for path, module in self.model.named_modules():
                 if isinstance(module, torch.jit.ScriptModule):
                     raise InputError(
@@ -72,12 +71,8 @@ class ForwardObserver(TorchFunctionMode):
                         f"module{f' as layer {path!r}' if path else ''}, whose layers cannot be observed. Pass the "
                         "Python module it was made from."
                     )
-                before.append((module.__dict__, module.__dict__.get("_compiled_call_impl")))
-                module.__dict__["_compiled_call_impl"] = self._watched(path, module)
+                self._watch(path, module, hooks)
             yield
-        finally:
-            for state, call in before:
-                state["_compiled_call_impl"] = call
 
     def forward(self, inputs: Tensor) -> Any:
         """The output of one forward pass, with names counted from the start."""
@@ -86,21 +81,18 @@ class ForwardObserver(TorchFunctionMode):
         with self:
             return call_model(self.model, inputs)
 
-    def _watched(self, path: str, module: nn.Module) -> Callable[..., Any]:
-        """What runs where the module is called, its hooks included. Hooks of our own would take several times as long:
-        to register, and at each call.
-        """
-        call = module.__dict__.get("_compiled_call_impl") or module._call_impl
+    def _watch(self, path: str, module: nn.Module, hooks: ExitStack) -> None:
+        """Hooks, since a wrapper in place of the module's call would go with a clone of the module to other weights."""
         stack, place = self._stack, (path, module)
 
-        def watched(*args: Any, **kwargs: Any) -> Any:
+        def enter(module: nn.Module, args: Any) -> None:
             stack.append(place)
-            try:
-                return call(*args, **kwargs)
-            finally:
-                stack.pop()
 
-        return watched
+        def leave(module: nn.Module, args: Any, output: Any) -> None:
+            stack.pop()
+
+        hooks.callback(module.register_forward_pre_hook(enter, prepend=True).remove)
+        hooks.callback(module.register_forward_hook(leave, always_call=True).remove)
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Mapping[str, Any] | None = None

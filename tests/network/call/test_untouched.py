@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from careless import Careless
 from regionscope.errors import InputError
@@ -162,6 +163,46 @@ def test_random_numbers_of_a_module_that_is_not_copied(how: str, threads: int, m
         assert bool(watched) is (how != "own")  # all further calls of a model that draws
         monkeypatch.setattr(threading, "active_count", lambda: 2)  # a thread that starts meanwhile
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_numbers_that_a_thread_of_the_model_draws_stay_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It starts in the first call, which begins without other threads."""
+    ready, stop = threading.Event(), threading.Event()
+    drawn: list[Tensor] = []
+    monkeypatch.setattr(threading, "active_count", lambda: 1 + len(drawn))
+
+    def work() -> None:
+        drawn.append(torch.rand(3))
+        ready.set()
+        stop.wait(60)
+
+    def start(*_: Any) -> None:
+        if not drawn:
+            threading.Thread(target=work).start()
+            ready.wait(60)
+
+    model = nn.Linear(2, 2).eval()
+    model.register_forward_hook(start)
+    with untouched(model, copy=False) as private:
+        private(torch.ones(1, 2))
+    again = torch.rand(3)
+    stop.set()
+    assert not torch.equal(again, drawn[0])
+
+
+def test_a_mode_does_not_see_how_the_generators_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    names: list[str] = []
+
+    class Names(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            names.append(func.__name__)
+            return func(*args, **(kwargs or {}))
+
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    with untouched(nn.Linear(2, 2), copy=False) as private, Names():
+        private(torch.ones(1, 2))
+    assert "linear" in names
+    assert "equal" not in names
 
 
 def seen_by(watched: list[object], dispatch: Callable[..., Any]) -> Callable[..., Any]:

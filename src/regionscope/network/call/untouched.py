@@ -81,10 +81,16 @@ class _FirstCalls(Draws):
         """What ``forward(*args, **kwargs)`` returns."""
         if self._left == 0 and not self.happened:
             return forward(*args, **kwargs)
+        if not self._originals and not self.happened and threading.active_count() == 1:
+            with self.compare():
+                result = forward(*args, **kwargs)
+            if threading.active_count() > 1:  # the next call is watched
+                return result
+        else:
+            with self:
+                result = forward(*args, **kwargs)
         self._left = max(0, self._left - 1)
-        alone = not self._originals and not self.happened and threading.active_count() == 1
-        with self.compare() if alone else self:
-            return forward(*args, **kwargs)
+        return result
 
     def look(self, func: Any, args: Any) -> None:
         if any(id(value) in self._originals for value in args) and func._schema.is_mutable:
