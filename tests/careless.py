@@ -1,4 +1,4 @@
-"""A model that does what a measure has to undo."""
+"""Models that do what a measure has to undo."""
 
 from __future__ import annotations
 
@@ -26,3 +26,14 @@ class Careless(nn.Module):
         self.resized = torch.ones(len(x))
         self.cached = x.sum()
         return self.net(x) + 0 * torch.rand(())
+
+
+class Doubled(nn.Module):
+    """Twice its inputs, which it overwrites if ``in_place``."""
+
+    def __init__(self, in_place: bool) -> None:
+        super().__init__()
+        self.in_place = in_place
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mul_(2.0) if self.in_place else 2.0 * x

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from careless import Doubled
 from regionscope.errors import InputError
 from regionscope.lab.config import Training
 from regionscope.lab.data import Dataset, DataSplit
@@ -137,14 +138,6 @@ def test_no_trace_is_left() -> None:
 
 
 def test_a_model_that_writes_into_its_inputs_leaves_the_data_alone() -> None:
-    class Doubled(nn.Module):
-        def __init__(self, in_place: bool) -> None:
-            super().__init__()
-            self.in_place = in_place
-
-        def forward(self, x: Tensor) -> Tensor:
-            return x.mul_(2.0) if self.in_place else 2.0 * x
-
     inputs = torch.randn(24, 3, generator=torch.Generator().manual_seed(0))
     weights = []
     for in_place in (True, False):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
-from careless import Careless
+from careless import Careless, Doubled
 from regionscope.complexity import draw_points
 from regionscope.lab.monitor import Monitor
 from regionscope.lab.train.evaluation import error_share, evaluate
@@ -124,15 +124,6 @@ def test_the_model_is_as_before(name: str) -> None:
     assert [id(buffer) for buffer in model.buffers()] == buffers
     assert [part.training for part in model.modules()] == modes
     assert torch.equal(torch.get_rng_state(), random)
-
-
-class Doubled(nn.Module):
-    def __init__(self, in_place: bool) -> None:
-        super().__init__()
-        self.in_place = in_place
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x.mul_(2.0) if self.in_place else 2.0 * x
 
 
 @pytest.mark.parametrize("name", RUNS)

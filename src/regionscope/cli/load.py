@@ -165,13 +165,11 @@ def _read_csv(path: Path) -> Any:
 
 
 def _read_tensors(path: Path) -> Any:
-    try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch.load raises many types for a damaged or refused file
-        raise InputError(
-            f"Expected a tensor or a dictionary of tensors in {path}, got a file that is not read. "
-            "Write one with torch.save(tensor, path)."
-        ) from error
+    found = _torch_load(
+        path,
+        f"Expected a tensor or a dictionary of tensors in {path}, got a file that is not read. "
+        "Write one with torch.save(tensor, path).",
+    )
     return {str(key): value for key, value in found.items()} if isinstance(found, Mapping) else found
 
 
@@ -233,14 +231,20 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
         raise InputError(f"Expected a safetensors file, got {path}: {one_line(error)} Save it again.") from error
 
 
-def _read_torch(path: Path) -> dict[str, Tensor]:
+def _torch_load(path: Path, otherwise: str) -> Any:
+    """What torch.save wrote, without unpickling objects. otherwise: the message if the file cannot be read."""
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch.load raises many types for a damaged or refused file
-        raise InputError(
-            f"Expected a state dict in {path}, which could not be read. Save one with "
-            "torch.save(model.state_dict(), ...) or as safetensors."
-        ) from error
+        raise InputError(otherwise) from error
+
+
+def _read_torch(path: Path) -> dict[str, Tensor]:
+    state = _torch_load(
+        path,
+        f"Expected a state dict in {path}, which could not be read. Save one with "
+        "torch.save(model.state_dict(), ...) or as safetensors.",
+    )
     if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
         raise InputError(
             f"Expected a state dict in {path}, got something else. Save one with torch.save(model.state_dict(), ...)."
