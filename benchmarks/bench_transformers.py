@@ -37,6 +37,7 @@ class Sizes:
 
     width: int
     depth: int
+    heads: int
     tokens: int
     vocabulary: int
     points: tuple[int, ...]  # of local complexity: few points show the fixed cost of a call
@@ -45,20 +46,24 @@ class Sizes:
     rounds: int  # for the fewest points, fewer for more
 
 
-CPU = Sizes(width=128, depth=4, tokens=32, vocabulary=256, points=(32, 64, 128), slices=2, prompts=128, rounds=9)
-GPU = Sizes(width=768, depth=12, tokens=64, vocabulary=50257, points=(32, 64, 256), slices=8, prompts=256, rounds=9)
+CPU = Sizes(
+    width=128, depth=4, heads=4, tokens=32, vocabulary=256, points=(32, 64, 128), slices=2, prompts=128, rounds=9
+)
+GPU = Sizes(  # of GPT-2 and ViT-Base
+    width=768, depth=12, heads=12, tokens=64, vocabulary=50257, points=(32, 64, 256), slices=8, prompts=256, rounds=9
+)
 
 
 def gpt(sizes: Sizes) -> nn.Module:
     return zoo.gpt(
         classes=sizes.vocabulary, input_shape=(sizes.tokens,), depth=sizes.depth, width=sizes.width,
-        heads=sizes.width // 32, activation="relu",
+        heads=sizes.heads, activation="relu",
     )  # fmt: skip
 
 
 def vit(sizes: Sizes) -> nn.Module:
     return zoo.vit(
-        classes=10, input_shape=(3, 32, 32), depth=sizes.depth, width=sizes.width, heads=sizes.width // 32
+        classes=10, input_shape=(3, 32, 32), depth=sizes.depth, width=sizes.width, heads=sizes.heads
     )  # fmt: skip
 
 
