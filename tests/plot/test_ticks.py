@@ -107,3 +107,27 @@ def test_a_line_of_numbers_shows_them_and_no_heights() -> None:
 def test_other_slices_show_their_own_coordinates(where: Slice) -> None:
     for at, text in shown(drawn(where, after=True).xaxis).items():
         assert float(text) == pytest.approx(at)
+
+
+@pytest.mark.parametrize(
+    ("top", "labels"),
+    [
+        (8_000, {0: "0", 2_000: "2000", 8_000: "8000"}),
+        (350_000, {0: "0", 50_000: "50,000", 350_000: "350,000"}),
+        (-350_000, {0: "0", -350_000: "-350,000"}),
+        (0.8, {0.0: "0.0", 0.8: "0.8"}),
+    ],
+)
+def test_large_numbers_on_charts_are_in_groups_of_digits(top: float, labels: dict[float, str]) -> None:
+    ax = Figure().add_subplot()
+    ax.set_ylim(*sorted((0, top)))
+    style.plain_axes([ax])
+    found = shown(ax.yaxis)
+    assert {tick: found[tick] for tick in labels} == labels
+
+
+def test_labels_that_someone_chose_stay() -> None:
+    ax = Figure().add_subplot()
+    ax.set_yticks([0, 50_000], ["none", "many"])
+    style.plain_axes([ax])
+    assert list(shown(ax.yaxis).values()) == ["none", "many"]

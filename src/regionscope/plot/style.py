@@ -20,7 +20,7 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from regionscope.errors import InputError
-from regionscope.plot.ticks import few_ticks
+from regionscope.plot.ticks import few_ticks, group_digits
 
 Colours = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -153,6 +153,8 @@ def space_axes(ax: Any) -> None:
 def plain_axes(axes: Sequence[Axes]) -> None:
     """Axes around curves: no frame on the top and on the right."""
     for ax in axes:
+        group_digits(ax.xaxis)
+        group_digits(ax.yaxis)
         ax.spines[["top", "right"]].set_visible(False)
         ax.tick_params(labelsize="small", width=0.6, length=2.5)
         ax.spines[["left", "bottom"]].set_linewidth(0.6)
