@@ -36,10 +36,10 @@ def write_runs(folder: Path, n: int) -> list[Experiment]:
     first = RunFolder.create(folder, experiments[0])
     names = ("train_loss", "train_error", "test_error")
     with first.claim():
-        epochs = [{"step": e, "epoch": e, "value": 1 / e, "spread": None} for e in range(1, 21)]
+        epochs = [{"step": e, "epoch": e, "value": 1 / e, "stderr": None} for e in range(1, 21)]
         first.append({**epoch, "name": name} for epoch in epochs for name in names)
         numbers = {"epochs": 20, "steps": 240, "seconds": 3.0, "train_loss": 0.1, "train_error": 0.0, "test_error": 0.1}
-        measures = {"region_count": {"value": 2.5, "spread": 0.1}, "norm.l2": {"value": 9.0, "spread": None}}
+        measures = {"region_count": {"value": 2.5, "stderr": 0.1}, "norm.l2": {"value": 9.0, "stderr": None}}
         first.finish({"status": "finished", **numbers, "gap": 0.1, "measures": measures})
     result, rows = first.path / "result.json", first.path / "rows.jsonl"
     for experiment in experiments[1:]:

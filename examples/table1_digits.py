@@ -68,7 +68,7 @@ def show(table: RunTable) -> None:
     for row in table.rows:
         if row["status"] == "finished":
             name = f"{row['training.lr']:<6g} {row['training.batch_size']:>5}  {row['training.weight_decay']:.0e}"
-            counts = f"{row['regions.train']:.2f} ± {row['regions.train.spread']:.2f} / {row['regions.test']:.2f}"
+            counts = f"{row['regions.train']:.2f} ± {row['regions.train.stderr']:.2f} / {row['regions.test']:.2f}"
             print(f"  {name}  {row['train_error']:9.2%}  {row['gap']:6.2%}  {counts}")
     for points in ("train", "test"):
         for fitted in (False, True):

@@ -15,7 +15,7 @@ SETTINGS = {
 }  # fmt: skip
 RESULTS = {
     "status": "finished", "steps": 9, "train_error": 0.5, "test_error": 0.25, "gap": -0.25,
-    "regions": 2.0, "regions.spread": 0.125,
+    "regions": 2.0, "regions.stderr": 0.125,
 }  # fmt: skip
 WIDE = 200
 

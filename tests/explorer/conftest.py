@@ -43,7 +43,7 @@ def training() -> TrainingFrames:
             moments.append(ModelAtStep(step, copy.deepcopy(model).eval(), step // 10))
             rows += [
                 {"step": step, "epoch": step // 10, "name": "train_loss", "value": float(loss.detach())},
-                {"step": step, "name": "local_complexity", "value": step / 7, "spread": 0.5},
+                {"step": step, "name": "local_complexity", "value": step / 7, "stderr": 0.5},
                 {"step": step, "name": NASTY, "value": 1.0},
             ]
         optimizer.zero_grad()

@@ -118,7 +118,7 @@ def test_nothing_is_wider_than_the_screen(page: Any, width: int) -> None:
 def test_a_single_value_has_no_plot(open_page: Open, training: TrainingFrames, tmp_path: Path) -> None:
     first = training.frames[:1]
     curves = tuple(
-        replace(one, steps=one.steps[:1], values=one.values[:1], spread=one.spread[:1]) for one in training.curves
+        replace(one, steps=one.steps[:1], values=one.values[:1], stderr=one.stderr[:1]) for one in training.curves
     )
     page = open_page(explore(replace(training, frames=first, curves=curves), tmp_path / "one.html").path)
     panels = page.locator(".panel").count()

@@ -59,7 +59,7 @@ def test_the_result_and_the_rows(undisturbed: RunFolder) -> None:
     assert [row["epoch"] for row in rows if row["name"] == "test_error"] == [1, 2, 3, 4]
     assert {row["step"] for row in rows if row["name"].startswith("norm")} == {0, 4, 8, 12}
     counted = next(row for row in rows if row["name"] == "region_count")
-    assert found["measures"]["region_count"] == {"value": counted["value"], "spread": counted["spread"]}
+    assert found["measures"]["region_count"] == {"value": counted["value"], "stderr": counted["stderr"]}
     moved = [row["value"] for row in rows if row["name"] == "moved"]
     assert moved[0] == 0
     assert moved[-1] > 0
@@ -195,7 +195,7 @@ def test_a_measure_that_is_not_possible_is_noted_and_the_rest_is_there(tmp_path:
     assert 0 <= found["train_error"] <= 1
     assert 0 <= found["test_error"] <= 1
     assert found["measures"]["region_count"]["value"] >= 1
-    assert found["measures"]["linear_regions"] == {"value": None, "spread": None}
+    assert found["measures"]["linear_regions"] == {"value": None, "stderr": None}
     assert found["note"].startswith("linear_regions: Expected a piecewise-affine network")
     assert found["note"].count("is Tanh, which is not piecewise affine") == 1
     missing = [row for row in folder.rows() if row["name"] == "linear_regions"]

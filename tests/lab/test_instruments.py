@@ -40,7 +40,7 @@ def rows(
 ) -> dict[str, Any]:
     spec = MeasureSpec(instrument=instrument, name="it", options=options)
     read = instruments.build(spec, split, seed=7, initial=initial)
-    return {row.name: (row.value, row.spread) for row in Monitor({"it": read}, every(1))(0, model)}
+    return {row.name: (row.value, row.stderr) for row in Monitor({"it": read}, every(1))(0, model)}
 
 
 def test_every_instrument_reads_with_its_defaults(net: nn.Module) -> None:

@@ -38,8 +38,8 @@ def test_a_loop_of_your_own(tmp_path: Path) -> None:
     assert tuple(heard) == monitor.rows == read_rows(tmp_path / "deep" / "rows.jsonl")
     direct = rs.region_count(model, x, slices=5)
     assert heard[0].name == "regions"
-    assert (heard[0].value, heard[0].spread) == (direct.value, direct.stderr)
-    assert heard[1].spread is None
+    assert (heard[0].value, heard[0].stderr) == (direct.value, direct.stderr)
+    assert heard[1].stderr is None
     assert monitor(8, model) == ()
 
 
@@ -54,7 +54,7 @@ def test_what_a_measure_may_return() -> None:
         "sharp": rs.sharpness(model, x, halves(10).labels),
     }  # fmt: skip
     monitor = Monitor({name: lambda m, r=result: r for name, result in results.items()}, every(1))
-    found = {row.name: (row.value, row.spread) for row in monitor(0, model)}
+    found = {row.name: (row.value, row.stderr) for row in monitor(0, model)}
     assert found["int"] == (3.0, None)
     assert found["tensor"] == (2.0, None)
     assert found["estimate"] == (1.0, 0.5)
@@ -78,7 +78,7 @@ def test_numbers_that_json_lacks(tmp_path: Path) -> None:
     monitor = Monitor({"nan": lambda m: math.nan, "inf": lambda m: rs.Estimate(1.0, math.inf, 1)}, every(1), path=path)
     monitor(0, mlp([2, 2]))
     lines = [json.loads(line, parse_constant=pytest.fail) for line in path.read_text().splitlines()]
-    assert [(line["value"], line["spread"]) for line in lines] == [(None, None), (1.0, None)]
+    assert [(line["value"], line["stderr"]) for line in lines] == [(None, None), (1.0, None)]
     assert math.isnan(read_rows(path)[0].value)
 
 

@@ -41,7 +41,7 @@ def test_tensorboard_holds_the_rows(tmp_path: Path) -> None:
     board.close()
     events = event_accumulator.EventAccumulator(str(tmp_path))
     events.Reload()
-    assert {"m", "m/spread", "m.exact"} == set(events.Tags()["scalars"])
+    assert {"m", "m/stderr", "m.exact"} == set(events.Tags()["scalars"])
     found = [(event.step, event.value) for event in events.Scalars("m")]
     assert [step for step, _ in found] == [0, 2, 4]
     assert [value for _, value in found] == pytest.approx(monitor.values("m")[1], rel=1e-6)
@@ -63,7 +63,7 @@ def test_weights_and_biases_hears_the_rows(tmp_path: Path, monkeypatch: pytest.M
         run.finish()
     assert monitor.failures == []
     assert summary["m"] == pytest.approx(monitor.values("m")[1][-1])
-    assert summary["m/spread"] == 0.25
+    assert summary["m/stderr"] == 0.25
     assert summary["regionscope/step"] == 4
     assert list(tmp_path.rglob("*.wandb"))
     with pytest.raises(InputError, match=r"wandb\.init\(\) returns"):
@@ -138,7 +138,7 @@ def test_rows_go_to_the_loggers_of_lightning(fit: Callable[..., Any], tmp_path: 
         found = [row for row in csv.DictReader(file) if row["m"]]
     assert [int(row["step"]) for row in found] == [0, 4, 8, 10]
     assert [float(row["m"]) for row in found] == pytest.approx(logged.values("m")[1])
-    assert {(row["m/spread"], row["m.exact"]) for row in found} == {("0.25", "2.0")}
+    assert {(row["m/stderr"], row["m.exact"]) for row in found} == {("0.25", "2.0")}
 
 
 def test_a_tiny_transformers_training(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_tiny_transformers_training(tmp_path: Path) -> None:
     logged = [row for row in watched.state.log_history if "m" in row]
     assert [row["step"] for row in logged] == [0, 4, 8, 10]
     assert [row["m"] for row in logged] == steps.values("m")[1]
-    assert {(row["m/spread"], row["m.exact"]) for row in logged} == {(0.25, 2.0)}
+    assert {(row["m/stderr"], row["m.exact"]) for row in logged} == {(0.25, 2.0)}
     pairs = zip(watched.model.parameters(), alone.model.parameters(), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
 

@@ -20,6 +20,7 @@ from regionscope.lab.config import DataSpec, Experiment, NetworkSpec
 from regionscope.lab.monitor import Row
 from regionscope.lab.store import RunFolder, files
 from regionscope.lab.store.rows import fingerprint
+from regionscope.lab.sweep import read_runs
 from regionscope.lab.train import TrainState
 
 EXPERIMENT = Experiment(
@@ -69,6 +70,18 @@ def test_rows_are_kept_once_and_null_is_nan(claimed: RunFolder) -> None:
     assert rows[0]["value"] == 1.0
     assert math.isnan(rows[1]["value"])
     assert "NaN" not in (claimed.path / "rows.jsonl").read_text()
+
+
+def test_older_runs_call_the_standard_error_spread(claimed: RunFolder) -> None:
+    old = {"value": 2.0, "spread": 0.5}
+    claimed.append([{"step": 1, "name": "count", **old, "seconds": 0.1}])
+    claimed.finish({**RESULT, "measures": {"count": old}})
+    assert claimed.rows() == [{"step": 1, "name": "count", "value": 2.0, "stderr": 0.5, "seconds": 0.1}]
+    result = claimed.result()
+    assert result is not None
+    assert result["measures"] == {"count": {"value": 2.0, "stderr": 0.5}}
+    assert read_runs(claimed.path.parent).column("count.stderr") == [0.5]
+    assert claimed.is_done
 
 
 def test_status_over_a_life(folder: RunFolder) -> None:

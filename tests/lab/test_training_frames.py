@@ -98,7 +98,7 @@ def test_its_curves_are_the_rows_and_the_counts(folder: RunFolder) -> None:
     assert curves["test accuracy"].steps.tolist() == [row["step"] for row in rows]
     assert curves["train loss"].panel == "loss"
     assert curves["local complexity"].panel == "local complexity"
-    assert bool(torch.isfinite(curves["local complexity"].spread).all())
+    assert bool(torch.isfinite(curves["local complexity"].stderr).all())
     counts = [float(frame.linear.n_linear_regions) for frame in training.frames]
     assert curves["linear regions"].values.tolist() == counts
 
@@ -170,12 +170,12 @@ def test_points_off_the_slice_are_left_out() -> None:
 
 def test_rows_with_unknown_names_get_a_panel_of_their_own() -> None:
     rows = [
-        {"step": 2, "name": "sharpness", "value": 3.0, "spread": None},
+        {"step": 2, "name": "sharpness", "value": 3.0, "stderr": None},
         {"step": 1, "name": "sharpness", "value": 4.0},
     ]
     (curve,) = curves_of_rows(rows)
     assert (curve.panel, curve.steps.tolist(), curve.values.tolist()) == ("sharpness", [1, 2], [4, 3])
-    assert math.isnan(curve.spread[0])
+    assert math.isnan(curve.stderr[0])
 
 
 def test_mistakes_are_sentences() -> None:

@@ -18,7 +18,7 @@ from regionscope.plot.charts import chart_figure
 from regionscope.studies.charts import Bars, Chart, Lines, Picture, Pictures, Scatter, Series
 
 NAN = float("nan")
-BOTH: dict[str, Any] = {"interval": ((0.5, 2.0), (1.0, 2.5)), "spread": (9.0, 9.0)}
+BOTH: dict[str, Any] = {"interval": ((0.5, 2.0), (1.0, 2.5)), "stderr": (9.0, 9.0)}
 
 
 def lines(*series: Series, **options: Any) -> Lines:
@@ -82,7 +82,7 @@ CLOUD = torch.rand(3, 2, 300, generator=torch.Generator().manual_seed(0))
 CROWDED: dict[str, Chart] = {
     "a free corner": lines(one([0.0, 1.0, 2.0], label="rising"), one([0.0, 0.5, 1.0], label="slower")),
     "curves everywhere": lines(one(FULL, label="zigzag"), one([1 - y for y in FULL], label="zagzig")),
-    "a band everywhere": lines(one([0.0, 0.1, 0.0], label="band", spread=(1.0, 1.0, 1.0))),
+    "a band everywhere": lines(one([0.0, 0.1, 0.0], label="band", stderr=(1.0, 1.0, 1.0))),
     "long names": lines(*(one(FULL, label=f"a curve with quite a long name, {i}") for i in range(5))),
     "high bars": bars(one([1.0, 1.0], label="cnn"), one([1.0, 1.0], label="mlp")),
     "bars both ways": bars(one([1.0, -1.0], label="cnn"), one([-1.0, 1.0], label="mlp")),
@@ -151,12 +151,12 @@ def test_counted_things_have_whole_ticks() -> None:
     assert any("." in text for text in labels(drawn(lines(one([1.0, 2.0], x=[0.5, 1.0])))[1].xaxis))
 
 
-def test_bands_and_error_bars_show_the_spread_or_the_interval() -> None:
-    _, ax = drawn(lines(one([1.0, 2.0], spread=(0.25, 0.5)), one([1.0, 2.0], **BOTH)))
-    spread, interval = (set(map(tuple, band.get_paths()[0].vertices.tolist())) for band in ax.collections)
-    assert {(0.0, 0.75), (0.0, 1.25), (1.0, 1.5), (1.0, 2.5)} <= spread
+def test_bands_and_error_bars_show_the_error_or_the_interval() -> None:
+    _, ax = drawn(lines(one([1.0, 2.0], stderr=(0.25, 0.5)), one([1.0, 2.0], **BOTH)))
+    error, interval = (set(map(tuple, band.get_paths()[0].vertices.tolist())) for band in ax.collections)
+    assert {(0.0, 0.75), (0.0, 1.25), (1.0, 1.5), (1.0, 2.5)} <= error
     assert {(0.0, 0.5), (0.0, 2.0), (1.0, 1.0), (1.0, 2.5)} <= interval
-    for series, ends in ((one([1.0, 2.0], spread=(0.25, 0.5)), [(0.75, 1.25), (1.5, 2.5)]),
+    for series, ends in ((one([1.0, 2.0], stderr=(0.25, 0.5)), [(0.75, 1.25), (1.5, 2.5)]),
                          (one([1.0, 2.0], **BOTH), [(0.5, 2.0), (1.0, 2.5)])):  # fmt: skip
         (errors,) = drawn(bars(series))[1].collections
         assert [tuple(path.vertices[:, 1]) for path in errors.get_paths()] == ends
@@ -164,7 +164,7 @@ def test_bands_and_error_bars_show_the_spread_or_the_interval() -> None:
 
 
 def test_an_undefined_value_is_no_bar() -> None:
-    _, ax = drawn(bars(one([0.5, NAN], spread=(0.1, NAN)), one([0.7, 0.8])))
+    _, ax = drawn(bars(one([0.5, NAN], stderr=(0.1, NAN)), one([0.7, 0.8])))
     assert sorted(patch.get_height() for patch in ax.patches) == [0.5, 0.7, 0.8]
     (text,) = ax.texts
     assert text.get_text() == "n/a"

@@ -30,10 +30,10 @@ X = torch.rand(12, 2, generator=torch.Generator().manual_seed(0))
 COUNT = rs.region_count(NET, X, slices=5)
 LOCAL = rs.local_complexity(NET, X, dims=2, radius=0.3)
 ROWS = [
-    {"key": f"{i}", "status": "finished", "training.lr": 0.1 * i, "gap": 0.1 + i, "count": 2.0 * i, "count.spread": 0.1}
+    {"key": f"{i}", "status": "finished", "training.lr": 0.1 * i, "gap": 0.1 + i, "count": 2.0 * i, "count.stderr": 0.1}
     for i in range(40)
 ]
-TABLE = RunTable(("key", "status", "training.lr", "gap", "count", "count.spread"), tuple(ROWS))
+TABLE = RunTable(("key", "status", "training.lr", "gap", "count", "count.stderr"), tuple(ROWS))
 TRAINED = Trained("finished", (EpochRow(1, 5, 0.5, 0.2, 0.3, 1.0), EpochRow(2, 10, 0.4, None, None, 1.0)), 10, 2.0)
 
 
@@ -207,7 +207,7 @@ COLUMNS = {
     "local complexity": (LOCAL, 12, ["total", *LOCAL.by_layer]),
     "training": (TRAINED, 2, ["epoch", "step", "loss", "train_error", "test_error", "seconds"]),
     "runs": (TABLE, 40, list(TABLE.columns)),
-    "monitor": (RESULTS["monitor"], 3, ["step", "name", "value", "spread", "seconds"]),
+    "monitor": (RESULTS["monitor"], 3, ["step", "name", "value", "stderr", "seconds"]),
     "history": (
         RESULTS["history"], 2,
         ["step", "train_accuracy", "test_accuracy",

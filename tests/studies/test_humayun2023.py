@@ -64,7 +64,7 @@ def test_changes_along_a_curve_leave_out_the_steady_distance_of_the_seeds() -> N
     assert one.pooled[0] == pytest.approx(2.0)
     assert one.wobble[0] == pytest.approx(math.sqrt(2e-4) / 2)
     assert one.shape.clear == (True, True, True)
-    shaken = Curve(one.steps, table + np.array([[2.0], [-2.0]]) * [1, -1, 1, -1, 1], one.spreads)
+    shaken = Curve(one.steps, table + np.array([[2.0], [-2.0]]) * [1, -1, 1, -1, 1], one.stderrs)
     assert one.wobble[0] < 0.1 < 1.5 < shaken.wobble[0]
     assert shaken.shape.ascent is None
 

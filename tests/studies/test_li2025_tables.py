@@ -55,8 +55,8 @@ def made(
     )
     run = RunFolder.create(folder, experiment)
     with run.claim():
-        run.append({"spread": None, "seconds": 0.0, **row} for row in rows)
-        measures = {name: {"value": value, "spread": None} for name, value in numbers.items()}
+        run.append({"stderr": None, "seconds": 0.0, **row} for row in rows)
+        measures = {name: {"value": value, "stderr": None} for name, value in numbers.items()}
         result = {"status": status, "train_error": train, "test_error": test, "gap": test - train, "measures": measures}
         run.finish(result)
     return run

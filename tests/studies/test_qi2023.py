@@ -161,8 +161,8 @@ def test_errors_over_epochs_are_paired() -> None:
 
 def test_more_than_three_curves_have_no_bands() -> None:
     one = some_course([(1, 2), (2, 3)])
-    assert all(series.spread for series in curves({str(i): one for i in range(3)}))
-    assert not any(series.spread for series in curves({str(i): one for i in range(4)}))
+    assert all(series.std for series in curves({str(i): one for i in range(3)}))
+    assert not any(series.std for series in curves({str(i): one for i in range(4)}))
 
 
 def test_a_ratio_has_students_interval() -> None:

@@ -126,8 +126,8 @@ def test_markdown_has_claims_tables_figures_notes_rules_and_the_command() -> Non
 
 
 AROUND = {
-    "Band: ± one standard error.": line(spread=(0.1, 0.2)),
-    "Band: ± one standard deviation.": line(spread=(0.1, 0.2), spread_is="standard deviation"),
+    "Band: ± one standard error.": line(stderr=(0.1, 0.2)),
+    "Band: ± one standard deviation.": line(std=(0.1, 0.2)),
     "Band: 95% interval.": line(interval=((0, 1), (1, 2))),
     "Bars: 95% interval.": line(interval=((0, 1), (1, 2))),
     "": line(),

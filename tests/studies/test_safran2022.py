@@ -128,7 +128,7 @@ def test_theorem_4_2_each_way() -> None:
     assert least.y == (1, 2)
     assert units.y == (400, 400)
     assert found.y[0] == pytest.approx(13 / 3)
-    assert found.spread[0] == pytest.approx(math.sqrt(1 / 3))
+    assert found.std[0] == pytest.approx(math.sqrt(1 / 3))
     many = regions.of_theorem42([ends([4, 100])])
     assert grade_of(many.claims, "r = 1") is Grade.NOT_REPRODUCED
     early = regions.of_theorem42([ends([4], converged=False)])

@@ -51,7 +51,7 @@ def test_a_measure_that_does_not_predict(value: float, interval: tuple[float, fl
 
 
 @pytest.mark.parametrize(
-    ("ours", "spread", "grade"),
+    ("ours", "stderr", "grade"),
     [
         ((1.0, 2.0, 3.0), (), Grade.REPRODUCED),
         ((2.0, 1.9, 3.0), (0.2, 0.2, 0.2), Grade.SAME_TREND),  # a step back, be it noise or not, is not monotone
@@ -68,8 +68,8 @@ def test_a_measure_that_does_not_predict(value: float, interval: tuple[float, fl
         ((1.0, math.nan, 3.0), (), Grade.INCONCLUSIVE),
     ],
 )
-def test_ordering(ours: tuple[float, ...], spread: tuple[float, ...], grade: Grade) -> None:
-    assert verdict.ordering((10, 20, 30), ours, spread).grade is grade
+def test_ordering(ours: tuple[float, ...], stderr: tuple[float, ...], grade: Grade) -> None:
+    assert verdict.ordering((10, 20, 30), ours, stderr).grade is grade
 
 
 def test_monotone_means_monotone() -> None:

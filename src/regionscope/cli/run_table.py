@@ -37,7 +37,7 @@ def runs_table(found: lab.RunTable, *, width: int, all_columns: bool = False) ->
     settings = [name for name in lab.differing(found.rows) if name in found.columns]
     measures = [name for name in found.columns if not is_setting(name) and not name.startswith("measures.")]
     measures = [name for name in measures if name not in ("key", "status", *_ERRORS, *_HIDDEN)]
-    measures = [name for name in measures if not name.endswith(".spread")]
+    measures = [name for name in measures if not name.endswith(".stderr")]
     columns = list(found.columns) if all_columns else ["key", *settings, "status", *_ERRORS, *measures]
     status = ["status"] if "status" in found.varying() else []
     turns = [name for name in chain(*zip_longest(settings, measures)) if name is not None]
@@ -81,7 +81,7 @@ def _side(name: str, rows: Sequence[dict[str, Any]]) -> Any:
 def _text(name: str, row: dict[str, Any]) -> str:
     if name == "key":
         return str(row["key"])[:_KEY]
-    return _number(row.get(name), row.get(f"{name}.spread"))
+    return _number(row.get(name), row.get(f"{name}.stderr"))
 
 
 def _number(value: Any, stderr: float | None = None) -> str:

@@ -150,7 +150,7 @@ def _report(folder: RunFolder, json_file: str | None, *, had_ended: bool) -> Non
             if result[name] is not None:
                 table.add_row(name.replace("_", " "), f"{result[name]:.4g}")
         for name, found in result["measures"].items():
-            table.add_row(name, "" if found["value"] is None else estimated(found["value"], found["spread"]))
+            table.add_row(name, "" if found["value"] is None else estimated(found["value"], found["stderr"]))
         table.add_row("training time", duration(result["seconds"]))
         Console().print(table)
         ended = "; the run had ended before, and nothing was trained" if had_ended else ""

@@ -21,7 +21,7 @@ _Numbers = NDArray[np.float64]
 class ComplexityGap:
     """Difference of local complexity between train and test points.
 
-    value: mean LC at train points minus mean LC at test points. stderr: its standard error, from the spread over
+    value: mean LC at train points minus mean LC at test points. stderr: its standard error, from the variance over
         points.
     auc: probability that a random train point has a larger LC than a random test point (ties count half); 0.5 means
         that LC carries no information about membership. auc_stderr: its standard error. n_train, n_test: number of
@@ -65,12 +65,12 @@ def complexity_gap(train: LocalComplexity | Tensor, test: LocalComplexity | Tens
     # For each train point the share of test points below it, and for each test point the share of train points above.
     below = _share_below(inside, outside)
     above = 1 - _share_below(outside, inside)
-    spread = below.var(ddof=1) / n + above.var(ddof=1) / m
+    auc_variance = below.var(ddof=1) / n + above.var(ddof=1) / m
     return ComplexityGap(
         value=float(inside.mean() - outside.mean()),
         stderr=math.sqrt(variance),
         auc=float(below.mean()),
-        auc_stderr=math.sqrt(spread),
+        auc_stderr=math.sqrt(auc_variance),
         n_train=n,
         n_test=m,
     )

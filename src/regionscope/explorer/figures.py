@@ -116,10 +116,10 @@ def _curves(training: TrainingFrames, curves: Sequence[TrainingCurve]) -> Figure
         ticker.min_interval = 1
     for i, curve in enumerate(curves):
         colour = CURVE_COLOURS[i % len(CURVE_COLOURS)]
-        x, y, spread = (curve.steps / scale).numpy(), curve.values.numpy(), curve.spread.numpy()
-        known = np.isfinite(spread) & np.isfinite(y)
+        x, y, stderr = (curve.steps / scale).numpy(), curve.values.numpy(), curve.stderr.numpy()
+        known = np.isfinite(stderr) & np.isfinite(y)
         if known.any() and not logarithmic:
-            low, high = y[known] - spread[known], y[known] + spread[known]
+            low, high = y[known] - stderr[known], y[known] + stderr[known]
             plot.varea(x[known], low, high, fill_color=colour, fill_alpha=0.2)
         plot.line(x, y, line_color=colour, line_width=1.8, line_join="round")
         if len(x) < 40:

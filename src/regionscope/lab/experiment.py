@@ -299,7 +299,7 @@ def _data(spec: DataSpec, root: Path | None, device: torch.device) -> DataSplit:
 def _epoch_rows(row: EpochRow) -> list[dict[str, Any]]:
     values = dict(zip(HISTORY, (row.loss, row.train_error, row.test_error), strict=True))
     return [
-        {"step": row.step, "epoch": row.epoch, "name": name, "value": value, "spread": None, "seconds": row.seconds}
+        {"step": row.step, "epoch": row.epoch, "name": name, "value": value, "stderr": None, "seconds": row.seconds}
         for name, value in values.items()
         if value is not None
     ]
@@ -329,7 +329,7 @@ def _last_values(rows: list[dict[str, Any]]) -> Mapping[str, dict[str, Any]]:
     last: dict[str, dict[str, Any]] = {}
     for row in sorted(rows, key=lambda row: int(row["step"])):
         if row["name"] not in HISTORY:
-            last[row["name"]] = {"value": row["value"], "spread": row["spread"]}
+            last[row["name"]] = {"value": row["value"], "stderr": row["stderr"]}
     return last
 
 

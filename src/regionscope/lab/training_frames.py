@@ -57,7 +57,7 @@ class Frame:
 
 @dataclass(frozen=True, eq=False)
 class TrainingCurve:
-    """A number over training: ``values`` and ``spread`` (n,) at ``steps`` (n,); spread is NaN where it is unknown.
+    """A number over training: ``values`` and standard errors ``stderr`` (n,) at ``steps`` (n,); NaN where unknown.
 
     panel: the curves that share an axis, such as "loss" or "accuracy".
     """
@@ -66,7 +66,7 @@ class TrainingCurve:
     name: str
     steps: Tensor
     values: Tensor
-    spread: Tensor
+    stderr: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +144,7 @@ def frames_of_models(
 ) -> TrainingFrames:
     """The frames of networks in memory; ``inputs`` (n, *input_shape) with ``labels`` (n,) are drawn on top.
 
-    rows: mappings with step, name, value and perhaps spread and epoch, as in a run's folder; they become curves.
+    rows: mappings with step, name, value and perhaps stderr and epoch, as in a run's folder; they become curves.
     max_regions, progress: as in ``frames_of_run``.
     """
     if slice.dim > 2:
@@ -231,16 +231,16 @@ def curves_of_rows(rows: Iterable[Mapping[str, Any]]) -> list[TrainingCurve]:
     """Curves from the rows of a run, in the order of their names' first rows; errors are turned into accuracies."""
     series: dict[str, list[tuple[int, float, float]]] = {}
     for row in rows:
-        spread = row.get("spread")
+        stderr = row.get("stderr")
         series.setdefault(str(row["name"]), []).append(
-            (int(row["step"]), float(row["value"]), math.nan if spread is None else float(spread))
+            (int(row["step"]), float(row["value"]), math.nan if stderr is None else float(stderr))
         )
     curves = []
     for name, entries in series.items():
-        steps, values, spread = torch.tensor(sorted(entries), dtype=torch.float64, device="cpu").T
+        steps, values, stderr = torch.tensor(sorted(entries), dtype=torch.float64, device="cpu").T
         if name.endswith("error"):
             name, values = f"{name.removesuffix('error')}accuracy", 1.0 - values
-        curves.append(TrainingCurve(_panel(name), name.replace("_", " "), steps, values, spread))
+        curves.append(TrainingCurve(_panel(name), name.replace("_", " "), steps, values, stderr))
     return curves
 
 

@@ -96,9 +96,9 @@ def linear_probe(
 def _ridge(rows: Tensor, targets: Tensor, classes: int, ridge: float) -> tuple[Tensor, Tensor]:
     """Weights (f, c) and bias (c,) on the features as they are."""
     mean = rows.mean(0)
-    spread = rows.std(0)
-    spread = torch.where(spread > math.ulp(1.0) * mean.abs(), spread, torch.ones_like(spread))  # constant features
-    x = (rows - mean) / spread
+    std = rows.std(0)
+    std = torch.where(std > math.ulp(1.0) * mean.abs(), std, torch.ones_like(std))  # constant features
+    x = (rows - mean) / std
     signs = 2.0 * torch.nn.functional.one_hot(targets, classes).double() - 1.0
     level = signs.mean(0)
     eye = torch.eye(min(x.shape), dtype=x.dtype, device=x.device)
@@ -106,5 +106,5 @@ def _ridge(rows: Tensor, targets: Tensor, classes: int, ridge: float) -> tuple[T
         found = torch.linalg.solve(x.T @ x + ridge * eye, x.T @ (signs - level))
     else:
         found = x.T @ torch.linalg.solve(x @ x.T + ridge * eye, signs - level)
-    weights = found / spread[:, None]
+    weights = found / std[:, None]
     return weights, level - mean @ weights

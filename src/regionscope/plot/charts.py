@@ -119,9 +119,10 @@ def _ends(series: Series) -> NDArray[np.float64] | None:
     """Lower and upper ends (2, n) of what surrounds the values of a series, if anything."""
     if series.interval:
         return np.asarray(series.interval, dtype=float).T
-    if not series.spread:
+    error = series.stderr or series.std
+    if not error:
         return None
-    y, half = np.asarray(series.y, dtype=float), np.asarray(series.spread, dtype=float)
+    y, half = np.asarray(series.y, dtype=float), np.asarray(error, dtype=float)
     return np.stack([y - half, y + half])
 
 

@@ -75,9 +75,9 @@ def complexity_history(history: ComplexityHistory, *, ax: Axes | None = None, ba
         right.yaxis.set_label_position("left")
     right.set_ylim(bottom=0.0)
     # Below the axes: two scales leave no corner that is free in every training.
-    spread = Patch(color=style.GREY, alpha=2 * style.BAND_ALPHA, label=f"LC ± {band:g} standard deviations over points")
+    patch = Patch(color=style.GREY, alpha=2 * style.BAND_ALPHA, label=f"LC ± {band:g} standard deviations over points")
     ax.legend(
-        handles=[*lines.values(), *([spread] if band else [])],
+        handles=[*lines.values(), *([patch] if band else [])],
         fontsize="x-small",
         frameon=False,
         loc="upper center",

@@ -206,7 +206,7 @@ def _trained(found: Trained) -> Shown:
 
 def _monitor(monitor: Monitor) -> Shown:
     last = {row.name: row for row in monitor.rows}
-    rows = [(name, row.step, _estimate(row.value, row.spread)) for name, row in list(last.items())[:MOST_ROWS]]
+    rows = [(name, row.step, _estimate(row.value, row.stderr)) for name, row in list(last.items())[:MOST_ROWS]]
 
     def figure() -> Figure:
         names = list(last)[:MOST_CURVES]
@@ -224,12 +224,12 @@ def _monitor(monitor: Monitor) -> Shown:
 
 
 def _table(table: RunTable) -> Shown:
-    varying = [name for name in table.varying() if not name.endswith(".spread")]
+    varying = [name for name in table.varying() if not name.endswith(".stderr")]
     columns = [name for name in varying or table.columns if name not in _HIDDEN]
     if "status" in table.columns and any(row.get("status") != "finished" for row in table.rows):
         columns = ["status", *(name for name in columns if name != "status")]
     columns = columns[:MOST_COLUMNS]
-    rows = [[_estimate(row.get(name), row.get(f"{name}.spread")) for name in columns] for row in table.rows[:MOST_ROWS]]
+    rows = [[_estimate(row.get(name), row.get(f"{name}.stderr")) for name in columns] for row in table.rows[:MOST_ROWS]]
     remark = f"{len(table):,} rows and {len(table.columns)} columns; to_pandas() gives all of them."
     y = next((name for name in ("gap", "test_error") if name in varying), None)
     x = next((name for name in varying if name not in NUMBERS and _is_measure(table, name)), None)
@@ -245,7 +245,7 @@ def _table(table: RunTable) -> Shown:
 
 
 def _is_measure(table: RunTable, name: str) -> bool:
-    return f"{name}.spread" in table.columns and isinstance(table.rows[0].get(name), int | float)
+    return f"{name}.stderr" in table.columns and isinstance(table.rows[0].get(name), int | float)
 
 
 def _panel(draw: Callable[[Any], object]) -> Figure:

@@ -14,9 +14,9 @@ Scale = Literal["linear", "log", "symlog"]
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """Points of one colour: ``spread`` is a standard error for each y (or what ``spread_is`` says), or empty.
+    """Points of one colour: ``stderr`` or ``std`` is a standard error or deviation for each y, or empty.
 
-    interval: in place of ``spread``, the lower and the upper end of a 95% interval for each y. Both are drawn around
+    interval: in place of these, the lower and the upper end of a 95% interval for each y. All are drawn around
     curves and bars, and the report says which it is.
     beside: as a curve, the label of the series that this one is compared with: dashed, in its colour.
     """
@@ -24,16 +24,16 @@ class Series:
     label: str
     x: tuple[float, ...]
     y: tuple[float, ...]
-    spread: tuple[float, ...] = ()
-    spread_is: Literal["standard error", "standard deviation"] = "standard error"
+    stderr: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
     beside: str = ""
     interval: tuple[tuple[float, float], ...] = ()
 
     @staticmethod
     def of(label: str, points: Iterable[Sequence[float]], *, beside: str = "") -> Series:
         """From (x, y) or (x, y, standard error) of each point."""
-        x, y, *spread = list(zip(*points, strict=True)) or [(), ()]
-        return Series(label=label, x=x, y=y, spread=spread[0] if spread else (), beside=beside)
+        x, y, *stderr = list(zip(*points, strict=True)) or [(), ()]
+        return Series(label=label, x=x, y=y, stderr=stderr[0] if stderr else (), beside=beside)
 
 
 @dataclass(frozen=True, kw_only=True)

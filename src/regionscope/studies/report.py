@@ -215,9 +215,9 @@ def _drawn_around(chart: Chart) -> str:
     if isinstance(chart, Pictures):
         return ""
     kinds = {
-        "95% interval" if one.interval else f"± one {one.spread_is}"
+        "95% interval" if one.interval else "± one standard error" if one.stderr else "± one standard deviation"
         for one in chart.series
-        if one.interval or one.spread
+        if one.interval or one.stderr or one.std
     }
     return f"{'Band' if isinstance(chart, Lines) else 'Bars'}: {', '.join(sorted(kinds))}." if kinds else ""
 

@@ -57,6 +57,7 @@ class Verdict:
 
 
 _RULES: dict[str, Callable[..., Verdict]] = {}
+_RENAMED = {"spread": "stderr"}  # arguments of rules that older pages store under another name
 
 
 def _rule(function: Callable[_Parameters, tuple[Grade, str]]) -> Callable[_Parameters, Verdict]:
@@ -95,7 +96,7 @@ def judge(by: str, given: Mapping[str, Any]) -> Verdict:
     """
     if by not in _RULES:
         raise unknown_name("a rule", by, _RULES)
-    return _RULES[by](**{name: _read(value) for name, value in given.items()})
+    return _RULES[by](**{_RENAMED.get(name, name): _read(value) for name, value in given.items()})
 
 
 @_rule
@@ -130,11 +131,11 @@ def uncorrelated(ours: Coefficient) -> tuple[Grade, str]:
 
 @_rule
 def ordering(
-    paper: Sequence[float], ours: Sequence[float], spread: Sequence[float] = (), *, noise: float = 0.0
+    paper: Sequence[float], ours: Sequence[float], stderr: Sequence[float] = (), *, noise: float = 0.0
 ) -> tuple[Grade, str]:
     """Grade the order of values along one setting: do they rise and fall as in the paper?
 
-    spread: standard errors of ours; without them the values have no noise. noise: values of the paper that differ by no
+    stderr: standard errors of ours; without them the values have no noise. noise: values of the paper that differ by no
     more than this are not compared, such as those of a single run.
     """
     least = f"{noise:,.0f}" if noise >= 100 else f"{noise:.3g}"
@@ -149,7 +150,7 @@ def ordering(
     )
     if len(paper) != len(ours) or len(paper) < 2:
         raise InputError(f"Expected two lists of one length of at least 2, got {len(paper)} and {len(ours)}. Trim one.")
-    errors = tuple(spread) if spread else (0.0,) * len(ours)
+    errors = tuple(stderr) if stderr else (0.0,) * len(ours)
     if not all(map(math.isfinite, (*ours, *errors))):
         return Grade.INCONCLUSIVE, rule + ("; inconclusive here, since a value or its standard error is not known")
     from scipy.stats import spearmanr  # takes longer to import than all of regionscope

@@ -20,10 +20,10 @@ ModelPart = Callable[[Any], nn.Module]
 def lightning_callback(monitor: Monitor, *, model: ModelPart | None = None) -> Any:
     """A callback for ``Trainer(callbacks=[...])`` that measures before training, after each step and at the end.
 
-    New rows go to every logger of the trainer; the spread is ``name/spread``. Steps are the trainer's ``global_step``:
-    optimiser steps, not batches. A schedule in epochs takes the length of an epoch from the trainer. With several
-    processes only the first one measures. model: part of the ``LightningModule`` to measure, such as ``lambda module:
-    module.net``; the whole module by default.
+    New rows go to every logger of the trainer; the standard error is ``name/stderr``. Steps are the trainer's
+    ``global_step``: optimiser steps, not batches. A schedule in epochs takes the length of an epoch from the trainer.
+    With several processes only the first one measures. model: part of the ``LightningModule`` to measure, such as
+    ``lambda module: module.net``; the whole module by default.
     """
     _check(monitor)
     import_extra("lightning.pytorch", who="lightning_callback needs", library="lightning", extra="track")
@@ -56,9 +56,9 @@ def transformers_callback(monitor: Monitor, trainer: Any, *, model: ModelPart | 
     """A callback for ``trainer.add_callback(...)`` that measures before training, after each step and at the end.
 
     New rows go through ``trainer.log``, so they are in ``trainer.state.log_history`` and in every tool that the trainer
-    reports to; the spread is ``name/spread``. Steps are the trainer's ``global_step``. A schedule in epochs takes the
-    length of an epoch from the trainer. With several processes only the first one measures. model: part of the
-    trainer's model to measure, such as ``lambda model: model.classifier``; the whole model by default. Select its
+    reports to; the standard error is ``name/stderr``. Steps are the trainer's ``global_step``. A schedule in epochs
+    takes the length of an epoch from the trainer. With several processes only the first one measures. model: part of
+    the trainer's model to measure, such as ``lambda model: model.classifier``; the whole model by default. Select its
     outputs in the instruments: ``output="logits"``.
     """
     _check(monitor)

@@ -15,7 +15,7 @@ from regionscope.lab.monitor.rows import Row, as_scalars
 
 
 class TensorBoard:
-    """Write rows as TensorBoard scalars; the spread, where there is one, goes to ``name/spread``."""
+    """Write rows as TensorBoard scalars; the standard error, where there is one, goes to ``name/stderr``."""
 
     def __init__(self, folder: str | Path) -> None:
         """Events go to ``folder``; needs the ``track`` extra."""
@@ -54,6 +54,6 @@ class WeightsAndBiases:
     def __call__(self, row: Row) -> None:
         if row.name not in self._known:
             self._run.define_metric(row.name, step_metric=self.AXIS)
-            self._run.define_metric(f"{row.name}/spread", step_metric=self.AXIS)
+            self._run.define_metric(f"{row.name}/stderr", step_metric=self.AXIS)
             self._known.add(row.name)
         self._run.log({self.AXIS: row.step, **as_scalars([row])})

@@ -122,7 +122,7 @@ class Monitor:
         return [row.step for row in chosen], [row.value for row in chosen]
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame with one row for each number: step, name, value, spread and seconds."""
+        """A pandas DataFrame with one row for each number: step, name, value, stderr and seconds."""
         return data_frame({each.name: [getattr(row, each.name) for row in self.rows] for each in fields(Row)})
 
     def __repr__(self) -> str:
@@ -155,7 +155,7 @@ class Monitor:
             if draws is not None and not draws.happened:
                 self._calm.add(name)
             seconds = time.perf_counter() - start
-            rows = [Row(step, label, value, spread, seconds) for label, value, spread in found]
+            rows = [Row(step, label, value, stderr, seconds) for label, value, stderr in found]
             fresh = [row for row in rows if (row.step, row.name) not in self._rows]
             if self._path is not None:
                 append_rows(self._path, fresh)

@@ -22,36 +22,36 @@ from regionscope.types import Readable, Reading
 class Row:
     """One number at one step.
 
-    spread: standard error of ``value``; None for an exact value. seconds: duration of the measurement, the same for all
+    stderr: standard error of ``value``; None for an exact value. seconds: duration of the measurement, the same for all
     rows of one measurement. JSON has no NaN or infinity: such numbers are written as null and read as NaN.
     """
 
     step: int
     name: str
     value: float
-    spread: float | None
+    stderr: float | None
     seconds: float
 
     @staticmethod
     def from_dict(entry: dict[str, Any]) -> Row:
         """The row that a line of the file describes; a missing number becomes NaN."""
-        spread = entry.get("spread")
+        stderr = entry.get("stderr")
         return Row(
             entry["step"],
             entry["name"],
             float(entry.get("value", math.nan)),
-            None if spread is None else float(spread),
+            None if stderr is None else float(stderr),
             float(entry.get("seconds", math.nan)),
         )
 
 
 def as_scalars(rows: Iterable[Row]) -> dict[str, float]:
-    """Names and values for a logger; the spread, where there is one, is ``name/spread``."""
+    """Names and values for a logger; the standard error, where there is one, is ``name/stderr``."""
     found: dict[str, float] = {}
     for row in rows:
         found[row.name] = row.value
-        if row.spread is not None:
-            found[f"{row.name}/spread"] = row.spread
+        if row.stderr is not None:
+            found[f"{row.name}/stderr"] = row.stderr
     return found
 
 

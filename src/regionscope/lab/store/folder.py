@@ -18,7 +18,7 @@ from regionscope.file_io import append_bytes, parse_json, room
 from regionscope.lab.config import Experiment
 from regionscope.lab.store import files, repair
 from regionscope.lab.store.lock import Lock, is_held
-from regionscope.lab.store.rows import as_mapping, encode, extended, fingerprint, parse
+from regionscope.lab.store.rows import as_mapping, encode, extended, fingerprint, parse, with_stderr
 from regionscope.lab.user_files import unchanged_name
 
 if TYPE_CHECKING:
@@ -116,10 +116,13 @@ class RunFolder:
 
     def result(self) -> dict[str, Any] | None:
         """The result of the run; None if there is no readable one."""
-        return self._read("result.json")
+        result = self._read("result.json")
+        if result is not None and "measures" in result:
+            result["measures"] = {name: with_stderr(found) for name, found in result["measures"].items()}
+        return result
 
     def rows(self) -> list[dict[str, Any]]:
-        """All rows (step, name, value, spread, seconds; epoch for errors and loss), each (step, name) once."""
+        """All rows (step, name, value, stderr, seconds; epoch for errors and loss), each (step, name) once."""
         found = parse(self._raw_rows())
         for sentence in found.complaints(self.path / "rows.jsonl"):
             self.note(sentence)

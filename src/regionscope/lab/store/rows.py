@@ -48,7 +48,7 @@ def parse(raw: bytes) -> Parsed:
     damaged = 0
     for line in lines:
         try:
-            row = parse_json(line)
+            row = with_stderr(parse_json(line))
         except ValueError:
             row = None
         if not _is_row(row):
@@ -61,13 +61,24 @@ def parse(raw: bytes) -> Parsed:
 
 
 def _is_row(row: Any) -> bool:
-    numbers = ("value", "spread", "seconds")
+    numbers = ("value", "stderr", "seconds")
     return (
         isinstance(row, dict)
         and isinstance(row.get("step"), int)
         and isinstance(row.get("name"), str)
         and all(isinstance(row.get(name), int | float | None) for name in numbers)
     )
+
+
+def with_stderr(entry: Any) -> Any:
+    """The entry with its standard error as ``stderr``, which older runs call ``spread``.
+
+    >>> with_stderr({"value": 2.0, "spread": 0.5})
+    {'value': 2.0, 'stderr': 0.5}
+    """
+    if not isinstance(entry, dict) or "spread" not in entry:
+        return entry
+    return {"stderr" if name == "spread" else name: value for name, value in entry.items()}
 
 
 def encode(rows: Iterable[Any]) -> bytes:

@@ -18,12 +18,12 @@ from regionscope.formatting import counted
 from regionscope.lab.store import files
 from regionscope.lab.store.folder import ENDED, unfinished_status
 from regionscope.lab.store.repair import lost_checkpoints
-from regionscope.lab.store.rows import last_row, parse
+from regionscope.lab.store.rows import last_row, parse, with_stderr
 from regionscope.lab.sweep.settings import labels, used_settings
 
 FIRST = ("key", "status")
 NUMBERS = ("epochs", "steps", "seconds", "train_loss", "train_error", "test_error", "gap")
-SERIES = {"key": str, "step": int, "epoch": int, "name": str, "value": float, "spread": float, "seconds": float}
+SERIES = {"key": str, "step": int, "epoch": int, "name": str, "value": float, "stderr": float, "seconds": float}
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class RunTable:
 
 
 def read_runs(runs_dir: Path | str, *, planned: bool = False) -> RunTable:
-    """All runs below a folder: key, status, settings ("training.lr"), results, each measure's last value and spread.
+    """All runs below a folder: key, status, settings ("training.lr"), results, last value and stderr of each measure.
 
     In the order of the sweeps that created them. planned: whether to include runs of these sweeps that have no folder
     yet, as "new". Cost: two small files per run.
@@ -94,7 +94,7 @@ def read_runs(runs_dir: Path | str, *, planned: bool = False) -> RunTable:
 
 
 def read_series(runs_dir: Path | str) -> RunTable:
-    """All rows of all runs: (key, step, epoch, name, value, spread, seconds)."""
+    """All rows of all runs: (key, step, epoch, name, value, stderr, seconds)."""
     found: list[dict[str, Any]] = []
     for key in [row["key"] for row in read_runs(runs_dir).rows]:
         path = Path(runs_dir) / key / "rows.jsonl"
@@ -186,8 +186,8 @@ def _read_run(path: Path, settings: dict[str, None], measures: dict[str, None]) 
     row |= {name: result.get(name) for name in (*NUMBERS, "error", "note") if result.get(name) is not None}
     for name, found in result.get("measures", {}).items():
         column = f"measure.{name}" if name in NUMBERS or name in FIRST or name in flat else name
-        measures.update({column: None, f"{column}.spread": None})
-        row |= {column: found["value"], f"{column}.spread": found["spread"]}
+        measures.update({column: None, f"{column}.stderr": None})
+        row |= {column: found["value"], f"{column}.stderr": with_stderr(found)["stderr"]}
     return row
 
 

@@ -183,9 +183,9 @@ def _charts(found: _Found) -> tuple[Chart, ...]:
             names=tuple(f"{strength:g}" for strength in found), x_label="strength of the penalty",
             series=(
                 Series(
-                    label="mean over seeds", x=tuple(found), spread_is="standard deviation",
+                    label="mean over seeds", x=tuple(found),
                     y=tuple(mean([one[name] for one in mine]) for mine in found.values()),
-                    spread=tuple(deviation([one[name] for one in mine]) for mine in found.values()),
+                    std=tuple(deviation([one[name] for one in mine]) for mine in found.values()),
                 ),
             ),
         )

@@ -24,11 +24,11 @@ _Runs = Mapping[str, Sequence[RunFolder]]
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One number over training: ``values`` (seeds, steps), and ``spreads``: standard errors over points or NaN."""
+    """One number over training: ``values`` (seeds, steps), and ``stderrs``: standard errors over points or NaN."""
 
     steps: tuple[int, ...]
     values: NDArray[np.float64]
-    spreads: NDArray[np.float64]
+    stderrs: NDArray[np.float64]
 
     @cached_property
     def means(self) -> tuple[float, ...]:
@@ -65,7 +65,7 @@ class Curve:
 
     @property
     def _over_points(self) -> list[float]:
-        return [error_of_mean(spreads) for spreads in self.spreads.T.tolist()]
+        return [error_of_mean(stderrs) for stderrs in self.stderrs.T.tolist()]
 
     @property
     def _over_seeds(self) -> list[float]:
@@ -78,7 +78,7 @@ class Curve:
     def series(self, label: str, *, beside: str = "") -> Series:
         """Mean and standard error, as a curve."""
         x = tuple(map(float, self.steps))
-        return Series(label=label, x=x, y=self.means, spread=self.errors, beside=beside)
+        return Series(label=label, x=x, y=self.means, stderr=self.errors, beside=beside)
 
 
 def read_curve(runs: Sequence[RunFolder], name: str) -> Curve:
@@ -92,8 +92,8 @@ def read_curve(runs: Sequence[RunFolder], name: str) -> Curve:
         raise InputError(f"No curve {name!r} found in the runs. Remove them and train them again.")
     table = [[rows[step] for step in steps] for rows in found]
     values = np.array([[row["value"] for row in line] for line in table], dtype=np.float64)
-    spreads = np.array([[row["spread"] for row in line] for line in table], dtype=np.float64)  # None becomes NaN
-    return Curve(steps, values, spreads)
+    stderrs = np.array([[row["stderr"] for row in line] for line in table], dtype=np.float64)  # None becomes NaN
+    return Curve(steps, values, stderrs)
 
 
 def _apart(steps: Sequence[int]) -> tuple[int, ...]:
@@ -104,7 +104,7 @@ def _apart(steps: Sequence[int]) -> tuple[int, ...]:
 def accuracy(runs: Sequence[RunFolder], part: str) -> Curve:
     """The share of right labels on the train or test part."""
     wrong = read_curve(runs, f"error.{part}")
-    return Curve(wrong.steps, 1 - wrong.values, wrong.spreads)
+    return Curve(wrong.steps, 1 - wrong.values, wrong.stderrs)
 
 
 def layers_of(run: RunFolder, name: str) -> tuple[str, ...]:

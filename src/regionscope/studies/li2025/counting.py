@@ -170,7 +170,6 @@ def _counts(title: str, label: str, counts: _CountsByLevel, printed: dict[int, f
 def _curve(title: str, label: str, counts: _CountsByLevel) -> Lines:
     series = Series(
         label="", x=tuple(map(float, counts)), y=tuple(map(fmean, counts.values())),
-        spread=tuple(map(deviation, counts.values())) if min(map(len, counts.values())) > 1 else (),
-        spread_is="standard deviation",
+        std=tuple(map(deviation, counts.values())) if min(map(len, counts.values())) > 1 else (),
     )  # fmt: skip
     return Lines(title=title, x_label=label, y_label="regions, sd over seeds", series=(series,))

@@ -28,7 +28,7 @@ def judge(counts: Mapping[int, Course], errors: Mapping[int, Course]) -> tuple[C
     ]
     sizes, last = list(counts), next(iter(counts.values())).epochs[-1]
     printed = [paper.random(n, one.epochs)[-1] for n, one in counts.items()]
-    means, spread = [one.means[-1] for one in counts.values()], [one.errors[-1] for one in counts.values()]
+    means, stderr = [one.means[-1] for one in counts.values()], [one.errors[-1] for one in counts.values()]
     deviations = [one.deviations[-1] for one in counts.values()]
     noise = 2 * (sum(value**2 for value in deviations) / len(deviations)) ** 0.5
     few, many = counts[sizes[0]], counts[sizes[-1]]
@@ -50,7 +50,7 @@ def judge(counts: Mapping[int, Course], errors: Mapping[int, Course]) -> tuple[C
             f"epoch {last}, by points {listed(sizes)}",
             listed(printed),
             listed(means),
-            verdict.ordering(printed, means, spread, noise=noise),
+            verdict.ordering(printed, means, stderr, noise=noise),
             f"sd {listed(deviations)}",
         ),
         Claim(
@@ -115,7 +115,7 @@ def _notes(counts: Mapping[int, Course]) -> tuple[str, ...]:
 
 
 def _right(errors: Mapping[int, Course]) -> Table:
-    """Accuracy with its spread, which the chart leaves out."""
+    """Accuracy with its standard deviation, which the chart leaves out."""
     epochs = next(iter(errors.values())).epochs
     rows = tuple(
         (f"{n:,}", *(f"{1 - mean:.3f} (sd {sd:.3f})" for mean, sd in zip(one.means, one.deviations, strict=True)))

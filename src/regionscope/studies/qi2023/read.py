@@ -14,7 +14,7 @@ from regionscope.lab.store import RunFolder
 from regionscope.measures.statistics import deviation
 from regionscope.studies.charts import Series
 
-_BANDS = 3  # curves that can be drawn with their spread
+_BANDS = 3  # curves that can be drawn with their standard deviation
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +80,13 @@ class Course:
 
     def series(self, label: str) -> Series:
         """Mean and standard deviation, as a curve."""
-        return Series(label=label, x=self.places, y=self.means, spread=self.deviations, spread_is="standard deviation")
+        return Series(label=label, x=self.places, y=self.means, std=self.deviations)
 
 
 def curves(courses: Mapping[str, Course]) -> tuple[Series, ...]:
     """The courses by label; more than three come without bands, which would hide each other."""
     drawn = [one.series(label) for label, one in courses.items()]
-    return tuple(one if len(drawn) <= _BANDS else replace(one, spread=()) for one in drawn)
+    return tuple(one if len(drawn) <= _BANDS else replace(one, std=()) for one in drawn)
 
 
 def course(runs: Sequence[RunFolder], name: str, epochs: Sequence[int] | None = None) -> Course:

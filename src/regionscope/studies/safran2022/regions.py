@@ -107,8 +107,7 @@ def _chart(known: Sequence[Ends]) -> Lines:
         series=(
             Series(
                 label="found, mean ± deviation", x=r, y=tuple(mean(result.line) for result in known),
-                spread=tuple(deviation(result.line) for result in known),
-                spread_is="standard deviation",
+                std=tuple(deviation(result.line) for result in known),
             ),
             Series(label="bound 32r + 67", x=r, y=tuple(float(region_bound(result.r)) for result in known)),
             Series(label="fewest possible", x=r, y=tuple(mean(result.minimum) for result in known)),

@@ -97,7 +97,7 @@ def _outcome(runs: _Runs, size: Size) -> Outcome:
 
 def _by_seed(curve: Curve) -> dict[str, Curve]:
     rows = range(len(curve.values))
-    return {f"seed {i}": Curve(curve.steps, curve.values[i : i + 1], curve.spreads[i : i + 1]) for i in rows}
+    return {f"seed {i}": Curve(curve.steps, curve.values[i : i + 1], curve.stderrs[i : i + 1]) for i in rows}
 
 
 def _summary(train: Mapping[str, Curve], found: Sequence[Phases | None]) -> str:
