@@ -16,7 +16,7 @@ from regionscope.errors import InputError
 from regionscope.lab import zoo
 from regionscope.lab.config import DataSpec, Experiment
 from regionscope.lab.data import load
-from regionscope.lab.data.catalogue import check_options
+from regionscope.lab.data.registry import check_options
 from regionscope.lab.store import RunFolder
 from regionscope.lab.sweep import Sweep, read_experiment
 

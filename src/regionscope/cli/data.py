@@ -15,8 +15,8 @@ from rich.table import Table
 from regionscope.cli import options
 from regionscope.lab.data import data_root, names
 from regionscope.lab.data import get as get_data
-from regionscope.lab.data.catalogue import entry
 from regionscope.lab.data.download import DOWNLOADS
+from regionscope.lab.data.registry import entry
 
 data = typer.Typer(no_args_is_help=True, help="List the data sets, and download those that are not built in.")
 

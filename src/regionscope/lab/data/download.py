@@ -19,10 +19,10 @@ from pathlib import Path, PurePosixPath
 
 from regionscope.errors import InputError
 from regionscope.extras import import_extra
-from regionscope.lab.data.catalogue import entry
 from regionscope.lab.data.cifar import CIFAR10, CIFAR100
 from regionscope.lab.data.files import data_root
 from regionscope.lab.data.idx import FILES
+from regionscope.lab.data.registry import entry
 
 OnProgress = Callable[[str, int, int], None]
 _SECONDS = 30  # without a byte from the server

@@ -8,7 +8,6 @@ from typing import Any
 
 from torch import Tensor
 
-from regionscope.checks import unknown_name
 from regionscope.complexity import local_complexity
 from regionscope.exact import decision_regions, linear_regions
 from regionscope.lab.config import MeasureSpec
@@ -16,6 +15,7 @@ from regionscope.lab.data import DataSplit
 from regionscope.lab.instruments import local, regions, weights
 from regionscope.lab.instruments.measurement_context import MeasurementContext
 from regionscope.lab.instruments.options import check_option, options_of
+from regionscope.lab.registry import Registry
 from regionscope.measures.gap import error_rate, generalisation_gap
 from regionscope.measures.margin import output_margin
 from regionscope.measures.norms import distance_from, parameter_norms
@@ -29,7 +29,7 @@ _WHERE = {"where": "auto", "margin": None, "box": None, "seed": None}
 _NEAR = {"n": 1000, "dims": None}  # dims: as many as an input has numbers, up to 25
 
 
-class _Instrument:
+class Instrument:
     """An instrument: one line about it, how it is built from context and options, and its options.
 
     function: the public function whose parameters are options too. own: further options, with their defaults.
@@ -44,51 +44,51 @@ class _Instrument:
         self.options = options_of(function, own or {}, without)
 
 
-_INSTRUMENTS = {
-    "region_count": _Instrument(
+_INSTRUMENTS = Registry("an instrument", {
+    "region_count": Instrument(
         "mean number of decision regions on random slices", partial(regions.on_slices, region_count), region_count,
         _POINTS, ("path",),
     ),
-    "linear_region_count": _Instrument(
+    "linear_region_count": Instrument(
         "mean exact number of linear regions on random slices", regions.linear_region_counts,
         linear_region_count,
         _POINTS,
     ),
-    "linear_regions": _Instrument(
+    "linear_regions": Instrument(
         "exact linear and activation regions on the default slice of the training data, a box or a plane",
         regions.linear, linear_regions, {**_WHERE, "by_layer": False}, ("on_limit",),
     ),
-    "decision_regions": _Instrument(
+    "decision_regions": Instrument(
         "exact decision regions on the default slice of the training data, a box or a plane", regions.decision,
         decision_regions, _WHERE, ("on_limit",),
     ),
-    "local_complexity": _Instrument(
+    "local_complexity": Instrument(
         "mean local complexity at train, test or random points", local.complexity, local_complexity,
         {**_POINTS, **_NEAR, "by_layer": False, "by_position": False, "relative": False},
     ),
-    "complexity_gap": _Instrument(
+    "complexity_gap": Instrument(
         "local complexity at train points minus that at test points, and how well it tells them apart", local.gap,
         local_complexity, _NEAR,
     ),
-    "parameter_norms": _Instrument(
+    "parameter_norms": Instrument(
         "l1 and l2 norm of the parameters", weights.norms, parameter_norms, {"by_layer": False}
     ),
-    "distance_from": _Instrument("distance of the parameters from their start", weights.distance, distance_from),
-    "output_margin": _Instrument(
+    "distance_from": Instrument("distance of the parameters from their start", weights.distance, distance_from),
+    "output_margin": Instrument(
         "mean output margin", partial(weights.on_labelled, output_margin), output_margin, {"points": "train"}
     ),
-    "sharpness": _Instrument(
+    "sharpness": Instrument(
         "largest eigenvalue of the Hessian of the loss", weights.sharpest, sharpness, {"points": "train", "loss": None}
     ),
-    "error_rate": _Instrument(
+    "error_rate": Instrument(
         "share of wrong labels", partial(weights.on_labelled, error_rate), error_rate,
         {"points": "test", "n": None, "seed": None},
     ),
-    "generalisation_gap": _Instrument("test error minus train error, and both", weights.gap, generalisation_gap),
-    "loss": _Instrument(
+    "generalisation_gap": Instrument("test error minus train error, and both", weights.gap, generalisation_gap),
+    "loss": Instrument(
         "mean loss, of the kind that is trained on", weights.loss, None, {"points": "train", "loss": None}
     ),
-}  # fmt: skip
+})  # fmt: skip
 
 
 def names() -> dict[str, dict[str, Any]]:
@@ -99,21 +99,19 @@ def names() -> dict[str, dict[str, Any]]:
     """
     return {
         name: {option: found.default for option, found in instrument.options.items()}
-        for name, instrument in _INSTRUMENTS.items()
+        for name, instrument in _INSTRUMENTS.entries.items()
     }
 
 
 def about(name: str) -> str:
     """One-line description of an instrument."""
-    return _find(name).about
+    return _INSTRUMENTS.find(name).about
 
 
 def check(spec: MeasureSpec) -> None:
     """Raise ``InputError`` for an unknown instrument, an unknown option or an impossible value."""
-    instrument = _find(spec.instrument)
+    instrument = _INSTRUMENTS.find_with(spec.instrument, spec.options)
     for name, value in spec.options.items():
-        if name not in instrument.options:
-            raise unknown_name(f"an option of {spec.instrument}", name, instrument.options)
         check_option(spec.instrument, name, value, instrument.options[name].types)
 
 
@@ -134,13 +132,7 @@ def build(
     and impossible values, before training starts.
     """
     check(spec)
-    check_option("build", "loss", loss, _find("loss").options["loss"].types)
-    instrument = _find(spec.instrument)
+    check_option("build", "loss", loss, _INSTRUMENTS.find("loss").options["loss"].types)
+    instrument = _INSTRUMENTS.find(spec.instrument)
     context = MeasurementContext(split, seed, initial, loss or "cross_entropy")
     return instrument.build(context, {**names()[spec.instrument], **spec.options})
-
-
-def _find(name: str) -> _Instrument:
-    if name not in _INSTRUMENTS:
-        raise unknown_name("an instrument", name, _INSTRUMENTS)
-    return _INSTRUMENTS[name]

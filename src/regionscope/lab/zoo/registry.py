@@ -1,14 +1,16 @@
-"""``names`` and ``build``: the networks by their names."""
+"""The list of networks, and ``build``: a name and sizes -> a module."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 
-from regionscope.checks import check_shape, read_integer, unknown_name
+from regionscope.checks import check_shape, read_integer
+from regionscope.lab.registry import Registry
 from regionscope.lab.user_code import as_module, call_function, check_call
 from regionscope.lab.zoo.cnn import cnn
 from regionscope.lab.zoo.dense import dense
@@ -22,42 +24,51 @@ from regionscope.lab.zoo.transformer import gpt, vit
 from regionscope.lab.zoo.vgg import vgg19
 from regionscope.network.output import select_output
 
-_BUILDERS: dict[str, Callable[..., nn.Module]] = {
-    "resnet18": resnet18,
-    "resnet34": resnet34,
-    "preactresnet18": preactresnet18,
-    "vgg19": vgg19,
-    "mobilenetv2": mobilenetv2,
-    "senet18": senet18,
-    "shufflenetv2": shufflenetv2,
-    "efficientnetb0": efficientnetb0,
-    "regnetx200mf": regnetx200mf,
-    "simpledla": simpledla,
-    "mlp": dense,
-    "cnn": cnn,
-    "vit": vit,
-    "gpt": gpt,
-}
-"""To add a network: a file with a function of keyword arguments (classes, input_shape, options), and a line here."""
+_SIZES = ("classes", "input_shape")
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A network: the function of ``classes``, ``input_shape`` and options, all keyword arguments, that builds it."""
+
+    build: Callable[..., nn.Module]
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Names and defaults."""
+        parameters = inspect.signature(self.build).parameters
+        return {name: each.default for name, each in parameters.items() if name not in _SIZES}
+
+
+_NETWORKS = Registry("a network", {
+    "resnet18": Architecture(resnet18),
+    "resnet34": Architecture(resnet34),
+    "preactresnet18": Architecture(preactresnet18),
+    "vgg19": Architecture(vgg19),
+    "mobilenetv2": Architecture(mobilenetv2),
+    "senet18": Architecture(senet18),
+    "shufflenetv2": Architecture(shufflenetv2),
+    "efficientnetb0": Architecture(efficientnetb0),
+    "regnetx200mf": Architecture(regnetx200mf),
+    "simpledla": Architecture(simpledla),
+    "mlp": Architecture(dense),
+    "cnn": Architecture(cnn),
+    "vit": Architecture(vit),
+    "gpt": Architecture(gpt),
+}, more="your own is FILE.py:FUNCTION", title="the network {name!r}")  # fmt: skip
 
 
 def names() -> tuple[str, ...]:
     """The names that ``build`` takes."""
-    return tuple(_BUILDERS)
+    return _NETWORKS.names()
 
 
 def check_options(name: str, options: Iterable[str]) -> None:
     """Raise ``InputError`` for an unknown network or option, without building the network."""
     if isinstance(name, str) and ".py:" in name:
-        check_call(name, options, what="network", offered=("classes", "input_shape"))
-        return
-    if not isinstance(name, str) or name not in _BUILDERS:
-        raise unknown_name("a network", name, _BUILDERS, more="your own is FILE.py:FUNCTION")
-    parameters = inspect.signature(_BUILDERS[name]).parameters
-    accepted = [option for option in parameters if option not in ("classes", "input_shape")]
-    for option in options:
-        if option not in accepted:
-            raise unknown_name(f"an option of the network {name!r}", option, accepted)
+        check_call(name, options, what="network", offered=_SIZES)
+    else:
+        _NETWORKS.find_with(name, options)
 
 
 def build(
@@ -88,4 +99,4 @@ def build(
             found = as_module(call_function(name, options, what="network", offered=sizes), name)
             index = int(output) if output.removeprefix("-").isdigit() else output
             return select_output(found, index) if output else found
-        return _BUILDERS[name](**sizes, **options)
+        return _NETWORKS.find(name).build(**sizes, **options)

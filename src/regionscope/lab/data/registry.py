@@ -1,4 +1,4 @@
-"""The known data sets by name, and the one way from a description to data in memory."""
+"""The list of data sets, and ``load``: a spec -> data in memory."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from regionscope.lab.data.images import PUBLISHED, Normalisation, Pixels, chosen
 from regionscope.lab.data.tokens import BOOK, modular_addition_split, read_text, text_split
 from regionscope.lab.data.toy import gaussian_quantiles_split, random_labels_split, two_moons_split
 from regionscope.lab.data.univariate import univariate_split
+from regionscope.lab.registry import Registry, check_option_names
 from regionscope.lab.user_code import check_call
 from regionscope.lab.user_files import is_user_file
 
@@ -29,7 +30,10 @@ ReadData = Callable[["DataSpec", Path, dict[str, Any]], DataSplit]
 
 @dataclass(frozen=True)
 class DataSource:
-    """What is known of one data set. ``folders``: where it may lie under the data root; none for what is built in."""
+    """A data set: one line about it, shape and classes in words, its options with their defaults, and how it is read.
+
+    folders: where it may lie under the data root; none for what is built in.
+    """
 
     about: str
     shape: str
@@ -45,16 +49,12 @@ def names() -> tuple[str, ...]:
     >>> names()[:4]
     ('two_moons', 'gaussian_quantiles', 'random_labels', 'univariate')
     """
-    return tuple(CATALOGUE)
+    return _DATA_SETS.names()
 
 
 def entry(name: str) -> DataSource:
     """What is known of this data set."""
-    if name not in CATALOGUE:
-        raise unknown_name(
-            "a data set", name, names(), more="your own is a .npz file, ./FOLDER of images or FILE.py:FUNCTION"
-        )
-    return CATALOGUE[name]
+    return _DATA_SETS.find(name)
 
 
 def load(spec: DataSpec, *, root: Path | str | None = None) -> DataSplit:
@@ -91,9 +91,8 @@ def check_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         check_call(name, given, what="data")
         return dict(given)
     accepted = user_data.OPTIONS[user_data.kind_of(name)] if is_user_file(name) else entry(name).options
+    check_option_names(name, given, accepted)
     for key, value in given.items():
-        if key not in accepted:
-            raise unknown_name(f"an option of {name}", key, accepted)
         default = accepted[key]
         kinds = (int, float) if isinstance(default, float) else (type(default),)
         if default is not None and (type(value) not in kinds):
@@ -169,7 +168,7 @@ def _cifar(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
 
 def _imagenet(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
     how = "get it from image-net.org, with an account, and unpack it to train/<class>/*.JPEG and val/<class>/*.JPEG"
-    folder = the_folder(spec.name, root, CATALOGUE[spec.name].folders, get=how).parent
+    folder = the_folder(spec.name, root, entry(spec.name).folders, get=how).parent
     train, test, classes = read_imagenet(
         folder,
         n_train=spec.n_train,
@@ -209,7 +208,7 @@ def _flat(data: Dataset) -> Dataset:
 
 _IMAGES = {"flatten": False, "symmetric": False}
 
-CATALOGUE: dict[str, DataSource] = {
+_DATA_SETS = Registry("a data set", {
     "two_moons": DataSource("two half circles", "2", "2", {"noise": 0.2}, _drawn(two_moons_split, 1000, 1000)),
     "gaussian_quantiles": DataSource(
         "rings of a normal distribution", "2", "5", {"classes": 5}, _drawn(gaussian_quantiles_split, 1000, 1000)
@@ -240,4 +239,4 @@ CATALOGUE: dict[str, DataSource] = {
         "1.3 million photographs", "3, 224, 224", "1000", {"size": 224, "memory_gib": 8.0, **_IMAGES}, _imagenet,
         ("imagenet/train", "ImageNet/train", "train"),
     ),
-}  # fmt: skip
+}, more="your own is a .npz file, ./FOLDER of images or FILE.py:FUNCTION")  # fmt: skip
