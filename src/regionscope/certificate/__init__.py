@@ -5,8 +5,9 @@
 - ``rounding_bounds``, ``vertices`` and ``frames`` bound most signs in float64, from one forward pass of the vertices;
   ``unit_bounds`` bounds the others, region by region. ``corners`` proves regions from these bounds. ``bits`` holds
   patterns.
-- ``claim`` is what a partition says, ``certify`` compares it with the truth, ``true_counts`` counts, ``result``
-  reports, ``document`` writes what ``tools/check_certificate.py`` checks.
+- ``claim`` is what a partition says, and ``subject`` the partition beside its network. ``float_proof`` proves regions
+  in floats, ``integer_proof`` compares the others with the true ones, ``certify`` puts both together. ``true_counts``
+  counts, ``result`` reports, ``document`` writes what ``tools/check_certificate.py`` checks.
 """
 
 from regionscope.certificate.certify import certify

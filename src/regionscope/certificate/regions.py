@@ -20,6 +20,11 @@ class TrueRegion:
     behind: list[bytes | None]
 
 
+def pattern_of(key: bytes) -> Pattern:
+    """The pattern whose bytes these are."""
+    return np.frombuffer(key, dtype=np.int16)
+
+
 class TrueRegions:
     """Regions of one network on one slice, each computed when it is asked for and then kept."""
 
@@ -71,7 +76,7 @@ class TrueRegions:
             key = waiting.pop()
             if key in found:
                 continue
-            region = self.of(np.frombuffer(key, dtype=np.int16))
+            region = self.of(pattern_of(key))
             if region is None:
                 raise AssertionError("A pattern behind a facet has no region. Please report this fault of regionscope.")
             found[key] = region
