@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+import torch
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -15,6 +16,7 @@ from regionscope.cli.running import duration, epochs_bar, interruptible
 from regionscope.errors import InputError, RegionscopeError, Stopped
 from regionscope.formatting import estimated
 from regionscope.lab import instruments, zoo
+from regionscope.lab.config import Experiment
 from regionscope.lab.data import names as data_names
 from regionscope.lab.experiment import prepare, run
 from regionscope.lab.store import RunFolder
@@ -75,26 +77,40 @@ def train(
     """
     if network is not None and model is not None:
         raise InputError(f"Expected --network or --model, got both ({network} and {model}). Leave one out.")
-    network = network or model
-    shown: dict[str, Any] = {"data.name": data, "network.name": network, "network.output": output_name, "seed": seed}
-    shown |= {"training.epochs": epochs, "training.lr": lr, "training.batch_size": batch_size}
-    given = {key: value for key, value in shown.items() if value is not None}
-    given |= dict(_setting(text) for text in settings or [])
-    document = {} if file is None else read_toml(file)
-    if file is None and not (data and network):
-        raise InputError(
-            "Expected --data with --network or --model, or an EXPERIMENT.toml, got less. Run, for example: "
-            "regionscope train --data two_moons --network mlp"
-        )
-    if measure:
-        document["measure"] = [*_measures(document), *({"instrument": name} for name in measure)]
-    experiment = read_experiment(document, given)
+    shown: dict[str, Any] = {"data.name": data, "network.name": network or model, "network.output": output_name}
+    shown |= {"seed": seed, "training.epochs": epochs, "training.lr": lr, "training.batch_size": batch_size}
+    experiment = _experiment(file, shown, settings or [], measure or [])
     output.check_json(json_file)
     place = options.read_device(device)
     before = runs / experiment.key
     had_ended = (before / "result.json").exists() and RunFolder(before, experiment).is_done
     if not before.exists():
         prepare(experiment, device=place, data_root=data_root)  # so that a start that fails leaves no folder
+    folder = _run(experiment, runs, device=place, data_root=data_root, progress=progress)
+    _report(folder, json_file, had_ended=had_ended)
+
+
+def _experiment(file: Path | None, shown: dict[str, Any], settings: list[str], measures: list[str]) -> Experiment:
+    """The experiment of the file, if there is one, with the settings and measures of the command line.
+
+    shown: settings with an option of their own, None where it was left out. settings: those of --set.
+    """
+    given = {key: value for key, value in shown.items() if value is not None} | dict(map(_setting, settings))
+    if file is None and not (shown["data.name"] and shown["network.name"]):
+        raise InputError(
+            "Expected --data with --network or --model, or an EXPERIMENT.toml, got less. Run, for example: "
+            "regionscope train --data two_moons --network mlp"
+        )
+    document = {} if file is None else read_toml(file)
+    if measures:
+        document["measure"] = [*_measures(document), *({"instrument": name} for name in measures)]
+    return read_experiment(document, given)
+
+
+def _run(
+    experiment: Experiment, runs: Path, *, device: torch.device, data_root: Path | None, progress: bool | None
+) -> RunFolder:
+    """Train with a progress bar. Ctrl-C stores the state and exits with code 3; repairs are printed at the end."""
     said: list[str] = []
     with interruptible() as stop, epochs_bar(experiment.training.epochs, progress) as bar:
 
@@ -102,8 +118,8 @@ def train(
             bar(now.epoch if now.step == now.total_steps else now.epoch - 1, now.loss)
 
         try:
-            folder = run(
-                experiment, runs, device=place, data_root=data_root, on_progress=advance,
+            return run(
+                experiment, runs, device=device, data_root=data_root, on_progress=advance,
                 on_measure=bar.measuring, stop=stop, on_repair=said.append,
             )  # fmt: skip
         except Stopped as stopped:
@@ -112,7 +128,6 @@ def train(
         finally:
             for sentence in said:
                 typer.echo(f"repaired: {sentence}", err=True)
-    _report(folder, json_file, had_ended=had_ended)
 
 
 def _measures(document: dict[str, Any]) -> list[Any]:
