@@ -1,14 +1,21 @@
-"""Small values that results share."""
+"""Small values that results share, and names of array types."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regionscope.formatting import estimated
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+Array = NDArray[Any]
 
 Reading = tuple[str, float, float | None]
 """Name, value and standard error of a number. The main number of a result has the name ""; None: no standard error."""

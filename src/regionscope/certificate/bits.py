@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from regionscope.certificate.integers import Pattern
 from regionscope.certificate.matrices import Sparse
 from regionscope.certificate.steps import AffineStep, Largest, PiecewiseStep, Steps
+from regionscope.types import BoolArray, IntArray
 
 PackedBits = NDArray[np.uint8]
-Index = NDArray[np.int64]
 
 _LOWEST = np.array([0, *((number & -number).bit_length() - 1 for number in range(1, 256))])
 _HIGHEST = np.array([0, *(number.bit_length() - 1 for number in range(1, 256))])
@@ -45,9 +45,9 @@ class Bits:
             base, units = base + size, units + fold.n_units
         self.switches = self._switches(steps)
 
-    def _switches(self, steps: Steps) -> dict[int, Index]:
+    def _switches(self, steps: Steps) -> dict[int, IntArray]:
         """Follow the outputs of ReLUs through steps that copy them."""
-        found, known, parts = {}, dict[str, Index](), iter(self.parts)
+        found, known, parts = {}, dict[str, IntArray](), iter(self.parts)
         for step in steps.steps:
             if isinstance(step, AffineStep):
                 known[step.writes] = _copied(step, known)
@@ -61,12 +61,12 @@ class Bits:
             known[step.writes] = 8 * part.start + np.arange(step.n_units) if relu else np.full(step.n_units, -1)
         return found
 
-    def on(self, bits: PackedBits, layer: int) -> NDArray[np.bool_] | None:
+    def on(self, bits: PackedBits, layer: int) -> BoolArray | None:
         """Whether the switch of each candidate of a nonlinearity is set in ``bits`` (n, bytes); candidates without a
         switch are on. None if no group has switches."""
         if (switch := self.switches.get(layer)) is None:
             return None
-        found: NDArray[np.bool_] = (bits[:, switch >> 3] >> (switch & 7).astype(np.uint8) & 1 == 1) | (switch < 0)
+        found: BoolArray = (bits[:, switch >> 3] >> (switch & 7).astype(np.uint8) & 1 == 1) | (switch < 0)
         return found
 
     @property
@@ -104,7 +104,7 @@ class Bits:
         found: Pattern = (flags.argmax(2) if isinstance(fold, Largest) else flags.sum(2)).astype(np.int16)
         return found
 
-    def walls(self, bits: PackedBits, pairs: Index) -> tuple[Index, Index]:
+    def walls(self, bits: PackedBits, pairs: IntArray) -> tuple[IntArray, IntArray]:
         """For pairs (w, 2) of neighbours: the constraint of each region that is zero on their wall (w, 2), -1 unless
         one unit alone differs, by one piece; and the first nonlinearity at which they differ (w,), -1 if at none."""
         rows, layer = np.full((len(pairs), 2), -1, dtype=np.int64), np.full(len(pairs), -1, dtype=np.int64)
@@ -152,7 +152,7 @@ def _is_relu(fold: PiecewiseStep) -> bool:
     return plain and bool((fold.slopes == [[0.0], [1.0]]).all())
 
 
-def _copied(step: AffineStep, known: dict[str, Index]) -> Index:
+def _copied(step: AffineStep, known: dict[str, IntArray]) -> IntArray:
     """For each entry that is a copy of one that is known, what is known of it; else -1."""
     found = np.full(len(step.shift), -1)
     total = np.sum([matrix.terms for _, matrix in step.terms], axis=0)

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from regionscope.certificate.claim import Index
 from regionscope.certificate.document import document
 from regionscope.certificate.float_proof import prove_in_floats
 from regionscope.certificate.integer_proof import IntegerProof, prove_in_integers
@@ -29,9 +28,12 @@ from regionscope.certificate.true_counts import Counts, RegionGraph, components,
 from regionscope.checks import read_integer
 from regionscope.errors import InputError, LimitReached
 from regionscope.extras import import_extra
+from regionscope.types import IntArray
 
 
-def certify(part: Any, decision: tuple[Index, Index] | None = None, *, max_recomputed: int = 10_000) -> Certificate:
+def certify(
+    part: Any, decision: tuple[IntArray, IntArray] | None = None, *, max_recomputed: int = 10_000
+) -> Certificate:
     """Certify a partition that carries its network. See ``Partition.certify``.
 
     decision: label and decision region of each piece, for partitions that are cut at the decision boundary.
@@ -59,7 +61,7 @@ def certify(part: Any, decision: tuple[Index, Index] | None = None, *, max_recom
 
 
 def _compared(
-    proof: IntegerProof, linear_ids: Index, decision: tuple[Index, Index] | None, start: float
+    proof: IntegerProof, linear_ids: IntArray, decision: tuple[IntArray, IntArray] | None, start: float
 ) -> Certificate:
     """Count what is true, and compare it with what the partition says."""
     subject, graph = proof.floats.subject, _graph(proof)
@@ -145,7 +147,7 @@ def _clusters(proof: IntegerProof) -> list[Refutation]:
 
 
 def _wrong_counts(
-    proof: IntegerProof, counts: Counts, linear_ids: Index, decision: tuple[Index, Index] | None
+    proof: IntegerProof, counts: Counts, linear_ids: IntArray, decision: tuple[IntArray, IntArray] | None
 ) -> list[Refutation]:
     found = []
     for name, claimed in proof.floats.subject.part.by_layer.items():
@@ -164,7 +166,7 @@ def _wrong_counts(
     return found
 
 
-def _same_parts(a: Index, b: Index) -> bool:
+def _same_parts(a: IntArray, b: IntArray) -> bool:
     """Whether two numberings divide the same things into the same parts."""
     one_in_other = []
     for mine, other in ((a, b), (b, a)):

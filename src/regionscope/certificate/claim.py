@@ -7,11 +7,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from regionscope.certificate.matrices import Numbers
-
-Index = NDArray[np.int64]
+from regionscope.types import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,13 +16,13 @@ class ClaimedPartition:
     """The arrays of a partition; see ``Partition`` and ``Walls``. ``dim``: of the slice."""
 
     dim: int
-    vertices: Numbers
-    corners: Index
-    offsets: Index
-    wall_vertices: Index
-    wall_offsets: Index
-    wall_regions: Index
-    wall_layer: Index
+    vertices: FloatArray
+    corners: IntArray
+    offsets: IntArray
+    wall_vertices: IntArray
+    wall_offsets: IntArray
+    wall_regions: IntArray
+    wall_layer: IntArray
 
     @staticmethod
     def of(part: Any) -> ClaimedPartition:
@@ -38,7 +35,7 @@ class ClaimedPartition:
         """Number of regions."""
         return len(self.offsets) - 1
 
-    def part(self, regions: Index) -> ClaimedPartition:
+    def part(self, regions: IntArray) -> ClaimedPartition:
         """The same claim with the corners of these regions only; its walls stay."""
         counts = np.diff(self.offsets)[regions]
         offsets = np.concatenate([[0], np.cumsum(counts)])
@@ -46,17 +43,17 @@ class ClaimedPartition:
         return replace(self, corners=self.corners[entry], offsets=offsets)
 
     @cached_property
-    def points(self) -> Numbers:
+    def points(self) -> FloatArray:
         """The vertex of each corner."""
         return self.vertices[self.corners]
 
     @cached_property
-    def owner(self) -> Index:
+    def owner(self) -> IntArray:
         """The region of each corner."""
         return np.repeat(np.arange(self.n), np.diff(self.offsets))
 
     @cached_property
-    def sides(self) -> Index:
+    def sides(self) -> IntArray:
         """On a line or plane: the wall that starts in each corner and runs to the next one; -1 where there is none.
 
         On a line a wall is a vertex.
@@ -76,7 +73,7 @@ class ClaimedPartition:
         return np.where(keys[found] == wanted, found, -1)
 
     @cached_property
-    def meeting(self) -> Index:
+    def meeting(self) -> IntArray:
         """The k walls that meet in each corner (corners, k); -1 where there are more or fewer, or where it is unknown.
 
         In space all vertices of the walls of a region have to be corners of it.
@@ -97,7 +94,7 @@ class ClaimedPartition:
         found = order[np.minimum(first[:, None] + np.arange(self.dim), len(order) - 1)]
         return np.where(whole[:, None], wall[found], -1)
 
-    def faults(self) -> list[tuple[str, Index]]:
+    def faults(self) -> list[tuple[str, IntArray]]:
         """What does not fit together, with the regions concerned.
 
         In space a wall has at least three vertices. On lines and planes every side of a region is one wall, every inner

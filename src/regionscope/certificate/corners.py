@@ -12,12 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from regionscope.certificate.claim import ClaimedPartition, Index
+from regionscope.certificate.claim import ClaimedPartition
 from regionscope.certificate.frames import EPS, Local, inverse_of, product
-from regionscope.certificate.matrices import Numbers
 from regionscope.certificate.unit_bounds import Near, size
+from regionscope.types import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -26,19 +25,19 @@ class Proof:
     corner to the zero set of another unit, in slice coordinates. moved: (r,) how far a stored corner may be from the
     true one; infinite where that is unknown."""
 
-    proved: NDArray[np.bool_]
-    undecided: Index
+    proved: BoolArray
+    undecided: IntArray
     nearest: float
-    moved: Numbers
+    moved: FloatArray
 
 
 def prove(
     claim: ClaimedPartition,
     frames: Local,
     near: Near,
-    meeting: Index,
+    meeting: IntArray,
     n_rows: int,
-    sure: NDArray[np.bool_],
+    sure: BoolArray,
     *,
     reach: float,
     step: float,
@@ -70,7 +69,7 @@ def prove(
     return Proof(good & (undecided == 0), undecided, nearest, moved)
 
 
-def _corrected(start: Numbers, lines: list[tuple[Numbers, Numbers]]) -> tuple[Numbers, Numbers]:
+def _corrected(start: FloatArray, lines: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
     """Where the lines are zero (k, n), and a bound of the error in every coordinate; infinite or NaN where it fails."""
     if len(lines) == 3:
         return _corrected_in_space(start, lines)
@@ -91,7 +90,7 @@ def _corrected(start: Numbers, lines: list[tuple[Numbers, Numbers]]) -> tuple[Nu
     return point, radius
 
 
-def _corrected_in_space(start: Numbers, lines: list[tuple[Numbers, Numbers]]) -> tuple[Numbers, Numbers]:
+def _corrected_in_space(start: FloatArray, lines: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
     """The same for three planes with slopes A: with M near the inverse of A, and A + D the true slopes, the error is
     at most |M| |values| / (1 - |M (A + D) - 1|) in the largest coordinate."""
     slopes, error = np.stack([rows[1:].T for rows, _ in lines], 1), np.stack([error for _, error in lines], 1)
@@ -107,7 +106,7 @@ def _corrected_in_space(start: Numbers, lines: list[tuple[Numbers, Numbers]]) ->
     return point, np.where(off < 0.5, radius, np.inf)
 
 
-def _closed(claim: ClaimedPartition, meeting: Index, n_rows: int) -> NDArray[np.bool_]:
+def _closed(claim: ClaimedPartition, meeting: IntArray, n_rows: int) -> BoolArray:
     """Whether each of the three edges of a corner ends in one other corner, and no corner is there twice."""
     rows = np.sort(meeting, 1)
     edge = np.concatenate(
@@ -120,36 +119,36 @@ def _closed(claim: ClaimedPartition, meeting: Index, n_rows: int) -> NDArray[np.
     _, place, count = np.unique(edge, return_inverse=True, return_counts=True)
     good = count[place] == 2
     good[order[1:][twice]] = good[order[:-1][twice]] = False
-    closed: NDArray[np.bool_] = good.reshape(3, -1).all(0)
+    closed: BoolArray = good.reshape(3, -1).all(0)
     return closed
 
 
-def _value(rows: Numbers, point: Numbers) -> Numbers:
+def _value(rows: FloatArray, point: FloatArray) -> FloatArray:
     """Of functions (k + 1, n) at points (k, n)."""
-    value: Numbers = rows[0] + rows[1] * point[0]
+    value: FloatArray = rows[0] + rows[1] * point[0]
     for i in range(1, len(point)):
         value += rows[1 + i] * point[i]
     return value
 
 
-def _solution(lines: list[Numbers], point: Numbers) -> Numbers:
+def _solution(lines: list[FloatArray], point: FloatArray) -> FloatArray:
     gaps = [_value(rows, point) for rows in lines]
     over, below = gaps, lines[0][1]
     if len(lines) == 2:
         a, b = lines
         over, below = [gaps[0] * b[2] - gaps[1] * a[2], gaps[1] * a[1] - gaps[0] * b[1]], a[1] * b[2] - a[2] * b[1]
-    solution: Numbers = np.stack(over) / below
+    solution: FloatArray = np.stack(over) / below
     return solution
 
 
-def _turns(claim: ClaimedPartition, point: Numbers, radius: Numbers) -> NDArray[np.bool_]:
+def _turns(claim: ClaimedPartition, point: FloatArray, radius: FloatArray) -> BoolArray:
     """Whether the corner is surely a left turn; on a line, whether it surely lies behind the other corner."""
     following = np.arange(1, point.shape[1] + 1)
     following[claim.offsets[1:] - 1] = claim.offsets[:-1]
     if claim.dim == 1:
         order = np.where(following > np.arange(len(following)), 1.0, -1.0)
         step = order * (point[0, following] - point[0])
-        right: NDArray[np.bool_] = (step > (1 + 8 * EPS) * (radius + radius[following])) & (
+        right: BoolArray = (step > (1 + 8 * EPS) * (radius + radius[following])) & (
             np.diff(claim.offsets)[claim.owner] == 2
         )
         return right
@@ -159,7 +158,7 @@ def _turns(claim: ClaimedPartition, point: Numbers, radius: Numbers) -> NDArray[
     length = np.abs(first).max(0)
     longest, other = length, length[following]
     bound = 2 * (off * other + then * longest + off * then) + 8 * EPS * longest * other
-    left: NDArray[np.bool_] = determinant > bound
+    left: BoolArray = determinant > bound
     return left & (np.diff(claim.offsets)[claim.owner] >= 3)
 
 
@@ -167,13 +166,13 @@ def _signs(
     claim: ClaimedPartition,
     frames: Local,
     near: Near,
-    columns: Numbers,
+    columns: FloatArray,
     *,
     n_rows: int,
-    places: list[Index],
-    point: Numbers,
-    radius: Numbers,
-) -> tuple[Index, float]:
+    places: list[IntArray],
+    point: FloatArray,
+    radius: FloatArray,
+) -> tuple[IntArray, float]:
     """How many constraints of each region are not surely positive at a corner that does not define them."""
     region, counts = near.key // n_rows, np.diff(claim.offsets)
     lengths = np.sqrt((product(frames.inverse, region, columns[1:]) ** 2).sum(0))

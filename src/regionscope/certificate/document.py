@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from regionscope.certificate.integers import as_integers
-from regionscope.certificate.matrices import Numbers
 from regionscope.certificate.steps import AffineStep, AnyStep, Largest, Steps
 from regionscope.certificate.true_counts import RegionGraph
 from regionscope.geometry import Slice
+from regionscope.types import FloatArray
 
 FORMAT = "regionscope certificate 1"
 
@@ -45,7 +45,7 @@ def document(steps: Steps, slice: Slice, graph: RegionGraph, counts: dict[str, A
     }
 
 
-def _fractions(numbers: Numbers) -> dict[str, Any]:
+def _fractions(numbers: FloatArray) -> dict[str, Any]:
     whole, below = as_integers(np.asarray(numbers, dtype=np.float64))
     return {"numbers": whole.tolist(), "over": below}
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from regionscope.certificate.claim import ClaimedPartition, Index
+from regionscope.certificate.claim import ClaimedPartition
 from regionscope.certificate.corners import Proof, prove
 from regionscope.certificate.frames import Frames, Local, corner_frames, frames_of
 from regionscope.certificate.integers import homogeneous
@@ -21,6 +20,7 @@ from regionscope.certificate.subject import Subject
 from regionscope.certificate.unit_bounds import Screened, screen
 from regionscope.certificate.vertices import FAR, look
 from regionscope.errors import LimitReached
+from regionscope.types import BoolArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class FloatProof:
     refuted: Mapping[int, str]
     limit: str = ""
 
-    def settled(self) -> NDArray[np.bool_]:
+    def settled(self) -> BoolArray:
         """The regions that are proved, with stored vertices that are close to the true ones."""
         return _settled(self.subject, self.proof)
 
@@ -46,7 +46,7 @@ class FloatProof:
         key: bytes = self.subject.code.decode(self.screened.bits[region : region + 1])[0].tobytes()
         return key
 
-    def n_open(self, regions: Index | NDArray[np.bool_]) -> int:
+    def n_open(self, regions: IntArray | BoolArray) -> int:
         """Number of signs of these regions that floats leave open, at least one for each region."""
         return int(np.maximum(self.proof.undecided, 1)[regions].sum())
 
@@ -58,14 +58,14 @@ class _WallRows:
     -1 where they are unknown.
     """
 
-    rows: Index
-    layer: Index
+    rows: IntArray
+    layer: IntArray
 
     @staticmethod
     def unknown(n: int) -> _WallRows:
         return _WallRows(np.full((n, 2), -1, dtype=np.int64), np.full(n, -1, dtype=np.int64))
 
-    def meeting(self, claim: ClaimedPartition) -> Index:
+    def meeting(self, claim: ClaimedPartition) -> IntArray:
         """The k constraints that are zero in each corner (corners, k); -1 if they are not known."""
         walls = claim.meeting
         side = np.take(claim.wall_regions[:, 1], walls) == claim.owner[:, None]
@@ -159,7 +159,14 @@ def _with_patterns(subject: Subject, screened: Screened, boxes: Frames) -> Scree
 
 
 def _proved(
-    subject: Subject, regions: Index, screened: Screened, walls: _WallRows, frames: Local, *, reach: float, step: float
+    subject: Subject,
+    regions: IntArray,
+    screened: Screened,
+    walls: _WallRows,
+    frames: Local,
+    *,
+    reach: float,
+    step: float,
 ) -> Proof:
     """What floats prove about these regions, with the patterns that are known now."""
     claim = subject.claim
@@ -168,12 +175,12 @@ def _proved(
     return prove(own, frames, screened.near, rows, subject.n_rows, screened.sure, reach=reach, step=step)
 
 
-def _settled(subject: Subject, proof: Proof) -> NDArray[np.bool_]:
+def _settled(subject: Subject, proof: Proof) -> BoolArray:
     return proof.proved & (proof.moved <= subject.most_moved)
 
 
 def _read_walls(
-    subject: Subject, screened: Screened, walls: Index, before: _WallRows, *, outer: bool = True
+    subject: Subject, screened: Screened, walls: IntArray, before: _WallRows, *, outer: bool = True
 ) -> _WallRows:
     """These walls read from the patterns, the others as before. outer: whether to find the sides of the slice too."""
     regions = subject.claim.wall_regions[walls]
@@ -185,7 +192,7 @@ def _read_walls(
     return _WallRows(rows, layer)
 
 
-def _border_rows(subject: Subject, walls: Index) -> Index:
+def _border_rows(subject: Subject, walls: IntArray) -> IntArray:
     """The side of the slice that each outer wall lies on."""
     normals, bounds = (part.cpu().numpy() for part in subject.part.slice.halfspaces)
     claim = subject.claim
@@ -193,11 +200,11 @@ def _border_rows(subject: Subject, walls: Index) -> Index:
     starts = np.cumsum(counts) - counts
     entry = np.arange(counts.sum()) + np.repeat(claim.wall_offsets[walls] - starts, counts)
     gap = np.abs(bounds - claim.vertices[claim.wall_vertices[entry]] @ normals.T)
-    found: Index = np.maximum.reduceat(gap, starts).argmin(1)
+    found: IntArray = np.maximum.reduceat(gap, starts).argmin(1)
     return found
 
 
-def _updated(whole: Any, regions: Index, part: Any, names: tuple[str, ...]) -> Any:
+def _updated(whole: Any, regions: IntArray, part: Any, names: tuple[str, ...]) -> Any:
     """``whole`` with these arrays of ``part`` in the rows of some regions."""
     arrays = {name: getattr(whole, name).copy() for name in names}
     for name, array in arrays.items():

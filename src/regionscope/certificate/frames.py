@@ -6,12 +6,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from regionscope.certificate.matrices import Numbers
+from regionscope.types import Array, BoolArray, FloatArray, IntArray
 
 EPS = 2.0**-52  # machine epsilon of float64: twice the largest relative error of one operation
 
@@ -20,13 +18,13 @@ EPS = 2.0**-52  # machine epsilon of float64: twice the largest relative error o
 class Frames:
     """Frames of n sets: reference (n, k); scale (n, k), powers of two. low, high: (n, k) bounds of the corners."""
 
-    reference: Numbers
-    scale: Numbers
-    low: Numbers
-    high: Numbers
+    reference: FloatArray
+    scale: FloatArray
+    low: FloatArray
+    high: FloatArray
 
     @staticmethod
-    def around(reference: Numbers, low: Numbers, high: Numbers) -> Frames:
+    def around(reference: FloatArray, low: FloatArray, high: FloatArray) -> Frames:
         """The smallest frames of these boxes around the reference points."""
         reach = np.maximum(np.maximum(high - reference, reference - low), 2.0**-200)
         return Frames(reference, 2.0 ** np.ceil(np.log2(reach) + 1e-9), low, high)
@@ -35,7 +33,7 @@ class Frames:
         """Some of the frames."""
         return Frames(*(each[first:end] for each in (self.reference, self.scale, self.low, self.high)))
 
-    def together(self, group: NDArray[np.int64], n: int) -> Frames:
+    def together(self, group: IntArray, n: int) -> Frames:
         """One frame for each of n groups of sets."""
         order = group.argsort(kind="stable")
         starts = np.searchsorted(group[order], np.arange(n))
@@ -43,14 +41,14 @@ class Frames:
         high = np.maximum.reduceat(self.high[order], starts, axis=0)
         return Frames.around((low + high) / 2, low, high)
 
-    def change(self, of: NDArray[Any], new: Frames, to: NDArray[Any]) -> tuple[Numbers, Numbers, Numbers]:
+    def change(self, of: Array, new: Frames, to: Array) -> tuple[FloatArray, FloatArray, FloatArray]:
         """References and scales of the frames ``new[to]`` as seen from the frames ``of`` here, and by how much the
         error of a function grows; see ``unit_bounds``."""
-        shift: Numbers = (new.reference[to] - self.reference[of]) / self.scale[of]
-        ratio: Numbers = new.scale[to] / self.scale[of]
+        shift: FloatArray = (new.reference[to] - self.reference[of]) / self.scale[of]
+        ratio: FloatArray = new.scale[to] / self.scale[of]
         return shift, ratio, (1 + 8 * EPS) * np.maximum(1, np.abs(shift) / 3 + ratio).max(1)
 
-    def local(self, points: Numbers, owner: NDArray[np.int64]) -> Local:
+    def local(self, points: FloatArray, owner: IntArray) -> Local:
         """The same frames for the proof of corners."""
         axes = self.scale[:, :, None] * np.eye(self.scale.shape[1])
         start = (points - self.reference[owner]) / self.scale[owner]
@@ -65,10 +63,10 @@ class Local:
     q to slopes by slice coordinate.
     """
 
-    start: Numbers
-    doubt: Numbers
-    axes: Numbers
-    inverse: Numbers
+    start: FloatArray
+    doubt: FloatArray
+    axes: FloatArray
+    inverse: FloatArray
 
 
 @dataclass(frozen=True)
@@ -77,12 +75,12 @@ class CornerFrames(Local):
     all corners of the region lie in [-2, 2]^2. off: (r,) relative error of the inverse. sound: (r,) whether it is a
     frame."""
 
-    base: NDArray[np.int64]
-    off: Numbers
-    sound: NDArray[np.bool_]
+    base: IntArray
+    off: FloatArray
+    sound: BoolArray
 
 
-def corner_frames(points: Numbers, offsets: NDArray[np.int64], owner: NDArray[np.int64]) -> CornerFrames:
+def corner_frames(points: FloatArray, offsets: IntArray, owner: IntArray) -> CornerFrames:
     """Frames of regions: the first corner, the one farthest from it, the one farthest from their line, and in space the
     one farthest from their plane.
 
@@ -121,22 +119,22 @@ def corner_frames(points: Numbers, offsets: NDArray[np.int64], owner: NDArray[np
         return CornerFrames(start.T, (4 * EPS + 2 * off[owner]) * doubt, axes, inverse, np.array(base), off, sound)
 
 
-def product(matrices: Numbers, of: NDArray[np.int64], vectors: Numbers) -> Numbers:
+def product(matrices: FloatArray, of: IntArray, vectors: FloatArray) -> FloatArray:
     """matrices[of] @ vectors: matrices (r, k, k), vectors (k, n)."""
     rows = np.take(matrices.transpose(1, 2, 0), of, axis=2)  # (k, k, n)
-    found: Numbers = sum(rows[:, j] * vectors[j] for j in range(len(vectors)))
+    found: FloatArray = sum(rows[:, j] * vectors[j] for j in range(len(vectors)))
     return found
 
 
-def inverse_of(matrices: Numbers) -> Numbers:
+def inverse_of(matrices: FloatArray) -> FloatArray:
     """Inverses of matrices (n, 3, 3), up to rounding; not finite where there is none."""
     a, b, c = matrices.transpose(1, 0, 2)
     columns = np.stack([np.cross(b, c), np.cross(c, a), np.cross(a, b)], 2)
-    inverse: Numbers = columns / (a * columns[:, :, 0]).sum(1)[:, None, None]
+    inverse: FloatArray = columns / (a * columns[:, :, 0]).sum(1)[:, None, None]
     return inverse
 
 
-def _largest(values: Numbers, offsets: NDArray[np.int64], owner: NDArray[np.int64]) -> NDArray[np.int64]:
+def _largest(values: FloatArray, offsets: IntArray, owner: IntArray) -> IntArray:
     """The first corner of each region with its largest value."""
     hits = np.flatnonzero(values == np.maximum.reduceat(values, offsets[:-1])[owner])[::-1]
     found = np.zeros(len(offsets) - 1, dtype=np.int64)
@@ -144,7 +142,7 @@ def _largest(values: Numbers, offsets: NDArray[np.int64], owner: NDArray[np.int6
     return found
 
 
-def frames_of(vertices: Numbers, corners: NDArray[np.int64], offsets: NDArray[np.int64]) -> Frames:
+def frames_of(vertices: FloatArray, corners: IntArray, offsets: IntArray) -> Frames:
     """The frame of each region around the mean of its corners."""
     points = vertices[corners]
     reference = np.add.reduceat(points, offsets[:-1], axis=0) / np.diff(offsets)[:, None]

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regionscope.certificate.bits import distinct
-from regionscope.certificate.claim import Index
 from regionscope.certificate.float_proof import FloatProof
 from regionscope.certificate.regions import TrueRegion, pattern_of
 from regionscope.errors import LimitReached
+from regionscope.types import BoolArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +26,7 @@ class IntegerProof:
 
     floats: FloatProof
     refuted: Mapping[int, str]
-    settled: NDArray[np.bool_]
+    settled: BoolArray
     found: Mapping[bytes, TrueRegion]
     recomputed: int
     left: int = 0
@@ -78,7 +77,7 @@ def _with_equal_patterns(floats: FloatProof) -> list[int]:
     return [i for i, row in enumerate(bits) if same[row.tobytes()] > 1]
 
 
-def _neighbours(floats: FloatProof, regions: Index) -> dict[int, list[bytes | None]]:
+def _neighbours(floats: FloatProof, regions: IntArray) -> dict[int, list[bytes | None]]:
     """For each of these regions the patterns behind its walls; None is the outside."""
     around: dict[int, list[bytes | None]] = {int(region): [] for region in regions}
     walls = floats.subject.claim.wall_regions
@@ -106,9 +105,7 @@ def _difference(floats: FloatProof, region: int, around: list[bytes | None]) -> 
     return None
 
 
-def _true_regions(
-    floats: FloatProof, refuted: Mapping[int, str], settled: NDArray[np.bool_]
-) -> dict[bytes, TrueRegion] | None:
+def _true_regions(floats: FloatProof, refuted: Mapping[int, str], settled: BoolArray) -> dict[bytes, TrueRegion] | None:
     """The true regions in place of the refuted ones; None if there are too many."""
     true = floats.subject.true
     good = {floats.key(i) for i in np.flatnonzero(settled).tolist()}

@@ -16,14 +16,12 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 from torch import Tensor
 
 from regionscope.errors import InputError, LimitReached
 from regionscope.network.rules.convolution import conv2d_by_product
-
-Numbers = NDArray[np.float64]
+from regionscope.types import FloatArray, IntArray
 
 _PROBE = 2.0**900
 _SEEN = 2.0**60  # a probe's answer must be this much larger than the shift
@@ -44,17 +42,17 @@ class Matrix(Protocol):
         """The absolute values."""
 
     @property
-    def terms(self) -> NDArray[np.int64]:
+    def terms(self) -> IntArray:
         """The number of nonzero entries of each row (m,), at most."""
 
     @property
-    def numbers(self) -> Numbers:
+    def numbers(self) -> FloatArray:
         """The numbers that it is made of."""
 
-    def with_numbers(self, numbers: Numbers) -> Matrix:
+    def with_numbers(self, numbers: FloatArray) -> Matrix:
         """A matrix with other numbers in the same places."""
 
-    def __matmul__(self, columns: Numbers) -> Numbers: ...
+    def __matmul__(self, columns: FloatArray) -> FloatArray: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +62,7 @@ class Sparse:
     sparse: csr_array
 
     @cached_property
-    def dense(self) -> Numbers | None:
+    def dense(self) -> FloatArray | None:
         """The matrix with its zeros, where they are few."""
         m, n = self.sparse.shape
         return self.sparse.toarray() if self.sparse.nnz * 8 > m * n else None
@@ -75,23 +73,23 @@ class Sparse:
         return Sparse(abs(self.sparse))
 
     @cached_property
-    def terms(self) -> NDArray[np.int64]:
+    def terms(self) -> IntArray:
         """The number of nonzero entries of each row (m,)."""
-        counts: NDArray[np.int64] = np.diff(self.sparse.indptr).astype(np.int64)
+        counts: IntArray = np.diff(self.sparse.indptr).astype(np.int64)
         return counts
 
     @property
-    def numbers(self) -> Numbers:
+    def numbers(self) -> FloatArray:
         """The nonzero entries."""
-        data: Numbers = self.sparse.data
+        data: FloatArray = self.sparse.data
         return data
 
-    def with_numbers(self, numbers: Numbers) -> Sparse:
+    def with_numbers(self, numbers: FloatArray) -> Sparse:
         """A matrix with other numbers in the same places."""
         return Sparse(csr_array((numbers, self.sparse.indices, self.sparse.indptr), shape=self.sparse.shape))
 
-    def __matmul__(self, columns: Numbers) -> Numbers:
-        product: Numbers = (self.sparse if self.dense is None else self.dense) @ columns
+    def __matmul__(self, columns: FloatArray) -> FloatArray:
+        product: FloatArray = (self.sparse if self.dense is None else self.dense) @ columns
         return product
 
 
@@ -100,7 +98,7 @@ class LayerMatrix:
     """A linear layer or a convolution. numbers: its weights. shape: of one row of its input."""
 
     function: Callable[[Tensor, Tensor], Tensor]
-    numbers: Numbers
+    numbers: FloatArray
     shape: tuple[int, ...]
 
     def _run(self, rows: Tensor) -> Tensor:
@@ -122,18 +120,18 @@ class LayerMatrix:
         return replace(self, numbers=np.abs(self.numbers))
 
     @cached_property
-    def terms(self) -> NDArray[np.int64]:
+    def terms(self) -> IntArray:
         """The number of weights that an entry reads (m,)."""
         rows = self._run(torch.zeros(1, *self.shape, dtype=torch.float64)).numel()
         return np.full(rows, self.numbers[0].size)
 
-    def with_numbers(self, numbers: Numbers) -> LayerMatrix:
+    def with_numbers(self, numbers: FloatArray) -> LayerMatrix:
         """The same layer with other weights."""
         return replace(self, numbers=numbers)
 
-    def __matmul__(self, columns: Numbers) -> Numbers:
+    def __matmul__(self, columns: FloatArray) -> FloatArray:
         if len(self.shape) == 1:
-            product: Numbers = self.numbers @ columns
+            product: FloatArray = self.numbers @ columns
             return product
         rows = torch.from_numpy(np.ascontiguousarray(columns.reshape(len(columns), -1).T))
         found = flat(self._run(rows.reshape(-1, *self.shape)))
@@ -155,9 +153,9 @@ def whole_layer(
     return LayerMatrix(function, weights, tuple(reads[0].shape[1:]))
 
 
-def flat(rows: Tensor) -> Numbers:
+def flat(rows: Tensor) -> FloatArray:
     """A tensor with one row of numbers for each row."""
-    numbers: Numbers = rows.reshape(len(rows), -1).double().cpu().numpy()
+    numbers: FloatArray = rows.reshape(len(rows), -1).double().cpu().numpy()
     return numbers
 
 
@@ -193,7 +191,7 @@ def _check_entries(entries: int) -> None:
         )
 
 
-def _columns(answers: Numbers, shift: Numbers) -> Numbers:
+def _columns(answers: FloatArray, shift: FloatArray) -> FloatArray:
     """The columns of a matrix, from what the function returns on the probes."""
     nothing = answers == shift
     seen = np.abs(answers) >= np.maximum(_SEEN * np.abs(shift), _PROBE * _SMALLEST)

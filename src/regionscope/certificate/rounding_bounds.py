@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 
 from regionscope.certificate.frames import EPS
-from regionscope.certificate.matrices import Numbers
 from regionscope.certificate.steps import AffineStep, FoldStep, Steps
 from regionscope.geometry import Slice
+from regionscope.types import FloatArray
 
 _LEAST = 2.0**-700  # added to bounds in place of what underflows
 
@@ -30,11 +30,11 @@ class Value(NamedTuple):
     """Entries of a tensor: numbers (entries, points), or (entries, 1 + k) as affine functions of the slice coordinates;
     bounds (entries,) of their errors, and of their absolute values."""
 
-    numbers: Numbers
-    error: Numbers
-    size: Numbers
+    numbers: FloatArray
+    error: FloatArray
+    size: FloatArray
 
-    def at(self, points: Numbers) -> Value:
+    def at(self, points: FloatArray) -> Value:
         """Affine functions at points (n, k) of the slice."""
         k = points.shape[1]
         numbers = self.numbers @ np.concatenate([np.ones((1, len(points))), points.T])
@@ -42,7 +42,7 @@ class Value(NamedTuple):
         return Value(numbers, padded(self.error + np.where(slopes > 0, (k + 8) * EPS * self.size, 0)), self.size)
 
 
-def padded(bound: Numbers) -> Numbers:
+def padded(bound: FloatArray) -> FloatArray:
     """Bounds of errors, larger by what may have underflowed; 0 stays 0."""
     return np.where(bound > 0, bound + _LEAST, bound)
 
@@ -55,7 +55,7 @@ def reads(step: AffineStep | FoldStep) -> Iterator[str]:
         yield step.source
 
 
-def first_steps(steps: Steps, slice: Slice, reach: Numbers) -> tuple[dict[str, Value], int]:
+def first_steps(steps: Steps, slice: Slice, reach: FloatArray) -> tuple[dict[str, Value], int]:
     """The tensors before the first nonlinearity that are read behind it, and the index of that step.
 
     reach: (k,) largest absolute value of each coordinate.
@@ -78,7 +78,7 @@ def first_steps(steps: Steps, slice: Slice, reach: Numbers) -> tuple[dict[str, V
     return {name: value for name, value in values.items() if name in read}, first
 
 
-def affine(step: AffineStep, values: dict[str, Value], shifted: int | None) -> tuple[Numbers, Numbers]:
+def affine(step: AffineStep, values: dict[str, Value], shifted: int | None) -> tuple[FloatArray, FloatArray]:
     """The result of an affine step and its errors. shifted: number of columns to which the shift is added."""
     share = (9 + sum(int(matrix.terms.max(initial=0)) for _, matrix in step.terms)) * EPS / 2
     numbers, bound = np.zeros((len(step.shift), 1)), np.zeros(len(step.shift))
@@ -93,7 +93,7 @@ def affine(step: AffineStep, values: dict[str, Value], shifted: int | None) -> t
     return numbers, padded((1 + 4 * share) * (bound + shift))
 
 
-def _sharp(step: AffineStep, columns: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]:
+def _sharp(step: AffineStep, columns: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The same for exact columns (n, 1 + k), where most of the product is exact."""
     matrix, n = step.terms[0][1], max(1, len(columns))
     bits = (52 - n.bit_length()) // 2
@@ -109,7 +109,7 @@ def _sharp(step: AffineStep, columns: Numbers, weights: Numbers) -> tuple[Number
     return numbers, padded((16 * EPS * sizes + (n + 8) * EPS * rounded) @ weights)
 
 
-def _split(numbers: Numbers, bits: int) -> tuple[Numbers, Numbers, Numbers]:
+def _split(numbers: FloatArray, bits: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Three parts that add up to the numbers: the first two are multiples of a number, at most 2^bits times it."""
     unit = 2.0 ** (np.frexp(np.abs(numbers).max(initial=0.0))[1] - bits)
     lead = np.rint(numbers / unit) * unit

@@ -15,16 +15,16 @@ from functools import cached_property, partial
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from regionscope.certificate.matrices import Matrix, Numbers, Sparse, flat, terms_of, whole_layer
+from regionscope.certificate.matrices import Matrix, Sparse, flat, terms_of, whole_layer
 from regionscope.errors import InputError
 from regionscope.network import Kink, Maxima, Program, full_precision
 from regionscope.network.operations import Fixed
 from regionscope.network.program import Instruction
 from regionscope.network.rules.activations import ramp, without_groups
+from regionscope.types import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,17 +33,17 @@ class AffineStep:
 
     writes: str
     terms: tuple[tuple[str, Matrix], ...]
-    shift: Numbers
+    shift: FloatArray
 
     @cached_property
-    def moved(self) -> NDArray[np.int64] | None:
+    def moved(self) -> IntArray | None:
         """Where each entry is copied from, if the step only moves entries."""
         if len(self.terms) != 1 or self.shift.any():
             return None
         matrix = self.terms[0][1]
         if not isinstance(matrix, Sparse) or not ((matrix.terms == 1).all() and (matrix.sparse.data == 1).all()):
             return None
-        found: NDArray[np.int64] = matrix.sparse.indices.astype(np.int64)
+        found: IntArray = matrix.sparse.indices.astype(np.int64)
         return found
 
 
@@ -59,8 +59,8 @@ class PiecewiseStep:
     source: str
     layer: int
     at: tuple[float, ...]
-    slopes: Numbers
-    shifts: Numbers
+    slopes: FloatArray
+    shifts: FloatArray
     divisor: int = 1
 
     @property
@@ -81,7 +81,7 @@ class Largest:
     writes: str
     source: str
     layer: int
-    groups: NDArray[np.int64]
+    groups: IntArray
 
     @property
     def n_units(self) -> int:
@@ -252,7 +252,7 @@ def _direction(first: Instruction) -> float:
 
 
 def _sum_with(
-    source: str, writes: str, n: int, more: tuple[tuple[str, Matrix], ...], shift: Numbers, factor: float = 1.0
+    source: str, writes: str, n: int, more: tuple[tuple[str, Matrix], ...], shift: FloatArray, factor: float = 1.0
 ) -> AffineStep:
     """writes = factor * source + the other terms + shift."""
     diagonal = np.arange(n)

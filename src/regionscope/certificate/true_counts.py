@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from regionscope.certificate.bits import Bits, PackedBits, distinct
-from regionscope.certificate.claim import Index
 from regionscope.certificate.frames import EPS
 from regionscope.certificate.integers import Integers
-from regionscope.certificate.matrices import Numbers
 from regionscope.certificate.steps import AffineStep, Largest, Steps
+from regionscope.types import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -29,9 +27,9 @@ class RegionGraph:
 
     code: Bits
     bits: PackedBits
-    pairs: Index
-    slopes: Numbers
-    slope_error: Numbers
+    pairs: IntArray
+    slopes: FloatArray
+    slope_error: FloatArray
 
 
 @dataclass(frozen=True)
@@ -40,9 +38,9 @@ class Counts:
     decision region a region belongs to; labels: (r,), empty without a decision."""
 
     by_layer: dict[str, int]
-    linear_ids: Index
-    decision_ids: Index
-    labels: Index
+    linear_ids: IntArray
+    decision_ids: IntArray
+    labels: IntArray
 
     @property
     def linear(self) -> int:
@@ -75,18 +73,18 @@ def count(steps: Steps, graph: RegionGraph, outputs: Callable[[int], Integers]) 
     return Counts(by_layer, components(n, graph.pairs[equal]), components(n, alike), labels)
 
 
-def components(n: int, pairs: Index) -> Index:
+def components(n: int, pairs: IntArray) -> IntArray:
     """Connected components of n nodes: a number for each."""
     graph = coo_array((np.ones(len(pairs), dtype=np.int8), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
-    found: Index = connected_components(graph, directed=False)[1].astype(np.int64)
+    found: IntArray = connected_components(graph, directed=False)[1].astype(np.int64)
     return found
 
 
-def _same_maps(steps: Steps, graph: RegionGraph, outputs: Callable[[int], Integers]) -> NDArray[np.bool_]:
+def _same_maps(steps: Steps, graph: RegionGraph, outputs: Callable[[int], Integers]) -> BoolArray:
     """Whether the maps on both sides of each wall are equal; compared in integers where floats and patterns leave it
     open."""
     pairs, known = graph.pairs, len(graph.slopes)
-    open_: NDArray[np.bool_] = np.any(pairs >= known, axis=1)
+    open_: BoolArray = np.any(pairs >= known, axis=1)
     equal = np.zeros(len(pairs), dtype=bool)
     step = max(1, (1 << 22) // max(1, graph.slopes[0].size if known else 1))
     for i in range(0, len(pairs), step):
@@ -105,7 +103,7 @@ def _same_maps(steps: Steps, graph: RegionGraph, outputs: Callable[[int], Intege
     return equal
 
 
-def _same_by_patterns(steps: Steps, graph: RegionGraph, pairs: Index) -> NDArray[np.bool_]:
+def _same_by_patterns(steps: Steps, graph: RegionGraph, pairs: IntArray) -> BoolArray:
     """Whether the outputs on both sides of walls cannot differ: no entry that they read depends on a unit that changes.
 
     A unit that is off on both sides, or a candidate that wins on neither, passes nothing on.

@@ -11,17 +11,15 @@ At a fold the groups divide, and all functions move to the new frames.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regionscope.certificate.bits import Bits, PackedBits
 from regionscope.certificate.frames import EPS, Frames
-from regionscope.certificate.matrices import Numbers
 from regionscope.certificate.rounding_bounds import Value, first_steps, padded, reads
 from regionscope.certificate.steps import AffineStep, FoldStep, Largest, PiecewiseStep, Steps
 from regionscope.geometry import Slice
+from regionscope.types import Array, BoolArray, FloatArray, IntArray
 
 _REACH = 1.01  # corners lie this far from the reference, after they have been corrected
 _BYTES = 1 << 28
@@ -35,9 +33,9 @@ class Near:
     error: (n,).
     """
 
-    key: NDArray[np.int64]
-    rows: Numbers
-    error: Numbers
+    key: IntArray
+    rows: FloatArray
+    error: FloatArray
 
 
 @dataclass(frozen=True)
@@ -49,10 +47,10 @@ class Screened:
     """
 
     bits: PackedBits
-    sure: NDArray[np.bool_]
+    sure: BoolArray
     near: Near
-    slopes: Numbers
-    slope_error: Numbers
+    slopes: FloatArray
+    slope_error: FloatArray
 
 
 def screen(steps: Steps, slice: Slice, frames: Frames, bits: Bits) -> Screened:
@@ -77,21 +75,21 @@ def screen(steps: Steps, slice: Slice, frames: Frames, bits: Bits) -> Screened:
     )
 
 
-def size(columns: Numbers) -> Numbers:
+def size(columns: FloatArray) -> FloatArray:
     """|a_0| + 3 (|a_1| + ... + |a_k|) of columns (k + 1, ...), the largest absolute value on [-3, 3]^k."""
-    found: Numbers = np.abs(columns[0]) + 3 * _spread(columns)
+    found: FloatArray = np.abs(columns[0]) + 3 * _spread(columns)
     return found
 
 
-def _spread(columns: Numbers) -> Numbers:
+def _spread(columns: FloatArray) -> FloatArray:
     """|a_1| + ... + |a_k|."""
-    total: Numbers = np.abs(columns[1])
+    total: FloatArray = np.abs(columns[1])
     for column in columns[2:]:
         total += np.abs(column)
     return total
 
 
-def _fails(margin: Numbers, spread: Numbers, error: Numbers) -> NDArray[np.bool_]:
+def _fails(margin: FloatArray, spread: FloatArray, error: FloatArray) -> BoolArray:
     """Whether a constraint with this value at the reference may be zero or negative somewhere in the box."""
     bound = (_REACH + 16 * EPS) * spread + (error + 8 * EPS * np.abs(margin))
     return ~(margin > bound)
@@ -105,12 +103,12 @@ class _AtRegions:
     a bound of its error. near: which of the n may be zero in the box of the region; rows: (k + 1, near) in its frame.
     """
 
-    place: NDArray[np.int64]
-    cell: NDArray[np.int64]
-    value: Numbers
-    bound: Numbers
-    near: NDArray[np.int64]
-    rows: Numbers
+    place: IntArray
+    cell: IntArray
+    value: FloatArray
+    bound: FloatArray
+    near: IntArray
+    rows: FloatArray
 
 
 class _FilterBlock:
@@ -123,7 +121,7 @@ class _FilterBlock:
         self.count, self.k = cells.reference.shape
         self.border = tuple(part.cpu().numpy() for part in slice.halfspaces)
         self.n_rows = len(self.border[0]) + steps.n_rows
-        self.found: list[tuple[NDArray[np.int64], Numbers, Numbers]] = []
+        self.found: list[tuple[IntArray, FloatArray, FloatArray]] = []
         self.pattern = np.zeros((self.count, steps.n_units), dtype=np.int16)
         self.sure = np.ones(self.count, dtype=bool)
         self.base, self.column = 0, 0
@@ -168,12 +166,12 @@ class _FilterBlock:
         self._keep(unit, cell, rows[:, unit, cell], error[unit, cell])
         self.base += len(normals)
 
-    def _keep(self, number: NDArray[Any], cell: NDArray[Any], rows: Numbers, error: Numbers) -> None:
+    def _keep(self, number: Array, cell: Array, rows: FloatArray, error: FloatArray) -> None:
         """Constraints rows (k + 1, n) with these numbers, counted from ``base``, in the frames of regions."""
         key = (self.first + cell) * self.n_rows + self.base + number
         self.found.append((key.astype(np.int64), np.ascontiguousarray(rows.T), error))
 
-    def _regions_of(self, group: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _regions_of(self, group: Array) -> tuple[IntArray, IntArray]:
         """All regions of some groups, one group after another: the place in ``group``, and the region."""
         order = self.group.argsort(kind="stable")
         counts = np.bincount(self.group, minlength=len(self.frames.scale))
@@ -183,8 +181,8 @@ class _FilterBlock:
         return place, order[starts[group][place] + within]
 
     def _moved(
-        self, rows: Numbers, error: Numbers, old: Frames, of: NDArray[Any], new: Frames, to: NDArray[Any]
-    ) -> tuple[Numbers, Numbers]:
+        self, rows: FloatArray, error: FloatArray, old: Frames, of: Array, new: Frames, to: Array
+    ) -> tuple[FloatArray, FloatArray]:
         """Functions (k + 1, ..., n) of the frames ``old[of]`` in the frames ``new[to]``, and their errors (..., n).
 
         With d = new reference and s = new scale in the old frame, an error |e_0| + 3 sum |e_i| becomes at most
@@ -235,7 +233,7 @@ class _FilterBlock:
             own.append((t, unit, self._at_regions(rows, bound[unit, group], group)))
         pattern = self.pattern[:, self.column : self.column + fold.n_units]
         pattern[:] = piece.T[self.group]
-        changed: list[tuple[NDArray[Any], NDArray[Any]]] = []
+        changed: list[tuple[Array, Array]] = []
         for t, unit, seen in own:
             above, column, cell = seen.value > 0, unit[seen.place], seen.cell
             default = piece[column, self.group[cell]] > t
@@ -249,7 +247,7 @@ class _FilterBlock:
         if fold.writes:
             self._through(fold)
 
-    def _at_regions(self, rows: Numbers, error: Numbers, group: NDArray[Any]) -> _AtRegions:
+    def _at_regions(self, rows: FloatArray, error: FloatArray, group: Array) -> _AtRegions:
         """Functions (k + 1, n) of groups in the frames of all their regions."""
         place, cell = self._regions_of(group)
         shift, ratio, grown = self.frames.change(self.group, self.cells, np.arange(self.count))
@@ -262,7 +260,7 @@ class _FilterBlock:
         slopes = [rows[1 + i][place[near]] * ratio[cell[near], i] for i in range(self.k)]
         return _AtRegions(place, cell, value, bound, near, np.stack([value[near], *slopes]))
 
-    def _divide(self, fold: FoldStep, changed: list[tuple[NDArray[Any], NDArray[Any]]]) -> None:
+    def _divide(self, fold: FoldStep, changed: list[tuple[Array, Array]]) -> None:
         """New groups: regions of one group that are on the same pieces of this fold. All live functions move there."""
         pattern = self.pattern[:, self.column : self.column + fold.n_units]
         self.column += fold.n_units
@@ -351,9 +349,7 @@ class _FilterBlock:
             here, error = self.values[fold.source], self.errors[fold.source]
             self.values[fold.writes], self.errors[fold.writes] = here[:, chosen, index], error[chosen, index]
 
-    def _compared(
-        self, fold: Largest, here: Numbers, error: Numbers, winner: NDArray[Any], j: int
-    ) -> NDArray[np.bool_]:
+    def _compared(self, fold: Largest, here: FloatArray, error: FloatArray, winner: Array, j: int) -> BoolArray:
         """Whether candidate j may be as large as the winner somewhere in the box of a group."""
         chosen = fold.groups[np.arange(len(winner))[:, None], winner]
         index = np.arange(winner.shape[1])
@@ -362,5 +358,5 @@ class _FilterBlock:
         gap = best - other
         bound = best_error + other_error + 2 * EPS * (size(best) + size(other))
         same = (chosen == fold.groups[:, j, None]) | ((gap == 0).all(0) & (best_error + other_error == 0))
-        near: NDArray[np.bool_] = _fails(gap[0], _spread(gap), bound) & ~same
+        near: BoolArray = _fails(gap[0], _spread(gap), bound) & ~same
         return near

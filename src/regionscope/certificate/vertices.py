@@ -35,13 +35,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regionscope.certificate.bits import Bits, PackedBits
-from regionscope.certificate.claim import ClaimedPartition, Index
+from regionscope.certificate.claim import ClaimedPartition
 from regionscope.certificate.frames import EPS, CornerFrames
-from regionscope.certificate.matrices import Numbers
 from regionscope.certificate.rounding_bounds import Value, affine, first_steps, padded, reads
 from regionscope.certificate.steps import AffineStep, Largest, PiecewiseStep, Steps
 from regionscope.certificate.unit_bounds import Near, Screened, size
 from regionscope.geometry import Slice
+from regionscope.types import BoolArray, FloatArray, IntArray
 
 FAR = 2.0**-12  # by how much a true corner may differ from the stored one, in frame coordinates
 _BLOCK = 1 << 21  # numbers in an array
@@ -65,7 +65,7 @@ def look(steps: Steps, slice: Slice, claim: ClaimedPartition, frames: CornerFram
     return Screened(packed, sure, Near(key[by_key], rows[by_key], error[by_key]), slopes, slope_error)
 
 
-def _strips(claim: ClaimedPartition, most: int) -> Iterator[Index]:
+def _strips(claim: ClaimedPartition, most: int) -> Iterator[IntArray]:
     """The regions in blocks of neighbours."""
     n_blocks = -(-claim.n // most)
     place = claim.vertices[claim.corners[claim.offsets[:-1]]]
@@ -88,7 +88,7 @@ class _VertexBlock:
         frames: CornerFrames,
         bits: Bits,
         slice: Slice,
-        regions: Index,
+        regions: IntArray,
         start: dict[str, Value],
     ) -> None:
         counts = np.diff(claim.offsets)[regions]
@@ -112,7 +112,7 @@ class _VertexBlock:
         self.packed, self.open = (np.zeros((len(vertices), bits.n_bytes), dtype=np.uint8) for _ in range(2))
         self.bits = np.zeros((len(regions), bits.n_bytes), dtype=np.uint8)
         self.sure = frames.sound[self.regions]
-        self.found: list[tuple[Index, Index, Numbers, Numbers]] = []  # regions, bits, rows, errors
+        self.found: list[tuple[IntArray, IntArray, FloatArray, FloatArray]] = []  # regions, bits, rows, errors
         self.values = {name: value.at(self.points) for name, value in start.items()}
         self.sure &= all(np.isfinite(value.size + value.error).all() for value in self.values.values())
         normals, bounds = (part.cpu().numpy() for part in slice.halfspaces)
@@ -120,10 +120,10 @@ class _VertexBlock:
         reach = np.abs(normals) @ np.abs(self.points).max(0) + np.abs(bounds)
         self._borders(bounds[:, None] - normals @ self.points.T, (self.k + 8) * EPS * reach, reach)
 
-    def _borders(self, value: Numbers, error: Numbers, size: Numbers) -> None:
+    def _borders(self, value: FloatArray, error: FloatArray, size: FloatArray) -> None:
         limit = _limit(error, size)[:, None]
         self._keep(np.nonzero(np.abs(value) <= limit), value, 0.0, error, -self.border)
-        outside: NDArray[np.bool_] = np.any(value < -limit, axis=0, keepdims=True).T
+        outside: BoolArray = np.any(value < -limit, axis=0, keepdims=True).T
         self.sure &= ~self._any(outside)[:, 0]
 
     def run(self, steps: Steps, first: int) -> _VertexBlock:
@@ -220,7 +220,7 @@ class _VertexBlock:
         if fold.writes:
             self.values[fold.writes] = Value(top, error[members].max(1) + (1 + 8 * EPS) * off, size[members].max(1))
 
-    def _winners(self, left: PackedBits, on: NDArray[np.bool_] | None) -> tuple[Index, NDArray[np.bool_]]:
+    def _winners(self, left: PackedBits, on: BoolArray | None) -> tuple[IntArray, BoolArray]:
         """The largest candidate of each group (regions, groups) and which ones are on (regions, groups, m); see
         ``bits``. left: those that are not surely smaller at any corner."""
         if on is None:
@@ -231,14 +231,20 @@ class _VertexBlock:
         return rest.argmax(2), on
 
     def _keep(
-        self, where: tuple[NDArray[np.intp], ...], x: Numbers, at: float, error: Numbers, start: int, stride: int = 1
+        self,
+        where: tuple[NDArray[np.intp], ...],
+        x: FloatArray,
+        at: float,
+        error: FloatArray,
+        start: int,
+        stride: int = 1,
     ) -> None:
         """Units that are near zero at vertices, with their values at the corners of frames."""
         region, unit = self._regions_at(where, len(x))
         values = x[unit, self.base[:, region]]
         self.found.append((region, start + unit * stride, values - at if at else values, error[unit]))
 
-    def _regions_at(self, where: Sequence[NDArray[np.intp]], n: int) -> tuple[Index, Index]:
+    def _regions_at(self, where: Sequence[NDArray[np.intp]], n: int) -> tuple[IntArray, IntArray]:
         """For pairs of units and vertices: all regions that have the vertex as a corner, with the unit; each once."""
         unit, vertex = where
         many = self.many[vertex]
@@ -276,13 +282,13 @@ class _VertexBlock:
         self.slopes = (slopes.T, ((1 + 16 * EPS) * np.abs(inverse).sum(1) * doubt).T)
 
 
-def _few_rows(numbers: Numbers) -> list[slice]:
+def _few_rows(numbers: FloatArray) -> list[slice]:
     """Rows that fit into the cache together."""
     step = max(1, _CACHED // max(1, numbers.shape[1]))
     return [slice(i, i + step) for i in range(0, max(1, len(numbers)), step)]
 
 
-def _packed(flags: NDArray[np.bool_]) -> PackedBits:
+def _packed(flags: BoolArray) -> PackedBits:
     """Flags (bits, vertices) as bytes (vertices, bytes), the lowest bit first."""
     found = np.zeros((-(-len(flags) // 8), flags.shape[1]), dtype=np.uint8)
     for bit in range(7, -1, -1):
@@ -292,19 +298,19 @@ def _packed(flags: NDArray[np.bool_]) -> PackedBits:
     return np.ascontiguousarray(found.T)
 
 
-def _limit(error: Numbers, size: Numbers) -> Numbers:
+def _limit(error: FloatArray, size: FloatArray) -> FloatArray:
     """Absolute values above are far from zero."""
     return 16 * error + 8 * FAR * (size + error)
 
 
-def _local(values: Numbers) -> Numbers:
+def _local(values: FloatArray) -> FloatArray:
     """Values (k + 1, ...) at the corners of a frame as a constant and slopes."""
     rows = values - values[:1]
     rows[0] = values[0]
     return rows
 
 
-def _through(fold: PiecewiseStep, value: Value, off: Numbers, into: Numbers | None) -> Value:
+def _through(fold: PiecewiseStep, value: Value, off: FloatArray, into: FloatArray | None) -> Value:
     """The values behind a fold. into: an array that may be used for them."""
     x, error, size = value
     steepest, shifts = np.abs(fold.slopes).max(0) / fold.divisor, np.abs(fold.shifts).max(0) / fold.divisor

@@ -6,15 +6,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from regionscope.complexity.local_complexity import LocalComplexity
 from regionscope.errors import InputError
 from regionscope.inputs import read_array
-from regionscope.types import Reading
-
-_Numbers = NDArray[np.float64]
+from regionscope.types import FloatArray, Reading
 
 
 @dataclass(frozen=True)
@@ -76,18 +73,18 @@ def complexity_gap(train: LocalComplexity | Tensor, test: LocalComplexity | Tens
     )
 
 
-def _share_below(values: _Numbers, others: _Numbers) -> _Numbers:
+def _share_below(values: FloatArray, others: FloatArray) -> FloatArray:
     """For each value, the share of the others below it; an equal one counts half."""
     ordered = np.sort(others)
     return (np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")) / (2 * len(others))
 
 
-def _values(found: LocalComplexity | Tensor, name: str) -> _Numbers:
+def _values(found: LocalComplexity | Tensor, name: str) -> FloatArray:
     counts = found.total if isinstance(found, LocalComplexity) else read_array(found)
     if counts.ndim != 1 or len(counts) < 2:
         raise InputError(
             f"Expected counts (b,) of at least two points as {name}, got shape {tuple(counts.shape)}. "
             "Pass one number for each point."
         )
-    values: _Numbers = counts.double().cpu().numpy()
+    values: FloatArray = counts.double().cpu().numpy()
     return values

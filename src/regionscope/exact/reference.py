@@ -15,17 +15,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from regionscope.exact.reference_space import Array, Cell, clip, measure, neighbours, ordered, root_cell
+from regionscope.exact.reference_space import Cell, clip, measure, neighbours, ordered, root_cell
 from regionscope.geometry import Slice
 from regionscope.network import Maxima, Program, Thresholds
 from regionscope.tolerance import Tolerance
+from regionscope.types import FloatArray, IntArray
 
-Labels = NDArray[np.int64]
 TOLERANCE = Tolerance.of(torch.float64)
 
 
@@ -41,11 +40,11 @@ class ReferencePartition:
     neighbours: pairs of regions whose common boundary has positive (k - 1)-measure.
     """
 
-    vertices: list[Array]
-    sizes: Array
-    interior: Array
+    vertices: list[FloatArray]
+    sizes: FloatArray
+    interior: FloatArray
     by_layer: dict[str, int]
-    linear: Labels
+    linear: IntArray
     neighbours: list[tuple[int, int]]
 
     @property
@@ -68,11 +67,11 @@ class ReferenceDecision:
     components: (p,) the number of the decision region of each piece. Sets without interior are not regions.
     """
 
-    vertices: list[Array]
-    sizes: Array
-    interior: Array
-    labels: Labels
-    components: Labels
+    vertices: list[FloatArray]
+    sizes: FloatArray
+    interior: FloatArray
+    labels: IntArray
+    components: IntArray
 
     @property
     def count(self) -> int:
@@ -205,7 +204,7 @@ def _by_label(cell: Cell, zero: float, numbers: Iterator[int]) -> list[tuple[int
     return [(int(part.values.max() > zero), part) for part in _two_sides(cell, 0, 0.0, zero, numbers)]
 
 
-def _embed(program: Program, slice: Slice, coords: Array) -> Tensor:
+def _embed(program: Program, slice: Slice, coords: FloatArray) -> Tensor:
     return slice.embed(torch.from_numpy(coords), dtype=program.dtype)
 
 
@@ -217,11 +216,11 @@ def _values_before(program: Program, depth: int, inputs: Tensor) -> dict[str, Te
     return values
 
 
-def _outputs(program: Program, slice: Slice, coords: Array) -> Array:
+def _outputs(program: Program, slice: Slice, coords: FloatArray) -> FloatArray:
     return np.asarray(program(_embed(program, slice, coords)).double().numpy())
 
 
-def _slopes(program: Program, slice: Slice, interior: Array) -> Array:
+def _slopes(program: Program, slice: Slice, interior: FloatArray) -> FloatArray:
     """Derivative (r, c, k) of the outputs by the coordinates inside each region, times the extent of the slice.
 
     By reverse-mode differentiation: differences between corners would lose digits on small cells.
@@ -234,11 +233,11 @@ def _slopes(program: Program, slice: Slice, interior: Array) -> Array:
     return np.asarray(torch.stack(columns, 1).numpy() * _extent(slice))
 
 
-def _extent(slice: Slice) -> Array:
+def _extent(slice: Slice) -> FloatArray:
     return np.asarray(np.ptp(slice.corners.numpy(), axis=0))
 
 
-def _rows_of(cells: list[Cell], values: Array) -> list[Array]:
+def _rows_of(cells: list[Cell], values: FloatArray) -> list[FloatArray]:
     """Split rows that stand for the corners of all cells, one after another, into one block for each cell."""
     return np.split(values, np.cumsum([len(cell.vertices) for cell in cells])[:-1])
 
@@ -247,7 +246,7 @@ def _first_free_facet(cells: list[Cell]) -> int:
     return 1 + max(max(facets, default=0) for cell in cells for facets in cell.facets)
 
 
-def _components(n: int, pairs: list[tuple[int, int]]) -> Labels:
+def _components(n: int, pairs: list[tuple[int, int]]) -> IntArray:
     """Number the connected components of n nodes joined by the pairs."""
     edges = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     graph = coo_array((np.ones(edges.shape[1]), (edges[0], edges[1])), shape=(n, n))

@@ -10,12 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import ConvexHull
 
 from regionscope.tolerance import FLAT
-
-Array = NDArray[np.float64]
+from regionscope.types import FloatArray
 
 
 @dataclass(frozen=True)
@@ -28,21 +26,21 @@ class Cell:
     values: (m, n), what n functions, affine on the cell, are at its vertices.
     """
 
-    vertices: Array
+    vertices: FloatArray
     facets: tuple[frozenset[int], ...]
-    values: Array
+    values: FloatArray
 
-    def with_values(self, values: Array) -> Cell:
+    def with_values(self, values: FloatArray) -> Cell:
         """The same cell, carrying other functions."""
         return replace(self, values=values)
 
     @property
-    def center(self) -> Array:
+    def center(self) -> FloatArray:
         """The mean of the vertices (k,), a point strictly inside."""
         return np.asarray(self.vertices.mean(axis=0))
 
 
-def root_cell(corners: Array, normals: Array, offsets: Array) -> Cell:
+def root_cell(corners: FloatArray, normals: FloatArray, offsets: FloatArray) -> Cell:
     """The domain {c : normals @ c <= offsets} with the given corners; facet i is row i of ``normals``."""
     slack = offsets - corners @ normals.T
     tight = slack <= FLAT * np.abs(corners).max()
@@ -50,7 +48,7 @@ def root_cell(corners: Array, normals: Array, offsets: Array) -> Cell:
     return Cell(corners, facets, np.zeros((len(corners), 0)))
 
 
-def clip(cell: Cell, u: Array, facet: int, zero: float) -> Cell | None:
+def clip(cell: Cell, u: FloatArray, facet: int, zero: float) -> Cell | None:
     """The part of the cell where the affine function with values ``u`` (m,) at its vertices is not negative.
 
     None when that part has no interior, the cell itself when it is all of it. A value within ``zero`` of 0 is 0. A new
@@ -82,7 +80,7 @@ def _is_edge(cell: Cell, i: int, j: int) -> bool:
     return not any(shared <= other for m, other in enumerate(cell.facets) if m not in (i, j))
 
 
-def ordered(cell: Cell) -> Array:
+def ordered(cell: Cell) -> FloatArray:
     """The vertices: ascending for k = 1, counter-clockwise for k = 2, as they are otherwise."""
     k = cell.vertices.shape[1]
     if k == 1:
@@ -94,7 +92,7 @@ def ordered(cell: Cell) -> Array:
     return cell.vertices
 
 
-def _shoelace(points: Array) -> float:
+def _shoelace(points: FloatArray) -> float:
     x, y = (points - points[0]).T
     return float(x[:-1] @ y[1:] - y[:-1] @ x[1:]) / 2
 
@@ -110,7 +108,7 @@ def measure(cell: Cell) -> float:
     return float(ConvexHull(points).volume)
 
 
-def neighbours(cells: list[Cell], unit: Array, touch: float) -> list[tuple[int, int]]:
+def neighbours(cells: list[Cell], unit: FloatArray, touch: float) -> list[tuple[int, int]]:
     """Pairs of cells whose common boundary has positive (k - 1)-measure.
 
     Lengths are taken in coordinates divided by ``unit`` (k,), the extent of the slice; less than ``touch`` is nothing.
@@ -167,12 +165,12 @@ def _boxes_that_overlap(cells: list[Cell], least: float) -> Iterator[tuple[int, 
             yield p, p + 1 + int(q)
 
 
-def _rank(points: Array, touch: float) -> int:
+def _rank(points: FloatArray, touch: float) -> int:
     """Dimension of the affine hull of the points (m, q); extents of at most ``touch`` do not count."""
     return int((np.linalg.svd(points - points.mean(axis=0), compute_uv=False) > touch).sum())
 
 
-def _borders_of(cell: Cell, facet: int, touch: float) -> Iterator[Array]:
+def _borders_of(cell: Cell, facet: int, touch: float) -> Iterator[FloatArray]:
     """Each border of a convex set in ``facet`` as (normal, offset), where normal @ x + offset >= 0 inside."""
     points, inside = cell.vertices, cell.center
     for other in sorted(frozenset().union(*cell.facets) - {facet}):

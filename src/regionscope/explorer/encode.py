@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from matplotlib.colors import to_hex
-from numpy.typing import NDArray
 from torch import Tensor
 
 from regionscope.exact import Partition
@@ -18,8 +17,7 @@ from regionscope.exact.tracking import locate
 from regionscope.geometry import Slice
 from regionscope.lab.training_frames import Frame
 from regionscope.plot import style
-
-Array = NDArray[Any]
+from regionscope.types import Array
 
 
 @dataclass(frozen=True)

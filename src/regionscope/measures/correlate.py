@@ -8,14 +8,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regionscope.checks import read_integer, read_number, read_seed, unknown_name
 from regionscope.errors import InputError
-from regionscope.types import Reading
+from regionscope.types import Array, BoolArray, FloatArray, IntArray, Reading
 
-Array = NDArray[np.float64]
-Numbers = Sequence[Any] | NDArray[Any]
+Numbers = Sequence[Any] | Array
 
 _FEWEST = 3  # groups
 _LARGEST = 5000  # Kendall and the ranks of a resample compare all pairs
@@ -166,7 +164,7 @@ def correlation_table(
     return rows
 
 
-def _aligned(**lists: Numbers) -> list[Array]:
+def _aligned(**lists: Numbers) -> list[FloatArray]:
     """Lists of one length in which a correlation is defined."""
     found = {name: _numbers(values, name) for name, values in lists.items()}
     lengths = {name: len(values) for name, values in found.items()}
@@ -188,7 +186,7 @@ def _aligned(**lists: Numbers) -> list[Array]:
     return list(found.values())
 
 
-def _drawn(n: int, clusters: Sequence[Any] | None, resamples: int, level: float, seed: int) -> Array:
+def _drawn(n: int, clusters: Sequence[Any] | None, resamples: int, level: float, seed: int) -> FloatArray:
     """How often each pair comes in each resample (r, n)."""
     read_integer("resamples", resamples)
     if not 0 < read_number("level", level) < 1:
@@ -207,23 +205,23 @@ def _drawn(n: int, clusters: Sequence[Any] | None, resamples: int, level: float,
     )
 
 
-def _coefficient(measure: Callable[[Array], Array], drawn: Array, level: float) -> Coefficient:
+def _coefficient(measure: Callable[[FloatArray], FloatArray], drawn: FloatArray, level: float) -> Coefficient:
     """``measure`` maps multiplicities (r, n) to values (r,)."""
     n = drawn.shape[1]
     return Coefficient(float(measure(np.ones((1, n)))[0]), _quantiles(measure(drawn), level), n)
 
 
-def _pearson(a: Array, b: Array, times: Array) -> Array:
+def _pearson(a: FloatArray, b: FloatArray, times: FloatArray) -> FloatArray:
     """Pearson's r under multiplicities ``times`` (r, n)."""
     return _weighted_pearson(np.broadcast_to(a, times.shape), np.broadcast_to(b, times.shape), times)
 
 
-def _spearman(a: Array, b: Array, times: Array) -> Array:
+def _spearman(a: FloatArray, b: FloatArray, times: FloatArray) -> FloatArray:
     """Pearson's r of the mid-ranks within each resample."""
     return _weighted_pearson(times @ _below(a), times @ _below(b), times)
 
 
-def _kendall(a: Array, b: Array, times: Array) -> Array:
+def _kendall(a: FloatArray, b: FloatArray, times: FloatArray) -> FloatArray:
     """Kendall's tau-b: concordant minus discordant pairs, over the geometric mean of the untied ones."""
     first, second = _order(a), _order(b)
     both, untied_a, untied_b = (
@@ -233,17 +231,17 @@ def _kendall(a: Array, b: Array, times: Array) -> Array:
         return np.asarray(both / np.sqrt(untied_a * untied_b))
 
 
-def _order(values: Array) -> Array:
+def _order(values: FloatArray) -> FloatArray:
     """(n, n): 1 where the row's value is above the column's, -1 where it is below; no difference can overflow."""
     return np.asarray((values[:, None] > values).astype(np.float64) - (values[:, None] < values))
 
 
-def _below(values: Array) -> Array:
+def _below(values: FloatArray) -> FloatArray:
     """(n, n): 1 where the row's value is below the column's, 1/2 where they are equal; column sums are mid-ranks."""
     return np.asarray((values[:, None] < values) + 0.5 * (values[:, None] == values))
 
 
-def _weighted_pearson(a: Array, b: Array, times: Array) -> Array:
+def _weighted_pearson(a: FloatArray, b: FloatArray, times: FloatArray) -> FloatArray:
     """NaN where ``a`` or ``b`` is constant over what was drawn; rounding of the mean would hide that."""
     left, right = _deviations(a, times), _deviations(b, times)
     scale = np.sqrt((times * left**2).sum(1) * (times * right**2).sum(1))
@@ -252,7 +250,7 @@ def _weighted_pearson(a: Array, b: Array, times: Array) -> Array:
         return np.asarray(np.clip((times * left * right).sum(1) / np.where(constant, np.nan, scale), -1.0, 1.0))
 
 
-def _deviations(a: Array, times: Array) -> Array:
+def _deviations(a: FloatArray, times: FloatArray) -> FloatArray:
     """What was drawn of ``a`` minus its mean, up to a power of two: rows of size 1, whose squares are ordinary numbers.
 
     A power of two rounds nothing, so that the scale of the numbers has no effect on a correlation.
@@ -263,12 +261,12 @@ def _deviations(a: Array, times: Array) -> Array:
     return np.ascontiguousarray(scaled - mean)  # sums along rows that lie in memory are pairwise
 
 
-def _constant(a: Array, times: Array) -> NDArray[np.bool_]:
+def _constant(a: FloatArray, times: FloatArray) -> BoolArray:
     drawn = times > 0
     return np.asarray(np.where(drawn, a, -np.inf).max(1) == np.where(drawn, a, np.inf).min(1))
 
 
-def _quantiles(values: Array, level: float) -> tuple[float, float]:
+def _quantiles(values: FloatArray, level: float) -> tuple[float, float]:
     kept = values[~np.isnan(values)]
     if len(kept) == 0:
         return float("nan"), float("nan")
@@ -276,7 +274,7 @@ def _quantiles(values: Array, level: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _groups(clusters: Sequence[Any] | None, n: int) -> NDArray[np.int64]:
+def _groups(clusters: Sequence[Any] | None, n: int) -> IntArray:
     """The number of each pair's group, from 0."""
     if clusters is None:
         return np.arange(n)
@@ -289,7 +287,7 @@ def _groups(clusters: Sequence[Any] | None, n: int) -> NDArray[np.int64]:
     return np.array([number[name] for name in clusters], dtype=np.int64)
 
 
-def _numbers(values: Numbers, name: str) -> Array:
+def _numbers(values: Numbers, name: str) -> FloatArray:
     try:
         array = np.asarray([getattr(one, "value", one) for one in values], dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from regionscope.errors import InputError
-from regionscope.types import Reading
-
-Array = NDArray[np.float64]
+from regionscope.types import Array, FloatArray, Reading
 
 
 @dataclass(frozen=True)
@@ -35,11 +31,11 @@ class LinearFit:
         """The slope and the intercept."""
         return ("slope", self.slope, None), ("intercept", self.intercept, None)
 
-    def at(self, x: Sequence[float] | NDArray[Any]) -> Array:
+    def at(self, x: Sequence[float] | Array) -> FloatArray:
         """The line at x (m,)."""
         return np.asarray(self.intercept + self.slope * np.asarray(x, dtype=np.float64))
 
-    def band(self, x: Sequence[float] | NDArray[Any], *, level: float = 0.95) -> tuple[Array, Array]:
+    def band(self, x: Sequence[float] | Array, *, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
         """Lower and upper end of the confidence interval of the mean of y at x (m,), for normal residuals."""
         if not 0 < level < 1:
             raise InputError(f"Expected level between 0 and 1, got {level}. Write 0.95 for 95%.")
@@ -48,7 +44,7 @@ class LinearFit:
         return self.at(x) - half, self.at(x) + half
 
 
-def linear_fit(x: Sequence[float] | NDArray[Any], y: Sequence[float] | NDArray[Any]) -> LinearFit:
+def linear_fit(x: Sequence[float] | Array, y: Sequence[float] | Array) -> LinearFit:
     """The line that minimises the squared vertical distance to at least 3 pairs.
 
     >>> line = linear_fit([0, 1, 2, 3], [1, 3, 5, 7])

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 from torch import Tensor, nn
 
@@ -22,9 +21,7 @@ from regionscope.network.call.forward import call_model
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.sampled.labels import refuse_batch_statistics
 from regionscope.tolerance import Tolerance
-from regionscope.types import Estimate
-
-Array = NDArray[Any]
+from regionscope.types import Array, Estimate
 
 
 def output_margin(

@@ -16,9 +16,8 @@ from matplotlib.artist import allow_rasterization
 from matplotlib.backend_bases import GraphicsContextBase, RendererBase
 from matplotlib.collections import Collection, LineCollection, PolyCollection
 from matplotlib.path import Path
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from regionscope.types import FloatArray
 
 _POINTS = 10_000  # in one path: the rasteriser limits how much it takes at once
 _CHAINED = 50_000  # more segments than that are too short and thin for their joints to be seen
@@ -29,10 +28,10 @@ _FINE = 0.5  # points: snapping would widen thinner lines across a band to a who
 class Cells(PolyCollection):
     """Filled polygons without outlines: polygon i is ``outlines[i]`` (m, 2), its colour ``colours[i]`` (3 or 4,)."""
 
-    def __init__(self, outlines: Sequence[Array], colours: Array, **options: Any) -> None:
+    def __init__(self, outlines: Sequence[FloatArray], colours: FloatArray, **options: Any) -> None:
         super().__init__(outlines, facecolors=colours, edgecolors="none", linewidths=0.0, **options)
 
-    def set_verts(self, verts: Sequence[Array], closed: bool = True) -> None:  # type: ignore[override]
+    def set_verts(self, verts: Sequence[FloatArray], closed: bool = True) -> None:  # type: ignore[override]
         """Take new polygons; they are always closed."""
         self._outlines = list(verts)
         self._paths: list[Path] = []
@@ -66,7 +65,7 @@ class Cells(PolyCollection):
 class Segments(LineCollection):
     """Straight segments (n, 2, 2) of one colour and one width; those that share an end are drawn as one line."""
 
-    def __init__(self, segments: Array, *, colour: Any, width: float, **options: Any) -> None:
+    def __init__(self, segments: FloatArray, *, colour: Any, width: float, **options: Any) -> None:
         super().__init__(segments, colors=[colour], linewidths=width, **options)  # type: ignore[arg-type]
 
     def set_segments(self, segments: Any) -> None:
@@ -75,7 +74,7 @@ class Segments(LineCollection):
         self._paths: list[Path] = []
         self.stale = True
 
-    def get_segments(self) -> list[Array]:
+    def get_segments(self) -> list[FloatArray]:
         """The segments as they were given."""
         return list(self._ends)
 
@@ -103,7 +102,7 @@ class Segments(LineCollection):
                 renderer.draw_path(gc, path, self.get_transform(), None)
 
 
-def chains(segments: Array) -> list[Array]:
+def chains(segments: FloatArray) -> list[FloatArray]:
     """The segments (n, 2, 2) put end to end: lines (m, 2) that end where an end belongs to one or to three segments.
 
     Ends are the same when their coordinates are equal. A closed line repeats its first point.
@@ -131,7 +130,7 @@ def chains(segments: Array) -> list[Array]:
     return lines
 
 
-def faces_in_space(points: Array, corners: Any, offsets: Any) -> Array:
+def faces_in_space(points: FloatArray, corners: Any, offsets: Any) -> FloatArray:
     """Polygons (r, m, 3); the last corner is repeated, as matplotlib fills shorter ones with whatever memory holds."""
     sizes = np.diff(offsets)[:, None]
     place = offsets[:-1, None] + np.minimum(np.arange(sizes.max(initial=1)), sizes - 1)
@@ -156,7 +155,7 @@ class _Pen:
         self.artist.stale = False
 
 
-def _joined(lines: Sequence[Array], *, closed: bool) -> Iterator[Path]:
+def _joined(lines: Sequence[FloatArray], *, closed: bool) -> Iterator[Path]:
     """The lines (m, 2) as compound paths of about 10,000 points; ``closed`` ends each where it began."""
     length = np.array([len(line) for line in lines]) + int(closed)
     total = np.cumsum(length)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
-from numpy.typing import NDArray
 
 from regionscope.checks import check_instance
 from regionscope.complexity.history import ComplexityHistory
@@ -22,9 +20,8 @@ from regionscope.errors import InputError
 from regionscope.plot import style
 from regionscope.plot.legends import make_room
 from regionscope.plot.ticks import log_ticks, whole_ticks
-from regionscope.types import Estimate
+from regionscope.types import Array, Estimate
 
-_Numbers = NDArray[Any]
 _MARKER = {"train": "s", "test": "D"}  # of an accuracy that is known at a single step
 BAND = 0.25  # of the standard deviation, as in the figures of Humayun et al. 2023
 
@@ -149,7 +146,7 @@ def fold_density(profiles: Mapping[str, FoldProfile], *, ax: Axes | None = None,
     return lines
 
 
-def _level(name: str, steps: _Numbers, mean: _Numbers, half: _Numbers, ax: Axes) -> Line2D:
+def _level(name: str, steps: Array, mean: Array, half: Array, ax: Axes) -> Line2D:
     """The curve of one set of points with its band, or a marker with an error bar at a single step."""
     colour, alone = style.POINT_SETS.get(name, style.BLACK), len(steps) == 1
     if not alone:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from regionscope.errors import InputError
-
-Array = NDArray[Any]
+from regionscope.types import Array, IntArray
 
 _POINTS_AT_ONCE = 1 << 22
 
@@ -87,7 +85,7 @@ def count_linked(labels: Tensor, pairs: Tensor) -> Tensor:
     return torch.from_numpy(counts)
 
 
-def _count_maps(maps: Array, inside: Array | None) -> NDArray[np.int64]:
+def _count_maps(maps: Array, inside: Array | None) -> IntArray:
     """Components of each map (b, *shape)."""
     if maps.size == 0:
         return np.zeros(len(maps), dtype=np.int64)
@@ -112,7 +110,7 @@ def _count_maps(maps: Array, inside: Array | None) -> NDArray[np.int64]:
     return _count_pieces(owner, len(maps), np.concatenate(first), np.concatenate(second))
 
 
-def _count_pieces(owner: Array, n_maps: int, first: Array, second: Array) -> NDArray[np.int64]:
+def _count_pieces(owner: Array, n_maps: int, first: Array, second: Array) -> IntArray:
     """Components of each map, given the map of every node (non-decreasing) and the joined pairs of nodes."""
     n = len(owner)
     if len(first) == 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,11 +12,9 @@ from torch import Tensor
 from regionscope.checks import check_instance, read_number
 from regionscope.shallow.network import Network
 from regionscope.shallow.teachers import Sample
-from regionscope.types import Reading, one_line
+from regionscope.types import FloatArray, Reading, one_line
 
 _TIE = 1e5  # weight of the rows that say m + s = lambda; what they leave is removed by clipping
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -79,14 +76,14 @@ def kkt_residual(network: Network, sample: Sample, *, kink: float = 1e-6) -> KKT
     return KKT(stationarity, slackness, float(np.hypot(stationarity, slackness)), torch.from_numpy(weights), 1 / gamma)
 
 
-def _gradients(u: Tensor, z: Tensor, active: Tensor, sample: Sample) -> Array:
+def _gradients(u: Tensor, z: Tensor, active: Tensor, sample: Sample) -> FloatArray:
     """y_i dN(x_i) / dtheta as columns (3k, n), without the points on kinks."""
     pull = active * u[2] * sample.y[:, None]
     parts = [pull * sample.x[:, None], pull, torch.relu(z) * sample.y[:, None]]
     return torch.stack(parts, 1).flatten(1).T.numpy()
 
 
-def _kink_columns(u: Tensor, tied: Tensor, sample: Sample) -> Array:
+def _kink_columns(u: Tensor, tied: Tensor, sample: Sample) -> FloatArray:
     """y_i v_j (x_i, 1) in the place of (w_j, b_j), one column for each kink j on a point i: (3k, m)."""
     point, unit = tied[:, 0], tied[:, 1]
     k = u.shape[1]
@@ -98,7 +95,9 @@ def _kink_columns(u: Tensor, tied: Tensor, sample: Sample) -> Array:
     return columns.numpy()
 
 
-def _solve(target: Array, columns: Array, extra: Array, slack: Array, point: Array) -> tuple[Array, Array]:
+def _solve(
+    target: FloatArray, columns: FloatArray, extra: FloatArray, slack: FloatArray, point: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """lambda (n,) and the pulls at kinks (m,), feasible."""
     n, m = columns.shape[1], extra.shape[1]
     top = np.hstack([columns, extra, np.zeros((len(target), m))])
@@ -112,7 +111,7 @@ def _solve(target: Array, columns: Array, extra: Array, slack: Array, point: Arr
     right = np.concatenate([target, np.zeros(1 + m)])
     # A triangular system of the same least-squares problem: its size does not grow with the width.
     small = n + 2 * m
-    factor: Array = np.asarray(np.linalg.qr(np.hstack([system, right[:, None]]), mode="r"))
+    factor: FloatArray = np.asarray(np.linalg.qr(np.hstack([system, right[:, None]]), mode="r"))
     found, _ = nnls(factor[:, :small], factor[:, small], maxiter=30 * (small + 10))
     weights = found[:n]
     return weights, np.clip(found[n : n + m], 0.0, weights[point.astype(np.int64)])

@@ -11,16 +11,16 @@ import torch
 
 from regionscope.errors import LimitReached
 from regionscope.exact import Partition
-from regionscope.exact.bounding.merge import Array
 from regionscope.exact.linear import exact_regions
 from regionscope.geometry import Slice
 from regionscope.network import Program
 from regionscope.tolerance import UNIT
+from regionscope.types import FloatArray
 from regionscope.verification.search import Found
 
 
 def margin_by_partition(
-    program: Program, slice: Slice, factors: Array, bounds: Array, alternatives: list[list[int]],
+    program: Program, slice: Slice, factors: FloatArray, bounds: FloatArray, alternatives: list[list[int]],
     *, deadline: float = math.inf, max_regions: int | None = None,
 ) -> Found:  # fmt: skip
     """Build all regions of a slice; in each, slacks are affine, so the best smallest slack is a linear program.
@@ -42,7 +42,9 @@ def margin_by_partition(
     return _best_of(result.partitions()[0], factors, bounds, alternatives, deadline)
 
 
-def _best_of(part: Partition, factors: Array, bounds: Array, alternatives: list[list[int]], deadline: float) -> Found:
+def _best_of(
+    part: Partition, factors: FloatArray, bounds: FloatArray, alternatives: list[list[int]], deadline: float
+) -> Found:
     slacks = bounds[:, None] - factors @ part.outputs.double().numpy().T
     corners = [part.corners[a:b].numpy() for a, b in zip(part.offsets[:-1], part.offsets[1:], strict=True)]
     at_vertices = _margins(slacks, alternatives)
@@ -66,13 +68,13 @@ def _best_of(part: Partition, factors: Array, bounds: Array, alternatives: list[
     return Found(margin, point, max(margin, left), size, part.n_activation_regions, left == -math.inf, estimated=True)
 
 
-def _margins(slacks: Array, alternatives: list[list[int]]) -> Array:
+def _margins(slacks: FloatArray, alternatives: list[list[int]]) -> FloatArray:
     """The margin (p,) at points with these slacks (constraints, p)."""
-    found: Array = np.max([slacks[rows].min(0) for rows in alternatives], axis=0)
+    found: FloatArray = np.max([slacks[rows].min(0) for rows in alternatives], axis=0)
     return found
 
 
-def _best_mixture(slacks: Array) -> tuple[float, Array]:
+def _best_mixture(slacks: FloatArray) -> tuple[float, FloatArray]:
     """The convex combination of corners (columns) whose smallest slack (rows) is largest."""
     rows, m = slacks.shape
     found = scipy.optimize.linprog(

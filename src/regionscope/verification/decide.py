@@ -14,14 +14,13 @@ from torch import Tensor, nn
 
 from regionscope.checks import check_instance, read_number
 from regionscope.errors import InputError, SliceError
-from regionscope.exact.bounding.merge import Array
 from regionscope.exact.bounding.stages import NotSingleEntries, read_stages, with_slacks
 from regionscope.geometry import Box
 from regionscope.network import Program, select_output, trace
 from regionscope.network.onnx import OnnxNetwork, reference_outputs
 from regionscope.network.output import Arguments, Output
 from regionscope.tolerance import UNIT
-from regionscope.types import Reading, one_line
+from regionscope.types import FloatArray, Reading, one_line
 from regionscope.verification.by_partition import margin_by_partition
 from regionscope.verification.property import Case, Constraint, Property
 from regionscope.verification.search import Found, largest_margin
@@ -213,7 +212,7 @@ def _verdict(model: nn.Module, program: Program, property: Property, found: list
     return "timeout", "The limit of time or regions was reached before all regions were settled.", None, None
 
 
-def _point(program: Program, case: Case, coords: Array) -> Tensor:
+def _point(program: Program, case: Case, coords: FloatArray) -> Tensor:
     slice = _box(program, case)
     return _middle(program, case) if slice is None else slice.embed(torch.from_numpy(coords)[None])[0]
 

@@ -16,12 +16,13 @@ import numpy as np
 import torch
 
 from regionscope.exact.bounding.bounds import Bounds, bound_cells, on_vertices, padded_points, rounding_of, with_ones
-from regionscope.exact.bounding.merge import Array, Indices
+from regionscope.exact.bounding.merge import Indices
 from regionscope.exact.bounding.stages import Staged
 from regionscope.geometry import Slice
 from regionscope.geometry.polytope.complex import Complex, join
 from regionscope.geometry.polytope.split import bisect
 from regionscope.tolerance import UNIT
+from regionscope.types import FloatArray
 
 _ENTRIES = 3e6  # numbers that the bounds of one batch of cells hold
 
@@ -36,7 +37,7 @@ class Found:
     """
 
     margin: float
-    point: Array
+    point: FloatArray
     bound: float
     rounding: float
     cells: int
@@ -50,7 +51,7 @@ class _Pool:
 
     cells: Complex
     coords: torch.Tensor
-    bounds: Array
+    bounds: FloatArray
 
 
 def largest_margin(
@@ -73,10 +74,10 @@ def largest_margin(
 class _Search:
     staged: Staged
     alternatives: list[list[int]]
-    hinge_tolerances: list[Array]
+    hinge_tolerances: list[FloatArray]
     tolerance: float
     margin: float = -np.inf
-    point: Array | None = None
+    point: FloatArray | None = None
     cells: int = 1
     left: float = -np.inf
 
@@ -105,7 +106,7 @@ class _Search:
         order = np.argsort(-pool.bounds, kind="stable")
         return _cut_down(pool, order[:size]), _cut_down(pool, order[size:])
 
-    def evaluate(self, points: Array) -> None:
+    def evaluate(self, points: FloatArray) -> None:
         """Run the network at points (p, k + 1), and remember the best."""
         slacks = self.staged.run(points)
         margins = np.max([slacks[rows].min(0) for rows in self.alternatives], axis=0)
@@ -113,14 +114,14 @@ class _Search:
         if margins[best] > self.margin:
             self.margin, self.point = float(margins[best]), points[best, 1:].copy()
 
-    def _upper(self, bounds: Bounds, points: Array) -> tuple[Array, Indices, Indices]:
+    def _upper(self, bounds: Bounds, points: FloatArray) -> tuple[FloatArray, Indices, Indices]:
         """Upper bound of the margin on each cell (b,), the alternative it belongs to, and its most promising vertex."""
         values = on_vertices(bounds.high, points)
         by_alternative = np.stack([values[rows].max(2).min(0) for rows in self.alternatives])
         at_vertices = np.max([values[rows].min(0) for rows in self.alternatives], axis=0)
         return by_alternative.max(0), by_alternative.argmax(0), at_vertices.argmax(1)
 
-    def _lines(self, bounds: Bounds, points: Array, chosen: Indices, cells: Indices) -> Array:
+    def _lines(self, bounds: Bounds, points: FloatArray, chosen: Indices, cells: Indices) -> FloatArray:
         """The affine function (b, k + 1) along whose zero line each open cell is cut.
 
         A crossing counts by what it leaves open times the absolute weights between it and the slacks.
@@ -145,7 +146,7 @@ class _Search:
             lines[cell] = self._between_slacks(bounds, points, int(chosen[cell]), int(cell))
         return lines[cells]
 
-    def _between_slacks(self, bounds: Bounds, points: Array, chosen: int, cell: int) -> Array:
+    def _between_slacks(self, bounds: Bounds, points: FloatArray, chosen: int, cell: int) -> FloatArray:
         """Every slack is affine: cut where the smallest of them changes; or, in the last resort, in the middle."""
         rows = self.alternatives[chosen]
         functions = bounds.high[rows, cell]
@@ -158,7 +159,7 @@ class _Search:
                 best, line = float(depth.max()), difference[int(depth.argmax())]
         return line if line is not None else _across(points[cell])
 
-    def _cut(self, pool: _Pool, lines: Array) -> _Pool:
+    def _cut(self, pool: _Pool, lines: FloatArray) -> _Pool:
         """The two parts of each cell, with the bound of the whole."""
         owner = pool.cells.cell_of_corner.numpy()
         coords = pool.coords.numpy()[pool.cells.corners.numpy()]
@@ -181,7 +182,7 @@ class _Search:
         return _joined(parts, pool)
 
 
-def _across(points: Array) -> Array:
+def _across(points: FloatArray) -> FloatArray:
     """A line through the middle of the cell, across its longest extent."""
     coords = points[:, 1:]
     centre = coords.mean(0)

@@ -14,16 +14,14 @@ bound is k + 1 numbers and this forward pass costs a few evaluations of the netw
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from regionscope.exact.bounding.merge import AnyMatrix, Array, Indices, Stage
+from regionscope.exact.bounding.merge import AnyMatrix, Indices, Stage
 from regionscope.exact.bounding.stages import Staged
 from regionscope.tolerance import UNIT
-
-Mask = np.ndarray[Any, np.dtype[np.bool_]]
+from regionscope.types import BoolArray, FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,30 +34,30 @@ class HingeCrossings:
 
     hinge: Indices
     cell: Indices
-    gap: Array
-    exact: Mask
-    line: Array
-    slope: Array
+    gap: FloatArray
+    exact: BoolArray
+    line: FloatArray
+    slope: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
     """Lower and upper affine functions (n, b, k + 1) of the last state, and the crossings of each stage."""
 
-    low: Array
-    high: Array
+    low: FloatArray
+    high: FloatArray
     crossings: tuple[HingeCrossings, ...]
 
 
-def on_vertices(functions: Array, points: Array) -> Array:
+def on_vertices(functions: FloatArray, points: FloatArray) -> FloatArray:
     """Values (n, b, v) of affine functions (n, b, k + 1) at the vertices (b, v, k + 1) of their cells."""
-    values: Array = functions[:, :, None, 0] + functions[:, :, None, 1] * points[None, :, :, 1]
+    values: FloatArray = functions[:, :, None, 0] + functions[:, :, None, 1] * points[None, :, :, 1]
     for i in range(2, points.shape[2]):
         values += functions[:, :, None, i] * points[None, :, :, i]
     return values
 
 
-def bound_cells(staged: Staged, points: Array, hinge_tolerances: list[Array]) -> Bounds:
+def bound_cells(staged: Staged, points: FloatArray, hinge_tolerances: list[FloatArray]) -> Bounds:
     """Bounds of the last state on cells with vertices ``points`` (b, v, k + 1), padded by repeating one of them.
 
     hinge_tolerances: for each stage, how near to its threshold (H,) a hinge counts as being on it; see ``rounding_of``.
@@ -81,14 +79,14 @@ def bound_cells(staged: Staged, points: Array, hinge_tolerances: list[Array]) ->
     return Bounds(low, high, tuple(crossings))
 
 
-def _times(matrix: AnyMatrix, state: Array) -> Array:
+def _times(matrix: AnyMatrix, state: FloatArray) -> FloatArray:
     n, b, k = state.shape
     return np.asarray(matrix @ state.reshape(n, b * k)).reshape(-1, b, k)
 
 
 def _hinges(
-    stage: Stage, low: Array, high: Array, points: Array, tolerance: Array
-) -> tuple[tuple[Array, Array], HingeCrossings]:
+    stage: Stage, low: FloatArray, high: FloatArray, points: FloatArray, tolerance: FloatArray
+) -> tuple[tuple[FloatArray, FloatArray], HingeCrossings]:
     """Lower and upper affine functions (H, b, k + 1) of the hinges."""
     below = low[stage.units]
     below[:, :, 0] -= stage.at[:, None]
@@ -117,28 +115,28 @@ def _hinges(
     return (lower, upper), HingeCrossings(hinge, cell, -a * b / (b - a), exact, line, np.abs(slope))
 
 
-def _sided(slope: Array, near_side: Array, far_side: Array) -> Array:
+def _sided(slope: FloatArray, near_side: FloatArray, far_side: FloatArray) -> FloatArray:
     """slope * z for z between two affine functions: ``near_side`` where the slope is positive, else ``far_side``."""
     if near_side is far_side:
         return slope[:, :, None] * near_side
     return slope[:, :, None] * np.where((slope >= 0)[:, :, None], near_side, far_side)
 
 
-def with_ones(coords: Array) -> Array:
+def with_ones(coords: FloatArray) -> FloatArray:
     """Points (p, k + 1) = (1, coordinates)."""
     return np.concatenate([np.ones((len(coords), 1)), coords], 1)
 
 
-def padded_points(corners: Tensor, offsets: Tensor, coords: Tensor) -> Array:
+def padded_points(corners: Tensor, offsets: Tensor, coords: Tensor) -> FloatArray:
     """(b, v, k + 1) vertices of each cell, from ragged ``corners``; shorter ones repeat their first vertex."""
     sizes, start = offsets.diff().cpu().numpy(), offsets[:-1].cpu().numpy()
     places = np.arange(sizes.max(initial=0))[None, :]
     index = start[:, None] + np.where(places < sizes[:, None], places, 0)
-    found: Array = with_ones(coords.cpu().numpy())[corners.cpu().numpy()[index]]
+    found: FloatArray = with_ones(coords.cpu().numpy())[corners.cpu().numpy()[index]]
     return found
 
 
-def rounding_of(staged: Staged, corners: Array) -> tuple[list[Array], Array]:
+def rounding_of(staged: Staged, corners: FloatArray) -> tuple[list[FloatArray], FloatArray]:
     """How near to its threshold counts as on it, (n,) for each stage, and a bound of the error of each slack.
 
     A running error bound: the error of every sum is at most its number of terms times the unit of rounding times the

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
+from regionscope.types import FloatArray
+
 Indices = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
 AnyMatrix = Any
 """A dense array or a scipy.sparse array in rows."""
@@ -26,17 +27,17 @@ class Stage:
     """
 
     units: Indices
-    at: Array
-    tilt: Array
+    at: FloatArray
+    tilt: FloatArray
     matrix: AnyMatrix
-    offset: Array
+    offset: FloatArray
 
     @property
     def n(self) -> int:
         """Number of entries of the state."""
         return int(self.matrix.shape[1] - len(self.units))
 
-    def with_hinges(self, state: Array) -> Array:
+    def with_hinges(self, state: FloatArray) -> FloatArray:
         """The state (n, p), followed by its hinges."""
         r = state[self.units] - self.at[:, None]
         return np.concatenate([state, np.maximum(r, 0) - self.tilt[:, None] * r])
@@ -50,7 +51,7 @@ def stored(matrix: AnyMatrix) -> AnyMatrix:
     return sparse if sparse.nnz <= _SPARSE * np.prod(sparse.shape) else sparse.toarray()
 
 
-def merged(first: Array, stages: Sequence[Stage]) -> tuple[Array, tuple[Stage, ...]]:
+def merged(first: FloatArray, stages: Sequence[Stage]) -> tuple[FloatArray, tuple[Stage, ...]]:
     """The same function with each distinct entry of a state, up to its sign, once, and without entries nobody reads."""
     found: list[Stage] = []
     for stage in stages:
@@ -91,7 +92,7 @@ def _side_by_side(*blocks: AnyMatrix) -> Any:
     return scipy.sparse.hstack([scipy.sparse.csr_array(block) for block in blocks], format="csr")
 
 
-def _distinct(rows: Any) -> tuple[Indices, Indices, Array]:
+def _distinct(rows: Any) -> tuple[Indices, Indices, FloatArray]:
     """The first of all rows that are equal up to their sign; for each row, the place of that one, and the sign."""
     rows.sum_duplicates()
     rows.eliminate_zeros()
@@ -112,7 +113,7 @@ def _distinct(rows: Any) -> tuple[Indices, Indices, Array]:
     return kept_rows, owner, sign * sign[kept_rows][owner] if len(kept) else sign
 
 
-def _folded_together(stage: Stage, n: int, owner: Indices, sign: Array) -> Stage:
+def _folded_together(stage: Stage, n: int, owner: Indices, sign: FloatArray) -> Stage:
     """The stage on the entries that are left. max(-z - t, 0) = max(z + t, 0) - (z + t) turns hinges around."""
     stage = _upright(stage)
     matrix = scipy.sparse.csc_array(stage.matrix)

@@ -17,8 +17,9 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from regionscope.exact.bounding.merge import Array, Stage, merged, stored
+from regionscope.exact.bounding.merge import Stage, merged, stored
 from regionscope.network import Kink, Program, Thresholds, Values
+from regionscope.types import FloatArray
 
 _ROWS = 512  # unit vectors run at a time
 _SCALE = 2.0**40  # of the unit vectors, so that offsets do not round the entries
@@ -32,12 +33,12 @@ class NotSingleEntries(Exception):
 class Staged:
     """A network on a slice: ``first`` (n, k + 1) maps (1, coordinates) to the first state; then the stages."""
 
-    first: Array
+    first: FloatArray
     stages: tuple[Stage, ...]
 
-    def run(self, points: Array) -> Array:
+    def run(self, points: FloatArray) -> FloatArray:
         """The last state (n, p) at points (p, k + 1), whose first entry is 1."""
-        state: Array = self.first @ points.T
+        state: FloatArray = self.first @ points.T
         for stage in self.stages:
             state = stage.matrix @ stage.with_hinges(state) + stage.offset[:, None]
         return state
@@ -54,7 +55,7 @@ def read_stages(program: Program, embed: Callable[[Tensor], Tensor], dim: int) -
 
 def read_matrices(
     program: Program, embed: Callable[[Tensor], Tensor], dim: int
-) -> tuple[Array, list[Stage], list[tuple[str, ...]]]:
+) -> tuple[FloatArray, list[Stage], list[tuple[str, ...]]]:
     """As ``read_stages`` before merging, and the names of the live values that make up the state before each stage."""
     with torch.no_grad():
         corners = torch.cat([torch.zeros(1, dim, dtype=torch.float64), torch.eye(dim, dtype=torch.float64)])
@@ -69,7 +70,7 @@ def read_matrices(
     return np.ascontiguousarray(first), stages, names
 
 
-def with_slacks(staged: Staged, factors: Array, bounds: Array) -> Staged:
+def with_slacks(staged: Staged, factors: FloatArray, bounds: FloatArray) -> Staged:
     """The same network followed by bounds - factors @ outputs; a constraint holds where its slack is not negative."""
     if not staged.stages:
         first = -factors @ staged.first
@@ -80,9 +81,11 @@ def with_slacks(staged: Staged, factors: Array, bounds: Array) -> Staged:
     return Staged(*merged(staged.first, [*before, ending]))
 
 
-def _packed(values: Values) -> Array:
+def _packed(values: Values) -> FloatArray:
     """All live values side by side, one row per input."""
-    found: Array = torch.cat([value.reshape(len(value), -1) for value in values.values()], 1).double().cpu().numpy()
+    found: FloatArray = (
+        torch.cat([value.reshape(len(value), -1) for value in values.values()], 1).double().cpu().numpy()
+    )
     return found
 
 
@@ -134,13 +137,13 @@ def _read_stage(kink: Kink, live: Values) -> tuple[Stage, Values]:
 class _HingeSum:
     """Entry z becomes offset + slope z + sum over t of jumps[t] max(z - at[t], 0)."""
 
-    offset: Array
-    slope: Array
-    at: Array
-    jumps: Array
+    offset: FloatArray
+    slope: FloatArray
+    at: FloatArray
+    jumps: FloatArray
 
 
-def _as_hinges(fold: _HingeSum, place: slice, matrix: Any, offset: Array, n: int) -> Stage:
+def _as_hinges(fold: _HingeSum, place: slice, matrix: Any, offset: FloatArray, n: int) -> Stage:
     """``matrix`` acts on the folded state and on what was kept; make it act on the state and on its hinges."""
     mine = matrix[:, place]
     slopes = np.ones(n)
@@ -162,7 +165,7 @@ def _as_hinges(fold: _HingeSum, place: slice, matrix: Any, offset: Array, n: int
     )
 
 
-def _scaled(matrix: Any, factors: Array) -> Any:
+def _scaled(matrix: Any, factors: FloatArray) -> Any:
     """The matrix, stored by columns, with each column times its factor."""
     data = matrix.data * np.repeat(factors, np.diff(matrix.indptr))
     return scipy.sparse.csc_array((data, matrix.indices, matrix.indptr), matrix.shape)
@@ -173,14 +176,14 @@ def _read_fold(kink: Kink, value: Tensor) -> _HingeSum:
     fold = kink.instructions[0]
     zero, one = torch.zeros_like(value), torch.ones_like(value)
 
-    def cut(z: Tensor) -> Array:
+    def cut(z: Tensor) -> FloatArray:
         cuts = kink.folds(z, *fold.constants)
-        found: Array = cuts.values[0].double().cpu().numpy()
+        found: FloatArray = cuts.values[0].double().cpu().numpy()
         return found
 
-    def at(z: Array) -> Array:
+    def at(z: FloatArray) -> FloatArray:
         folded = fold.function(torch.from_numpy(z).to(value.device).reshape(value.shape), *fold.constants)
-        found: Array = folded.reshape(-1).cpu().numpy()
+        found: FloatArray = folded.reshape(-1).cpu().numpy()
         return found
 
     moved = cut(zero)

@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from regionscope.errors import InputError
 from regionscope.extras import import_extra
+from regionscope.types import Array
 
-Array = NDArray[Any]
 Columns = Mapping[str, Array]
 
 

@@ -8,14 +8,14 @@ Legendre polynomials, from Tricomi's approximation, in a few seconds.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from regionscope.types import FloatArray, IntArray
+
 _SMALL = 20  # up to this order Tricomi's approximation is too coarse for two steps
 _NODES = 4096  # worked on together: small enough for the caches
 
 
-def gauss_legendre(first: int, last: int) -> list[tuple[Array, Array]]:
+def gauss_legendre(first: int, last: int) -> list[tuple[FloatArray, FloatArray]]:
     """Nodes in [0, 1], ascending, and weights, of the orders ``first`` to ``last``.
 
     >>> (nodes, weights), = gauss_legendre(2, 2)
@@ -32,7 +32,7 @@ def gauss_legendre(first: int, last: int) -> list[tuple[Array, Array]]:
     return rules
 
 
-def _group(low: int, high: int) -> list[tuple[Array, Array]]:
+def _group(low: int, high: int) -> list[tuple[FloatArray, FloatArray]]:
     orders = np.arange(low, high + 1)
     halves = (orders + 1) // 2
     ends = np.cumsum(halves)
@@ -50,7 +50,7 @@ def _group(low: int, high: int) -> list[tuple[Array, Array]]:
     ]
 
 
-def _legendre(x: Array, k: Array, orders: NDArray[np.int64], ends: NDArray[np.int64]) -> tuple[Array, Array]:
+def _legendre(x: FloatArray, k: FloatArray, orders: IntArray, ends: IntArray) -> tuple[FloatArray, FloatArray]:
     """P_k and its derivative at x; k ascends, and ``ends`` says where each order ends."""
     before, here = np.ones_like(x), x.copy()
     term = np.empty_like(x)
@@ -68,7 +68,7 @@ def _legendre(x: Array, k: Array, orders: NDArray[np.int64], ends: NDArray[np.in
     return here, k * (before - x * here) / ((1 - x) * (1 + x))
 
 
-def _both_sides(x: Array, weight: Array, odd: int) -> tuple[Array, Array]:
+def _both_sides(x: FloatArray, weight: FloatArray, odd: int) -> tuple[FloatArray, FloatArray]:
     """The whole rule from its nodes x >= 0, descending; an odd one has a node in the middle."""
     half = len(x) - odd
     nodes = np.concatenate([-x[:half], np.zeros(odd), x[:half][::-1]])

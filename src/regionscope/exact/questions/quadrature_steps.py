@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from regionscope.checks import read_integer
@@ -24,9 +23,7 @@ from regionscope.exact.linear import Progress
 from regionscope.exact.questions.legendre import gauss_legendre
 from regionscope.exact.questions.paths import PathPieces, Paths, input_gradients, pieces_of
 from regionscope.tolerance import TINY
-from regionscope.types import Reading, one_line
-
-Array = NDArray[np.float64]
+from regionscope.types import FloatArray, Reading, one_line
 
 RULES = ("gausslegendre", "riemann_left", "riemann_middle", "riemann_right", "riemann_trapezoid")
 _NODES = 1 << 22  # held at a time
@@ -70,7 +67,7 @@ class StepsNeeded:
         )
 
 
-def quadrature(rule: str, k: int) -> tuple[Array, Array]:
+def quadrature(rule: str, k: int) -> tuple[FloatArray, FloatArray]:
     """Nodes in [0, 1] and weights of a rule with k steps, as in Captum.
 
     Captum's trapezoid weights add up to (k - 1) / k, not to 1.

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regionscope.errors import InputError
 from regionscope.file_io import check_parent, replace_file
-
-Array = NDArray[Any]
+from regionscope.types import Array
 
 
 def write_mesh(path: Path, points: Array, corners: Array, offsets: Array) -> Path:

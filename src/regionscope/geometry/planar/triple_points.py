@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regionscope.tolerance import FLAT, SLIVER, TINY
-
-Array = NDArray[np.float64]
+from regionscope.types import FloatArray
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,7 @@ class CellEnvelope:
     ties: list[list[int]]
 
 
-def envelope_on_cell(corners: Array, values: Array, tolerance: float) -> CellEnvelope:
+def envelope_on_cell(corners: FloatArray, values: FloatArray, tolerance: float) -> CellEnvelope:
     """Divide a convex cell, given by all points on its border where a leader changes, into one piece per leader.
 
     ``corners`` (m, 2) counter-clockwise, ``values`` (m, c) of the candidates there; ties are up to ``tolerance``.
@@ -38,7 +36,7 @@ def envelope_on_cell(corners: Array, values: Array, tolerance: float) -> CellEnv
     spread[spread == 0] = 1.0
     local = (corners - middle) / spread
     design = np.c_[local, np.ones(len(local))]
-    maps: Array = np.asarray(
+    maps: FloatArray = np.asarray(
         np.linalg.lstsq(design, values, rcond=None)[0], dtype=np.float64
     )  # (3, c): two slopes and a constant
     points, ties, three = _triple_points(local, values, maps, tolerance)
@@ -53,12 +51,12 @@ def envelope_on_cell(corners: Array, values: Array, tolerance: float) -> CellEnv
 
 
 def _triple_points(
-    local: Array, values: Array, maps: Array, tolerance: float
-) -> tuple[Array, list[set[int]], list[list[int]]]:
+    local: FloatArray, values: FloatArray, maps: FloatArray, tolerance: float
+) -> tuple[FloatArray, list[set[int]], list[list[int]]]:
     """Points strictly inside the cell where at least three candidates tie for the lead, all that tie there, and three
     of them that tie nowhere else.
     """
-    found: list[Array] = []
+    found: list[FloatArray] = []
     ties: list[set[int]] = []
     three: list[list[int]] = []
     alive = _alive(values, tolerance)
@@ -82,7 +80,7 @@ def _triple_points(
     return np.array(found, dtype=np.float64).reshape(-1, 2), ties, three
 
 
-def _alive(values: Array, tolerance: float) -> list[int]:
+def _alive(values: FloatArray, tolerance: float) -> list[int]:
     """Candidates that no other one equals or exceeds on the whole cell; of equal ones the first."""
     at_least = (values[:, :, None] >= values[:, None, :] - tolerance).all(0)  # [j, k]: j is never below k
     index = np.arange(values.shape[1])
@@ -90,7 +88,7 @@ def _alive(values: Array, tolerance: float) -> list[int]:
     return [int(k) for k in np.flatnonzero(~beaten.any(0))]
 
 
-def tie_weights(values: Array) -> tuple[list[int], list[float]]:
+def tie_weights(values: FloatArray) -> tuple[list[int], list[float]]:
     """Three corners of a convex polygon, and the weights on them of the point where three functions tie, from the
     values (m, 3) of these at the corners.
 
@@ -112,7 +110,7 @@ def tie_weights(values: Array) -> tuple[list[int], list[float]]:
     return best[1], best[2]
 
 
-def _inside(corners: Array, point: Array) -> bool:
+def _inside(corners: FloatArray, point: FloatArray) -> bool:
     """Whether the point lies strictly inside the convex polygon (whose size is about one)."""
     sides = np.roll(corners, -1, 0) - corners
     offset = point - corners
@@ -121,7 +119,7 @@ def _inside(corners: Array, point: Array) -> bool:
     return bool((distance > FLAT).all())
 
 
-def _in_order(members: list[int], points: Array) -> list[int]:
+def _in_order(members: list[int], points: FloatArray) -> list[int]:
     """The members of a convex piece counter-clockwise; an empty list when the piece has no area."""
     if len(members) < 3:
         return []

@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from regionscope.checks import read_integer, read_number, read_seed
 from regionscope.errors import InputError
 from regionscope.extras import import_extra
 from regionscope.lab.data.dataset import Dataset, DataSplit, derived_seed
-
-_Array = NDArray[Any]
+from regionscope.types import Array
 
 
 def two_moons(n: int = 1000, *, noise: float = 0.2, seed: int = 0) -> Dataset:
@@ -79,7 +77,7 @@ def random_labels_split(n_train: int, n_test: int, *, classes: int = 2, dim: int
     return DataSplit(random_labels(n_train, classes=classes, dim=dim, seed=seed), test)
 
 
-def _moons(n: int, noise: float, seed: int) -> tuple[_Array, _Array]:
+def _moons(n: int, noise: float, seed: int) -> tuple[Array, Array]:
     read_integer("n of two_moons", n, least=2)
     if not read_number("noise", noise) >= 0:
         raise InputError(f"Expected noise of two_moons of at least 0, got {noise}. Choose 0.2, for example.")
@@ -87,7 +85,7 @@ def _moons(n: int, noise: float, seed: int) -> tuple[_Array, _Array]:
     return points, labels
 
 
-def _quantiles(n: int, classes: int, seed: int) -> tuple[_Array, _Array]:
+def _quantiles(n: int, classes: int, seed: int) -> tuple[Array, Array]:
     if read_integer("n of gaussian_quantiles", n) < read_integer("classes", classes, least=2):
         raise InputError(f"Expected a point for each class, got {classes} classes and {n} points. Raise n.")
     make = _sklearn("gaussian_quantiles").make_gaussian_quantiles
@@ -99,11 +97,11 @@ def _sklearn(name: str) -> Any:
     return import_extra("sklearn.datasets", who=f"{name} needs", library="scikit-learn", extra="lab")
 
 
-def _split(name: str, points: _Array, labels: _Array, others: _Array, answers: _Array, classes: int) -> DataSplit:
+def _split(name: str, points: Array, labels: Array, others: Array, answers: Array, classes: int) -> DataSplit:
     return DataSplit(*(_dataset(name, *part, points, classes) for part in ((points, labels), (others, answers))))
 
 
-def _dataset(name: str, points: _Array, labels: _Array, by: _Array, classes: int) -> Dataset:
+def _dataset(name: str, points: Array, labels: Array, by: Array, classes: int) -> Dataset:
     """The points under the affine map that takes the bounding box of ``by`` to [-1, 1]^2."""
     lowest, highest = by.min(axis=0), by.max(axis=0)
     scaled = 2 * (points - lowest) / (highest - lowest) - 1

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regionscope.checks import check_labels
 from regionscope.errors import InputError
 
-Array = NDArray[np.floating]
+_Floats = NDArray[np.floating]
 _FIRST, _SECOND, _EPS = 0.9, 0.999, 1e-8  # the moments and the epsilon of torch.optim.Adam
 
 
@@ -63,14 +63,14 @@ def train_small(
 class _Network:
     """All parameters in one vector ``flat`` with their gradient, the moments of Adam, and views of each layer."""
 
-    flat: Array
-    grad: Array
-    first: Array
-    second: Array
-    weights: list[Array]
-    biases: list[Array]
-    weight_grads: list[Array]
-    bias_grads: list[Array]
+    flat: _Floats
+    grad: _Floats
+    first: _Floats
+    second: _Floats
+    weights: list[_Floats]
+    biases: list[_Floats]
+    weight_grads: list[_Floats]
+    bias_grads: list[_Floats]
     steps: int = 0
 
     @staticmethod
@@ -91,7 +91,7 @@ class _Network:
                 layer.weight.copy_(torch.from_numpy(weight.T.copy()))
                 layer.bias.copy_(torch.from_numpy(bias))
 
-    def slope(self, x: Array, y: NDArray[np.integer]) -> None:
+    def slope(self, x: _Floats, y: NDArray[np.integer]) -> None:
         """Gradient of the mean cross-entropy over a batch."""
         last = len(self.weights) - 1
         hidden = [x]

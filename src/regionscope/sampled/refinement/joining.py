@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from regionscope.geometry import Slice
@@ -25,8 +24,7 @@ from regionscope.sampled.labels import Labeller
 from regionscope.sampled.lattice import Lattice
 from regionscope.sampled.refinement.hidden_strips import hidden_cuts
 from regionscope.sampled.refinement.nearest_groups import nearest_groups
-
-Array = NDArray[Any]
+from regionscope.types import Array
 
 _PARTNERS = 3
 _ROUNDS = 8

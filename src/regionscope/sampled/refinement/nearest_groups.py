@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-Array = NDArray[Any]
+from regionscope.types import Array
 
 _NEIGHBOURS = 32
 _FEW = 64  # groups that are searched by all distances at once
