@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +26,7 @@ from regionscope.lab import zoo
 from regionscope.lab.data import Dataset
 from regionscope.lab.train import Training, train
 from results import write
+from timing import busy_seconds
 
 STEPS = (20, 50, 300, 1000)
 TOLERANCE, K_MAX = 0.01, 1000
@@ -70,16 +70,8 @@ def trained(name: str, device: str) -> tuple[str, nn.Module, Tensor]:
 
 def seconds(work: Callable[[], object], device: str, repeats: int) -> float:
     """The shortest of ``repeats`` runs, after one to warm up: of the clock on a GPU, else of the processor."""
-    clock = time.perf_counter if device == "cuda" else time.process_time
-    taken = []
-    for i in range(repeats + 1):
-        start = clock()
-        work()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        if i or repeats == 0:
-            taken.append(clock() - start)
-    return min(taken)
+    taken = [busy_seconds(work, device) for _ in range(repeats + 1)]
+    return min(taken[1:] or taken)
 
 
 def attributions(name: str, device: str, repeats: int) -> dict[str, object]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
@@ -26,6 +25,7 @@ from torch import nn
 
 import regionscope as rs
 from results import surroundings
+from timing import timed
 
 REPORT = Path(__file__).parent.parent / "docs" / "benchmarks" / "certify-cpu.json"
 LIMIT = 3.0
@@ -83,21 +83,15 @@ def cases() -> dict[str, Callable[[], tuple[nn.Module, rs.Slice]]]:
     }
 
 
-def seconds(function: Callable[[], Any]) -> tuple[Any, float]:
-    start = time.process_time()
-    result = function()
-    return result, time.process_time() - start
-
-
 def measured(model: nn.Module, where: rs.Slice, compute: Callable[..., Any], repeats: int) -> dict[str, Any]:
     """The least seconds of some runs, partition and certificate by turns."""
     times = []
     for _ in range(repeats):
-        part, first = seconds(lambda: compute(model, where))
+        part, first = timed(lambda: compute(model, where))
         pieces = part.partition if isinstance(part, rs.DecisionRegions) else part
-        first += seconds(partial(getattr, pieces, "n_linear_regions"))[1]
-        certificate, second = seconds(part.certify)
-        times.append((first, second))
+        _, merging = timed(partial(getattr, pieces, "n_linear_regions"))
+        certificate, second = timed(part.certify)
+        times.append((first.processor + merging.processor, second.processor))
     partition, proof = (min(column) for column in zip(*times, strict=True))
     return {
         "regions": len(pieces),

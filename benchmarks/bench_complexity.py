@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -22,6 +21,7 @@ from regionscope.lab import zoo
 from regionscope.network import full_precision
 from results import surroundings
 from table import store
+from timing import call_seconds
 
 LIMIT_RATIO = 1.3
 LIMIT_SECONDS = 0.19  # a third of 0.57 s: what the authors' code takes for "mlp" below on 2 cores
@@ -79,15 +79,11 @@ CASES = [
 ]
 
 
-def seconds(work: Callable[[], object], device: torch.device, repeats: int) -> float:
+def median_seconds(work: Callable[[], object], device: torch.device, repeats: int) -> float:
     """The median over ``repeats`` runs, fewer where they are long, after one to warm up."""
     taken: list[float] = []
     while len(taken) <= repeats and not (len(taken) > 2 and sum(taken[1:]) > PATIENCE):
-        start = time.perf_counter()
-        work()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        taken.append(time.perf_counter() - start)
+        taken.append(call_seconds(work, device).clock)
     return statistics.median(taken[1:])
 
 
@@ -108,8 +104,8 @@ def floor(model: nn.Module, x: Tensor, vertices: int, batches: tuple[int, ...]) 
     if batches[-1] > held and held == total:
         fitting.append(total)  # all at once
     some = min(total, max(fitting))
-    batch = min(fitting, key=lambda batch: seconds(lambda: forward(some, batch), x.device, 5))
-    return seconds(lambda: forward(total, batch), x.device, 7), batch
+    batch = min(fitting, key=lambda batch: median_seconds(lambda: forward(some, batch), x.device, 5))
+    return median_seconds(lambda: forward(total, batch), x.device, 7), batch
 
 
 def measure(case: Case, device: torch.device, dims: int) -> list[dict[str, object]]:
@@ -125,7 +121,7 @@ def measure(case: Case, device: torch.device, dims: int) -> list[dict[str, objec
             choices.append(("per-point", "per-point"))
     rows: list[dict[str, object]] = []
     for name, frames in choices:
-        taken = seconds(
+        taken = median_seconds(
             lambda frames=frames: rs.local_complexity(model, x, dims=dims, frames=frames),  # type: ignore[misc]
             device,
             repeats=7,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +27,7 @@ from regionscope.sampled.components import count_components
 from regionscope.sampled.lattice import corners_and_directions
 from regionscope.sampled.reference import count_components_bfs
 from results import write
+from timing import call_seconds
 
 LIMITS = {"speedup over breadth-first search": 10.0, "counting / forward": 0.02, "forward share": 0.95}
 GRID = 200
@@ -40,17 +40,11 @@ def cnn() -> nn.Module:
     ).eval()  # fmt: skip
 
 
-def seconds(work: Callable[[], object], repeats: int = 5) -> float:
+def median_seconds(work: Callable[[], object], repeats: int = 5) -> float:
     """The median over ``repeats`` runs, after one to warm up."""
     work()
-    taken = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        taken.append(time.perf_counter() - start)
-    return statistics.median(taken)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return statistics.median(call_seconds(work, device).clock for _ in range(repeats))
 
 
 def smooth_maps(n: int = 100, grid: int = 30) -> np.ndarray[Any, Any]:
@@ -72,10 +66,10 @@ def components(model: nn.Module, device: torch.device) -> dict[str, float]:
             for _ in range(maps.size // 250):
                 model(batch)
 
-    fast = seconds(lambda: count_components(maps, dim=2))
-    hard = seconds(lambda: count_components(noise, dim=2))
-    slow = seconds(lambda: [count_components_bfs(one) for one in maps], 1)
-    passes = seconds(forward, 1)
+    fast = median_seconds(lambda: count_components(maps, dim=2))
+    hard = median_seconds(lambda: count_components(noise, dim=2))
+    slow = median_seconds(lambda: [count_components_bfs(one) for one in maps], 1)
+    passes = median_seconds(forward, 1)
     return {
         "count_components (s)": fast,
         "count_components, pure noise (s)": hard,
@@ -138,8 +132,8 @@ def floor(model: nn.Module, points: Tensor) -> tuple[float, int]:
                 model(part)
 
     sizes = (256, 1024, 4096) if points.is_cuda else (16, 64, 256)
-    batch = min(sizes, key=lambda size: seconds(lambda: forward(points[: sizes[-1]], size), 3))
-    return seconds(lambda: forward(points, batch), 3), batch
+    batch = min(sizes, key=lambda size: median_seconds(lambda: forward(points[: sizes[-1]], size), 3))
+    return median_seconds(lambda: forward(points, batch), 3), batch
 
 
 def against_floor(device: torch.device, slices: int) -> dict[str, float]:
@@ -163,7 +157,7 @@ def against_floor(device: torch.device, slices: int) -> dict[str, float]:
         found = rs.region_count(model, inputs, slices=slices, grid=GRID, method=method)
         hook.remove()
         rows = len(points) if method == "grid" else sum(seen)
-        taken = seconds(
+        taken = median_seconds(
             lambda method=method: rs.region_count(model, inputs, dim=1, slices=slices, grid=GRID, method=method), 3
         )
         row |= {

@@ -24,7 +24,6 @@ import math
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -46,6 +45,7 @@ from regionscope.network import full_precision
 from regionscope.network.rules import layers, winograd
 from results import surroundings
 from table import Row, print_table, store
+from timing import call_seconds, timed
 
 LAUNCHES = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx")
 WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
@@ -161,13 +161,7 @@ def best_time(run: Callable[[], object], device: str, least: int = 3, seconds: f
     """The fastest of at least ``least`` runs, repeated for about ``seconds``."""
     times: list[float] = []
     while len(times) < least or (sum(times) < seconds and len(times) < 50):
-        if device == "cuda":
-            torch.cuda.synchronize()
-        start = time.perf_counter()
-        run()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        times.append(time.perf_counter() - start)
+        times.append(call_seconds(run, device).clock)
     return min(times)
 
 
@@ -195,10 +189,10 @@ def check_seconds(model: nn.Module, piece: rs.Slice | Sequence[rs.Slice], device
     """Time that a call spends on comparing a sample of its maps with the network; the least of three."""
     check, times = linear.check_sample, []
 
-    def timed(*args: Any) -> None:
+    def watched(*args: Any) -> None:
         times.append(best_time(lambda: check(*args), device, least=1, seconds=0))
 
-    with mock.patch.object(linear, "check_sample", timed):
+    with mock.patch.object(linear, "check_sample", watched):
         for _ in range(3):
             rs.linear_regions(model, piece)
     return min(times)
@@ -218,17 +212,16 @@ def measure_stream(case: Case, device: str) -> Row:
         vertices, sample = vertices + len(regions.vertices), regions.vertices
 
     reset_peak(device)
-    busy = time.process_time()
-    found = rs.stream_regions(model, piece, consume=look)
-    busy = time.process_time() - busy
+    found, took = timed(lambda: rs.stream_regions(model, piece, consume=look))
     peak = peak_gib(device)
     if found.n_activation_regions != expected or int(histogram.counts.sum()) != expected:
         raise SystemExit(f"{case.name}: {found.n_activation_regions:,} regions, and {expected:,} are there")
     floor, batch = floor_seconds(model.double().eval(), piece.embed(sample), device)
     floor *= vertices / len(sample)
     return {
-        "case": case.name, "regions": expected, "vertices": vertices, "seconds": found.stats.seconds, "cpu": busy,
-        "floor": floor, "floor_batch": batch, "ratio": found.stats.seconds / floor, "peak_gib": peak,
+        "case": case.name, "regions": expected, "vertices": vertices, "seconds": found.stats.seconds,
+        "cpu": took.processor, "floor": floor, "floor_batch": batch, "ratio": found.stats.seconds / floor,
+        "peak_gib": peak,
         "parts": found.n_parts, "sizes": histogram.counts.tolist(), **about(device),
     }  # fmt: skip
 
@@ -296,9 +289,7 @@ def measure(case: Case, device: str) -> Row:
     )
     check = check_seconds(model, piece, device) / seconds
     parts = found if isinstance(found, list) else [found]
-    start = time.perf_counter()
-    n_linear = sum(part.n_linear_regions for part in parts)
-    merging = time.perf_counter() - start
+    n_linear, merging = timed(lambda: sum(part.n_linear_regions for part in parts))
     model.double().eval()
     inputs = torch.cat([part.slice.embed(part.vertices) for part in parts]).to(device)
     floor, batch = floor_seconds(model, inputs, device)
@@ -308,7 +299,7 @@ def measure(case: Case, device: str) -> Row:
         "linear": n_linear,
         "vertices": len(inputs),
         "seconds": seconds,
-        "merging": merging,
+        "merging": merging.clock,
         "check": check,
         "floor": floor,
         "floor_batch": batch,
@@ -330,15 +321,15 @@ def print_profile(case: Case, device: str, *, first: bool) -> None:
     model, piece = case.build()
     model.to(device)
 
-    def timed(least: int) -> float:
+    def best_of(least: int) -> float:
         return best_time(lambda: rs.linear_regions(model, piece), device, least=least, seconds=0)
 
     if not first:
         rs.linear_regions(model, piece)
     kinds = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * (device == "cuda")
     with profile(activities=kinds) as seen:
-        watched = timed(1)
-    plain = timed(2)
+        watched = best_of(1)
+    plain = best_of(2)
     found = seen.key_averages()
     print(f"{case.name}: {plain:.4f} s, {watched:.4f} s under the profiler")
     if device == "cuda":

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import math
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -24,6 +23,7 @@ from regionscope.lab.data import Dataset, DataSplit, two_moons
 from regionscope.lab.train import train
 from regionscope.lab.zoo import mlp
 from results import write
+from timing import busy_seconds
 
 
 @dataclass(frozen=True)
@@ -111,15 +111,6 @@ def cases(device: torch.device) -> list[Case]:
     return found
 
 
-def seconds(work: Callable[[], object], device: torch.device) -> float:
-    clock = time.perf_counter if device.type == "cuda" else time.process_time
-    start = clock()
-    work()
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-    return clock() - start
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
@@ -131,7 +122,7 @@ def main() -> None:
     print(f"{'':58} {'ours (s)':>9} {'theirs':>9} {'median':>7} {'fastest':>7} {'limit':>7}")
     for case in cases(device):
         case.ours(), case.theirs()
-        pairs = [(seconds(case.ours, device), seconds(case.theirs, device)) for _ in range(chosen.repeats)]
+        pairs = [(busy_seconds(case.ours, device), busy_seconds(case.theirs, device)) for _ in range(chosen.repeats)]
         ours, theirs = (statistics.median(side) for side in zip(*pairs, strict=True))
         ratio = statistics.median(a / b for a, b in pairs)
         fastest = min(a for a, _ in pairs) / min(b for _, b in pairs)

@@ -7,26 +7,17 @@ python benchmarks/bench_shallow.py --flows 1000     # all of them
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
 
 import torch
 
 from regionscope.shallow import FlowOptions, gradient_flows, initial_theta
 from regionscope.shallow.flow import conserved_drift
 from regionscope.shallow.losses import log_threshold
-from regionscope.shallow.state import Flows
 from regionscope.shallow.teachers import random_teacher, sample
 from results import write
+from timing import timed
 
 WIDTH, POINTS = 100, 50
-
-
-def timed(work: Callable[[], Flows]) -> tuple[Flows, float, float]:
-    """What came, wall-clock seconds and processor seconds."""
-    wall, used = time.perf_counter(), time.process_time()
-    found = work()
-    return found, time.perf_counter() - wall, time.process_time() - used
 
 
 def main() -> None:
@@ -42,10 +33,10 @@ def main() -> None:
     theta = initial_theta(chosen.flows, WIDTH, sigma_h=1.0, sigma_o=1e-3, seed=3)
     options = FlowOptions(rtol=chosen.rtol, max_log_loss=chosen.until, direction_tol=0.0, max_steps=4000)
     gradient_flows(theta[:2], data.x, data.y, FlowOptions(max_steps=20))
-    alone, alone_wall, alone_used = timed(
+    alone, (alone_wall, alone_used) = timed(
         lambda: gradient_flows(theta[: chosen.alone], data.x, data.y, options, chunk=1)
     )
-    batch, wall, used = timed(lambda: gradient_flows(theta, data.x, data.y, options, workers=chosen.workers))
+    batch, (wall, used) = timed(lambda: gradient_flows(theta, data.x, data.y, options, workers=chosen.workers))
     same = float((alone.theta - batch.theta[: chosen.alone]).abs().max() / batch.theta.abs().max())
     won = int((log_threshold(len(data), options.loss) < batch.F).sum())
     row = {

@@ -15,7 +15,6 @@ import json
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from unittest import mock
@@ -28,6 +27,7 @@ from bench_exact import floor_seconds, mlp
 from regionscope.exact import linear, polytopes
 from results import surroundings
 from table import store
+from timing import call_seconds
 
 
 def torus(seed: int = 0) -> nn.Sequential:
@@ -73,11 +73,7 @@ def least(run: Callable[[], object], device: str, runs: int) -> tuple[float, flo
     found = []
     for _ in range(runs):
         gc.collect()
-        start, busy = time.perf_counter(), time.process_time()
-        run()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        found.append((time.perf_counter() - start, time.process_time() - busy))
+        found.append(call_seconds(run, device))
     return min((seconds for seconds, _ in found), default=torch.inf), min((cpu for _, cpu in found), default=torch.inf)
 
 

@@ -23,7 +23,6 @@ import re
 import runpy
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,7 @@ from torch import Tensor, nn
 import regionscope as rs
 from regionscope.lab.zoo import mlp
 from results import write
+from timing import timed
 
 ROOT = Path(__file__).parent.parent
 GRIDS = (64, 128, 256)
@@ -71,11 +71,7 @@ def in_turn(methods: dict[str, Callable[[], Any]], rounds: int) -> dict[str, tup
     for _ in range(rounds):
         for name, work in methods.items():
             gc.collect()
-            start, busy = time.perf_counter(), time.process_time()
-            result = work()
-            if torch.cuda.is_initialized():
-                torch.cuda.synchronize()
-            took = time.perf_counter() - start, time.process_time() - busy
+            result, took = timed(work, "cuda" if torch.cuda.is_initialized() else "cpu")
             least = found.get(name, (torch.inf, torch.inf))
             found[name] = min(least[0], took[0]), min(least[1], took[1]), result
     return found

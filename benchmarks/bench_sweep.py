@@ -10,8 +10,6 @@ import argparse
 import json
 import shutil
 import tempfile
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpe
 from regionscope.lab.store import RunFolder, files
 from regionscope.lab.sweep import query, read_runs, run_sweep, sweep_status
 from results import write
+from timing import call_seconds
 
 EXPERIMENT = Experiment(
     data=DataSpec(name="digits"),
@@ -57,12 +56,6 @@ def _with_checksum(content: dict[str, object]) -> str:
     return json.dumps(content | {"checksum": files.digest(content)})
 
 
-def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=10_000)
@@ -73,10 +66,10 @@ def main() -> None:
         experiments = write_runs(folder, chosen.runs)
         row = {
             "runs": chosen.runs,
-            "table_seconds": seconds(lambda: read_runs(folder)),
-            "status_seconds": seconds(lambda: sweep_status(folder)),
-            "sql_seconds": seconds(lambda: query(folder, "SELECT avg(gap), avg(region_count) FROM runs")),
-            "skip_seconds": seconds(lambda: run_sweep(experiments, folder)),
+            "table_seconds": call_seconds(lambda: read_runs(folder)).clock,
+            "status_seconds": call_seconds(lambda: sweep_status(folder)).clock,
+            "sql_seconds": call_seconds(lambda: query(folder, "SELECT avg(gap), avg(region_count) FROM runs")).clock,
+            "skip_seconds": call_seconds(lambda: run_sweep(experiments, folder)).clock,
         }
     for name, value in row.items():
         print(f"{name:20} {value:.4g}" if isinstance(value, float) else f"{name:20} {value}")

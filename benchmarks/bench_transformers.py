@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +26,7 @@ import regionscope as rs
 from regionscope.lab.zoo import transformer as zoo
 from regionscope.network import full_precision
 from results import write
+from timing import busy_seconds
 
 LIMIT = 1.3  # of local complexity
 
@@ -67,15 +67,6 @@ def vit(sizes: Sizes) -> nn.Module:
     )  # fmt: skip
 
 
-def seconds_of(work: Callable[[], object], device: torch.device) -> float:
-    now = time.perf_counter if device.type == "cuda" else time.process_time
-    start = now()
-    work()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return now() - start
-
-
 def forward(model: nn.Module, inputs: Tensor, n: int, batches: tuple[int, ...]) -> Any:
     """A function that runs the model over n inputs, in the fastest of the batches."""
 
@@ -88,7 +79,7 @@ def forward(model: nn.Module, inputs: Tensor, n: int, batches: tuple[int, ...]) 
     some = min(n, max(batches))
 
     def least(batch: int) -> float:
-        return min(seconds_of(lambda: over(some, batch), inputs.device) for _ in range(4))
+        return min(busy_seconds(lambda: over(some, batch), inputs.device) for _ in range(4))
 
     best = min(batches, key=least)
     return lambda: over(n, best)
@@ -109,9 +100,9 @@ def measure(device: torch.device, sizes: Sizes) -> list[dict[str, object]]:
         network: str, instrument: str, n: int, work: Callable[[], object], floor: Callable[[], object],
         rounds: int = sizes.rounds,
     ) -> None:  # fmt: skip
-        seconds_of(floor, device), seconds_of(work, device)  # to warm up
+        busy_seconds(floor, device), busy_seconds(work, device)  # to warm up
         bottom, seconds = zip(
-            *((seconds_of(floor, device), seconds_of(work, device)) for _ in range(rounds)), strict=True
+            *((busy_seconds(floor, device), busy_seconds(work, device)) for _ in range(rounds)), strict=True
         )
         ratios = [own / least for own, least in zip(seconds, bottom, strict=True)]
         rows.append({
