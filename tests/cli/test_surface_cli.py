@@ -48,6 +48,12 @@ def test_mesh_picture_page_and_numbers_are_written(folder: Path) -> None:
     assert "webgl" in (folder / "mesh.html").read_text()
 
 
+def test_stl_files_are_written(folder: Path) -> None:
+    code, text = run("shape.py:Diamond", "--input-shape", "3", "--box", "-2", "2", "--out", "mesh.stl")
+    assert code == 0, text
+    assert (folder / "mesh.stl").stat().st_size == 84 + 50 * 8
+
+
 def test_classes_and_targets(folder: Path) -> None:
     code, text = run("shape.py:Two", "--input-shape", "3", "--box", "-1", "1", "--classes", "0,1", "--json", "-")
     assert code == 0, text
@@ -61,7 +67,8 @@ def test_classes_and_targets(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--out", "mesh.stl"], "ends in .ply, .obj, .vtp, got 'mesh.stl'"),
+        (["--out", "mesh.off"], "ends in .ply, .obj, .vtp, .stl, got 'mesh.off'"),
+        (["--input-shape", "2", "--out", "mesh.stl"], "Expected a slice of dimension 3 for an .stl file, got 2. Write"),
         (["--out", "none/mesh.ply"], "does not exist"),
         (["--classes", "a"], "Expected --classes such as 3 or 3,5"),
         (["--minus", "1"], "Give both"),

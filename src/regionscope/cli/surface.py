@@ -77,6 +77,8 @@ def _check_files(out: Path | None, page: Path | None, dim: int) -> None:
             output.check_folder(path)
     if page is not None and dim != 3:
         raise InputError(f"Expected a slice of dimension 3 for --page, got {dim}. Use --plot.")
+    if out is not None and out.suffix == ".stl" and dim != 3:
+        raise InputError(f"Expected a slice of dimension 3 for an .stl file, got {dim}. Write .ply, .obj or .vtp.")
 
 
 def _read_classes(text: str | None) -> list[int] | None:

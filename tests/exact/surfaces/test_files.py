@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -89,10 +91,11 @@ def test_triangles_fill_the_polygons(mesh: rs.LevelSet, tmp_path: Path) -> None:
     assert float(area) == pytest.approx(mesh.area)
 
 
-@pytest.mark.parametrize("ending", ["ply", "obj"])
+@pytest.mark.parametrize("ending", ["ply", "obj", "stl"])
 def test_trimesh_reads_a_closed_mesh(mesh: rs.LevelSet, tmp_path: Path, ending: str) -> None:
     trimesh = pytest.importorskip("trimesh")
     read = trimesh.load(mesh.save(tmp_path / f"mesh.{ending}"), force="mesh")
+    read.merge_vertices()
     assert read.is_watertight
     assert read.is_winding_consistent
     assert read.euler_number == mesh.euler == 4
@@ -100,13 +103,51 @@ def test_trimesh_reads_a_closed_mesh(mesh: rs.LevelSet, tmp_path: Path, ending: 
     assert read.volume > 0  # the faces look outwards
 
 
+def read_stl(path: Path) -> np.ndarray:
+    raw = path.read_bytes()
+    assert not raw.startswith(b"solid")  # that of a text file
+    rows = np.frombuffer(raw, dtype=np.dtype("(12,)<f4, <u2"), offset=84)
+    assert int.from_bytes(raw[80:84], "little") == len(rows)
+    return rows["f0"].reshape(-1, 4, 3)
+
+
+def test_stl_files_hold_triangles_in_float32(mesh: rs.LevelSet, tmp_path: Path) -> None:
+    found = read_stl(mesh.save(tmp_path / "mesh.stl"))
+    assert np.array_equal(found[:, 1:], mesh.vertices.float()[mesh.triangles()].numpy())
+    of = torch.arange(len(mesh)).repeat_interleave(mesh.offsets.diff() - 2)
+    assert np.allclose(found[:, 0], mesh.normals[of].numpy(), atol=1e-6)
+    moved = rs.level_set(Shape(), rs.Box([0.5, 0.0, 0.0], torch.eye(3), 0.7), value=1 / 3)
+    inputs = read_stl(moved.save(tmp_path / "moved.stl", inputs=True))
+    assert np.array_equal(inputs[:, 1:], moved.points.float()[moved.triangles()].numpy())
+    empty = rs.level_set(Shape(), rs.Box(torch.zeros(3), torch.eye(3), 1.0), value=9.0)
+    assert len(read_stl(empty.save(tmp_path / "empty.stl"))) == 0
+
+
+def test_stl_stays_closed_where_float32_merges_vertices(mesh: rs.LevelSet, tmp_path: Path) -> None:
+    shifted = mesh.vertices + torch.tensor([0.0, 0.0, 1e7])  # float32 has steps of 1 there
+    shifted[:, :2] *= 1e-9
+    shifted[:, :2] += 1.0  # and of 1e-7 here
+    coarse = read_stl(replace(mesh, vertices=shifted).save(tmp_path / "coarse.stl"))
+    assert len(coarse) == 0  # two sticks without width
+    shifted = mesh.vertices + torch.tensor([1e7, 1e7, 0.0])
+    found = read_stl(replace(mesh, vertices=shifted).save(tmp_path / "mesh.stl"))
+    assert 0 < len(found) < len(mesh.triangles())
+    edges = Counter(
+        (tuple(corners[i]), tuple(corners[(i + 1) % 3])) for corners in found[:, 1:].tolist() for i in range(3)
+    )
+    assert all(a != b and n == edges[b, a] for (a, b), n in edges.items())
+
+
 def test_wrong_files_are_named(mesh: rs.LevelSet, tmp_path: Path) -> None:
-    with pytest.raises(rs.InputError, match=r"ends in \.ply, \.obj, \.vtp, got"):
-        mesh.save(tmp_path / "mesh.stl")
+    with pytest.raises(rs.InputError, match=r"ends in \.ply, \.obj, \.vtp, \.stl, got"):
+        mesh.save(tmp_path / "mesh.off")
     with pytest.raises(rs.InputError, match=r"Expected an existing folder for 'mesh\.ply', got .*nothere"):
         mesh.save(tmp_path / "nothere" / "mesh.ply")
     flat = rs.level_set(nn.Linear(4, 1), rs.Box(torch.zeros(4), torch.eye(4)[:2], 5.0))
     with pytest.raises(rs.InputError, match="inputs of 2 numbers, got 4"):
         flat.save(tmp_path / "flat.ply", inputs=True)
+    with pytest.raises(rs.InputError, match=r"Expected a surface for an \.stl file, .* got curves on a plane"):
+        flat.save(tmp_path / "flat.stl")
+    assert not (tmp_path / "flat.stl").exists()
     with pytest.raises(rs.InputError, match=r"got 2\. Use vertices\[corners\]"):
         flat.triangles()

@@ -1,8 +1,8 @@
-"""Meshes for other programs: PLY, OBJ and VTP files, all as text, with coordinates that read back bit for bit."""
+"""Meshes for other programs: PLY, OBJ and VTP files as text, with coordinates that read back bit for bit, and STL."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from regionscope.types import Array
 def write_mesh(path: Path, points: Array, corners: Array, offsets: Array) -> Path:
     """Write polygons, or segments where the points have two coordinates, in the format that the name ends in.
 
-    points: (v, 2) or (v, 3). corners, offsets: ragged faces.
+    points: (v, 2) or (v, 3). corners, offsets: ragged faces; triangles for an .stl file.
     """
     if path.suffix not in MESH_FILES:
         raise InputError(f"Expected a file that ends in {', '.join(MESH_FILES)}, got {str(path)!r}. Change the name.")
@@ -25,8 +25,9 @@ def write_mesh(path: Path, points: Array, corners: Array, offsets: Array) -> Pat
     if segments:
         points = np.concatenate([points, np.zeros((len(points), 1))], 1)
     rows = np.split(corners, offsets[1:-1]) if len(offsets) > 1 else []
-    text = "\n".join(MESH_FILES[path.suffix](points, rows, segments)) + "\n"
-    replace_file(path, lambda temporary: temporary.write_text(text, encoding="ascii"))
+    made = MESH_FILES[path.suffix](points, rows, segments)
+    content = made if isinstance(made, bytes) else ("\n".join(made) + "\n").encode("ascii")
+    replace_file(path, lambda temporary: temporary.write_bytes(content))
     return path
 
 
@@ -69,6 +70,29 @@ def _vtp(points: Array, rows: list[Array], segments: bool) -> Iterator[str]:
     yield f"</DataArray></{kind}></Piece></PolyData></VTKFile>"
 
 
+def _stl(points: Array, rows: list[Array], segments: bool) -> bytes:
+    """Binary STL: a header of 80 bytes, the number of triangles, and for each its normal and three corners in float32.
+
+    Triangles with two corners that are equal in float32 are left out: the triangles beside them then meet.
+    """
+    if segments:
+        raise InputError(
+            "Expected a surface for an .stl file, which holds triangles, got curves on a plane. "
+            "Write a .ply, .obj or .vtp file."
+        )
+    corners = points[np.array(rows, dtype=np.int64).reshape(-1, 3)]
+    stored = corners.astype(np.float32)
+    apart = (stored != np.roll(stored, 1, axis=1)).any(2).all(1)
+    corners, stored = corners[apart], stored[apart]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    lengths = np.linalg.norm(normals, axis=1, keepdims=True)
+    triangles = np.zeros(len(stored), dtype=[("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("unused", "<u2")])
+    triangles["normal"] = np.divide(normals, lengths, out=np.zeros_like(normals), where=lengths > 0)
+    triangles["corners"] = stored
+    header = b"written by regionscope".ljust(80)  # "solid" at the start would announce a text file
+    return header + len(triangles).to_bytes(4, "little") + triangles.tobytes()
+
+
 def _numbers(points: Array) -> Iterator[str]:
     return (" ".join(map(repr, row)) for row in points.tolist())
 
@@ -77,5 +101,7 @@ def _words(row: Any) -> str:
     return " ".join(str(int(i)) for i in row)
 
 
-MESH_FILES = {".ply": _ply, ".obj": _obj, ".vtp": _vtp}
+MESH_FILES: dict[str, Callable[[Array, list[Array], bool], Iterator[str] | bytes]] = {
+    ".ply": _ply, ".obj": _obj, ".vtp": _vtp, ".stl": _stl,
+}  # fmt: skip
 """The endings that ``write_mesh`` knows."""

@@ -194,12 +194,13 @@ class LevelSet:
         return data_frame({name: column.cpu().numpy() for name, column in columns.items()})
 
     def save(self, path: str | Path, *, inputs: bool = False, triangles: bool = False) -> Path:
-        """Write the mesh to a .ply, .obj or .vtp file; curves are written with a third coordinate 0.
+        """Write the mesh to a .ply, .obj, .vtp or .stl file; curves are written with a third coordinate 0.
 
         inputs: whether to write inputs instead of slice coordinates; an input must have as many numbers as the slice
             has dimensions. triangles: whether to divide the polygons into triangles.
+        An .stl file always holds triangles, in float32, and no curves. The other files hold float64.
         """
-        points = self.vertices
+        path, points = Path(path), self.vertices
         if inputs:
             points = self.points.flatten(1)
             if points.shape[1] != self.dim:
@@ -207,10 +208,10 @@ class LevelSet:
                     f"Expected inputs of {self.dim} numbers, got {points.shape[1]}. Write slice coordinates instead."
                 )
         corners, offsets = self.corners, self.offsets
-        if triangles:
+        if triangles or (path.suffix == ".stl" and self.dim == 3):
             corners = self.triangles().flatten()
             offsets = 3 * torch.arange(len(corners) // 3 + 1, device=corners.device)
-        return write_mesh(Path(path), *(each.cpu().numpy() for each in (points, corners, offsets)))
+        return write_mesh(path, *(each.cpu().numpy() for each in (points, corners, offsets)))
 
     def to(self, device: torch.device | str) -> LevelSet:
         """The same surface with its tensors on ``device``."""
