@@ -180,6 +180,22 @@ def unknown_name(
     return InputError(f"Expected {what}, got {name!r}.{guess} {choice}{'; ' + more if more else ''}.")
 
 
+def check_class_names(class_names: Sequence[str], n_classes: int) -> tuple[str, ...]:
+    """The names, if there is one for each class.
+
+    >>> check_class_names(["cat", "dog"], 2)
+    ('cat', 'dog')
+    """
+    if isinstance(class_names, str):
+        raise InputError(f"Expected a list of class names, got the text {class_names!r}. Pass one name for each class.")
+    if len(class_names) != n_classes:
+        raise InputError(
+            f"Expected {n_classes} class names, got {len(class_names)}. "
+            "Pass one name for each class, in the order of the labels."
+        )
+    return tuple(str(name) for name in class_names)
+
+
 def one_of(name: str, value: object, accepted: Iterable[str]) -> str:
     """``value`` if it is one of the accepted words, or an ``InputError`` that lists them.
 

@@ -85,6 +85,8 @@ def test_topology(net: str) -> None:
     for label, one in expected.items():
         assert found["classes"][str(label)]["euler"] == one.euler
         assert found["classes"][str(label)]["area"] == dec.volumes()[label]
+    named = ask("topology", "--model", net, "--box", "-4", "4", "--class-names", "cat,dog,fox")
+    assert all(f"class {label} ({('cat', 'dog', 'fox')[label]}): holes" in named.stdout for label in expected)
 
 
 @pytest.mark.parametrize("question", ["extremes", "lipschitz", "flips", "topology"])

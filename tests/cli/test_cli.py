@@ -114,6 +114,31 @@ def test_decision_on_a_triangle_to_stdout(folder: Path) -> None:
     assert (folder / "out.svg").exists()
 
 
+def test_classes_have_names_in_the_table_the_json_and_the_picture(folder: Path) -> None:
+    words = "decision --model net.py:costs --box -3 3 --class-names one,two,three,four,five"
+    done = run(f"{words} --json out.json --plot out.svg")
+    assert done.exit_code == 0, done.output
+    numbers = json.loads((folder / "out.json").read_text())
+    assert numbers["class_names"] == ["one", "two", "three", "four", "five"]
+    for label in numbers["decision_regions_with_label"]:
+        name = numbers["class_names"][int(label)]
+        assert f"with label {label} ({name})" in done.stdout
+        assert f"<!-- {name} -->" in (folder / "out.svg").read_text()  # matplotlib draws letters as shapes
+    assert json.loads(run("decision --model net.py:build --box -3 3 --json -").stdout)["class_names"] is None
+
+
+def test_wrong_class_names_are_refused_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["regionscope.cli.regions"], "decision_regions", None)
+    for names, sentence in {
+        "one,two": "Expected 5 class names, got 2. Pass one name for each class, in the order of the labels.",
+        "a,b,c,d,e,f": "Expected 5 class names, got 6.",
+        "a,,c,d,e": "Expected --class-names such as cat,dog, got 'a,,c,d,e'.",
+    }.items():
+        done = run(f"decision --model net.py:costs --box -3 3 --class-names {names}")
+        assert done.exit_code == 2
+        assert sentence in " ".join(done.output.split())
+
+
 def test_the_lowest_output_is_the_largest_of_the_negated_network(folder: Path) -> None:
     costs, square = mlp([2, 12, 12, 5], seed=4), rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 3.0)
     lowest, highest = (

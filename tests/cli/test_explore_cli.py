@@ -65,6 +65,19 @@ def test_explore_takes_saved_partitions(tmp_path: Path, labelled: bool) -> None:
     assert f'"linear": {linear_regions(model, square).n_linear_regions}' in text
 
 
+def test_explore_names_the_classes(folder: Path, tmp_path: Path) -> None:
+    square, model = box(-1.0, 1.0, (2,)), mlp([2, 6, 2], seed=0)
+    saved = decision_regions(model, square).save(tmp_path / "p")
+    target = tmp_path / "page.html"
+    for what in (folder, saved):
+        call("explore", what, "--out", target)
+        assert '"classes": ["0", "1"]' in target.read_text(encoding="utf-8")
+        call("explore", what, "--out", target, "--class-names", "upper,lower")
+        assert '"classes": ["upper", "lower"]' in target.read_text(encoding="utf-8")
+        said = call("explore", what, "--out", target, "--class-names", "a,b,c", code=2)
+        assert "Expected 2 class names, got 3." in " ".join(said.split())
+
+
 @pytest.mark.parametrize("kind", ["linear", "decision", "neurons"])
 def test_animate_writes_a_gif_with_every_checkpoint(folder: Path, tmp_path: Path, kind: str) -> None:
     target = tmp_path / "frames.gif"

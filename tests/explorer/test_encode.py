@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ import pytest
 import torch
 
 from devices import needs_cuda
-from regionscope.exact import DecisionRegions, decision_regions, linear_regions
+from regionscope.errors import InputError
+from regionscope.exact import DecisionRegions, decision_regions, level_set, linear_regions
 from regionscope.exact.tracking import follow
-from regionscope.explorer import explore
+from regionscope.explorer import explore, inline
 from regionscope.explorer.encode import Packed, encode, slope_norms
 from regionscope.explorer.write import _fitting
 from regionscope.geometry import Box, Segment, Simplex, Slice
@@ -102,6 +104,19 @@ def test_as_many_frames_are_kept_as_fit_whatever_their_sizes() -> None:
     for room in range(0, 700, 23):
         fit = [most for most in range(2, 31) if sizes[thin(30, most)].sum() <= room]
         assert _fitting(packed, room) == thin(30, max(fit, default=1))
+
+
+def test_pages_take_class_names(training: TrainingFrames, tmp_path: Path) -> None:
+    dec = decision_regions(mlp([2, 6, 3], seed=0), Box([0.0, 0.0], torch.eye(2), 1.0))
+    for what, names in ((training, ["up", "down"]), (dec, ["up", "down", "left"])):
+        written = explore(what, tmp_path / "page.html", class_names=names)
+        assert f'"classes": {json.dumps(names)}' in written.path.read_text(encoding="utf-8")
+        assert json.dumps(names) in inline(what, class_names=names).page
+        with pytest.raises(InputError, match=f"Expected {len(names)} class names, got 1"):
+            explore(what, tmp_path / "page.html", class_names=["up"])
+    surface = level_set(mlp([3, 4, 1], seed=0), Box([0.0] * 3, torch.eye(3), 1.0))
+    with pytest.raises(InputError, match="Expected no class_names with a level set"):
+        explore(surface, tmp_path / "page.html", class_names=["a"])
 
 
 @needs_cuda

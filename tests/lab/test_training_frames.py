@@ -27,6 +27,7 @@ from regionscope.lab.training_frames import (
     thin,
 )
 from regionscope.lab.zoo import mlp
+from small_files import idx_files
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +169,26 @@ def test_points_off_the_slice_are_left_out() -> None:
         on_slice(line, torch.zeros(2, 3))
 
 
+@pytest.mark.parametrize("classes", [10, 12])
+def test_the_classes_of_a_known_data_set_have_names(tmp_path: Path, classes: int) -> None:
+    raw = tmp_path / "FashionMNIST" / "raw"
+    raw.mkdir(parents=True)
+    for name, content in idx_files().items():
+        (raw / name).write_bytes(content)
+    net = tmp_path / "net.py"
+    net.write_text(f"from regionscope.lab.zoo import mlp\ndef build():\n    return mlp([784, 4, {classes}], seed=0)\n")
+    experiment = Experiment(
+        data=DataSpec(name="fashion_mnist", options={"flatten": True}),
+        network=NetworkSpec(name=f"{net}:build"),
+        training=Training(epochs=1, checkpoints="every 1 epochs"),
+    )
+    folder = run(experiment, tmp_path / "runs", data_root=tmp_path)
+    names = frames_of_run(folder, frames=1, data_root=tmp_path).class_names
+    assert names[:2] == (("T-shirt/top", "Trouser") if classes == 10 else ("0", "1"))
+    own = [f"name {i}" for i in range(classes)]
+    assert frames_of_run(folder, frames=1, data_root=tmp_path, class_names=own).class_names == tuple(own)
+
+
 def test_rows_with_unknown_names_get_a_panel_of_their_own() -> None:
     rows = [
         {"step": 2, "name": "sharpness", "value": 3.0, "stderr": None},
@@ -183,8 +204,9 @@ def test_mistakes_are_sentences() -> None:
     model = mlp([2, 4, 3], seed=0)
     with pytest.raises(InputError, match="at least one model"):
         frames_of_models([], square)
-    with pytest.raises(InputError, match="class names, got 2"):
-        frames_of_models([ModelAtStep(0, model)], square, class_names=("a", "b"))
+    for names in ("ab", "abcd"):
+        with pytest.raises(InputError, match=f"Expected 3 class names, got {len(names)}"):
+            frames_of_models([ModelAtStep(0, model)], square, class_names=tuple(names))
     with pytest.raises(InputError, match="three training points"):
         plane_of(torch.zeros(5, 4), [0, 1, 5])
     with pytest.raises(InputError, match="three training points for the default plane, got 2"):

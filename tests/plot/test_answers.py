@@ -82,6 +82,16 @@ def test_the_legend_counts_components_and_holes() -> None:
         assert "hole" in text
 
 
+def test_the_legend_of_the_topology_names_the_classes() -> None:
+    dec = rs.decision_regions(NET, SQUARE)
+    names = [f"name {i}" for i in range(dec.n_classes)]
+    found = dec.topology()
+    shown = texts(plot.topology_figure(dec, found, class_names=names))
+    assert [text.split(":")[0] for text in shown] == [names[label] for label in found]
+    with pytest.raises(InputError, match="class names, got 1"):
+        plot.topology_figure(dec, found, class_names=["a"])
+
+
 def test_a_cube_has_no_picture() -> None:
     part = rs.linear_regions(mlp([3, 4, 2], seed=0), rs.Box(torch.zeros(3), torch.eye(3), 1.0))
     with pytest.raises(InputError, match="dimension"):

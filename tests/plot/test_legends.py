@@ -102,6 +102,27 @@ def test_too_few_names_are_refused() -> None:
     assert not ax.collections
 
 
+@pytest.mark.parametrize("draw", [plot.decision_regions, plot.decision_mosaic, plot.decision_figure])
+@pytest.mark.parametrize("names", [NAMES[:-1], [*NAMES, "one more"]])
+def test_every_class_of_the_network_has_one_name(draw: Any, names: list[str]) -> None:
+    corner = rs.decision_regions(mlp([2, 32, 10], seed=0), rs.Box.between(-1, 1, (2,)))
+    assert 9 not in corner.labels  # the name that is missing is that of a class which does not occur here
+    where: dict[str, Any] = {} if draw is plot.decision_figure else {"ax": Figure().add_subplot()}
+    with pytest.raises(InputError, match=rf"Expected 10 class names, got {len(names)}\. Pass one name for each class"):
+        draw(corner, class_names=names, **where)
+    with pytest.raises(InputError, match="Expected a list of class names, got the text 'abcdefghij'"):
+        draw(corner, class_names="abcdefghij", **where)
+    assert not any(ax.collections for ax in where.values())
+
+
+def test_a_single_output_has_two_names() -> None:
+    dec = rs.decision_regions(mlp([2, 6, 1], seed=0), rs.Box.between(-3, 3, (2,)))
+    legend = plot.decision_figure(dec, class_names=["no", "yes"]).axes[0].get_legend()
+    assert dec.n_classes == 2
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["no", "yes"]
+
+
 def test_a_flat_axes_has_a_legend_of_several_columns() -> None:
     ax: Any = Figure(figsize=(6, 1.2), layout="constrained").add_subplot()
     legend = plot.class_legend(torch.arange(10), ax=ax)

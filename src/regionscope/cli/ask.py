@@ -90,27 +90,31 @@ def flips(job: SliceJob) -> None:
 
 @ask.command()
 @with_job
-def topology(job: SliceJob) -> None:
+def topology(job: SliceJob, class_names: options.ClassNamesOption = None) -> None:
     """Count the components and holes of each class on a plane, and measure the length of its boundary.
 
     Example: regionscope ask topology --model net.py:build --box -1 1 --plot topology.png
     """
-    dec = job.cut(decision_regions, *job.start(dim=2, what="topology"))
+    network, where = job.start(dim=2, what="topology")
+    names = job.class_names(class_names, network, where)
+    dec = job.cut(decision_regions, network, where)
     found, volumes = dec.topology(), dec.volumes()
     rows: dict[str, float] = {}
     for label, one in found.items():
+        called = f"class {label}" if names is None else f"class {label} ({names[label]})"
         rows |= {
-            f"class {label}: components": one.components,
-            f"class {label}: holes": one.holes,
-            f"class {label}: boundary length": one.boundary_length,
-            f"class {label}: area": volumes[label],
+            f"{called}: components": one.components,
+            f"{called}: holes": one.holes,
+            f"{called}: boundary length": one.boundary_length,
+            f"{called}: area": volumes[label],
         }
     numbers = {
         "classes": {label: asdict(one) | {"euler": one.euler, "area": volumes[label]} for label, one in found.items()},
         "decision_regions": dec.count,
+        "class_names": names,
     }
     _report(job, dec.partition, rows, numbers)
-    job.draw(plot.topology_figure, dec, found)
+    job.draw(plot.topology_figure, dec, found, class_names=names)
 
 
 def _chosen(index: int | None, minus: int | None, c: int) -> int | tuple[int, int]:

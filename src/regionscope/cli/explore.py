@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -37,6 +38,14 @@ LimitOption = Annotated[
     ),
 ]
 MAX_REGIONS = 200_000  # more make a page of tens of megabytes, and a frame that nobody can read
+ClassNamesOption = Annotated[
+    str | None,
+    options.option(
+        "--class-names A,B,...",
+        "Names of all classes, in the order of the labels, separated by commas; by default those of Fashion-MNIST and "
+        "CIFAR-10, else numbers.",
+    ),
+]
 FramesOption = Annotated[int | None, options.option("--frames N", "Largest number of frames.", _SLICE, least=1)]
 
 
@@ -54,6 +63,7 @@ def explore(
     rows: RowsOption = None,
     box: BoxOption = None,
     frames: FramesOption = None,
+    class_names: ClassNamesOption = None,
     data_root: options.DataRootOption = None,
     max_regions: LimitOption = MAX_REGIONS,
     progress: options.ProgressOption = None,
@@ -70,17 +80,19 @@ def explore(
             "Rename the file, for example to page.html."
         )
     output.check_folder(target)
+    names = options.read_class_names(class_names)
     if what.is_dir():
         training = frames_of_folder(
-            what, rows=rows, box=box, frames=frames, data_root=data_root, max_regions=max_regions, progress=progress
-        )
+            what, rows=rows, box=box, frames=frames, data_root=data_root, class_names=names, max_regions=max_regions,
+            progress=progress,
+        )  # fmt: skip
     else:
         if rows is not None or box is not None or frames is not None:
             raise InputError(
                 f"Expected no --rows, --box or --frames with a saved partition, which has one slice, got {what}. "
                 "Leave them out."
             )
-        training = frames_of_partition(read_partition(what), title=what.name)
+        training = frames_of_partition(read_partition(what), title=what.name, class_names=names)
     with output.writing_to(target):
         written = write_page(training, target)
     for note in written.notes:
@@ -108,7 +120,7 @@ def find_run(folder: Path) -> Path:
 
 def frames_of_folder(
     folder: Path, *, rows: str | None, box: tuple[float, float] | None, frames: int | None, data_root: Path | None,
-    max_regions: int, progress: bool | None,
+    max_regions: int, progress: bool | None, class_names: Sequence[str] | None = None,
 ) -> TrainingFrames:  # fmt: skip
     """The frames of a run, on the slice that the options name."""
     run = RunFolder.open(folder)
@@ -116,8 +128,9 @@ def frames_of_folder(
     try:
         with work_bar("Partitions", progress) as bar:
             return frames_of_run(
-                run, slice=slice, frames=frames, data_root=data_root, max_regions=max_regions, progress=bar
-            )
+                run, slice=slice, frames=frames, data_root=data_root, class_names=class_names, max_regions=max_regions,
+                progress=bar,
+            )  # fmt: skip
     except LimitReached as limit:
         line = "A line has far fewer regions than a plane: pass --rows with two training points, such as --rows 0,1."
         raise LimitReached(f"{limit} {line}") from limit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import wraps
 from typing import Any, ClassVar, TypeVar, get_type_hints
@@ -13,12 +13,13 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from torch import nn
 
+from regionscope.checks import check_class_names
 from regionscope.cli import load, options, output
 from regionscope.cli.input_plane import InputPlane
 from regionscope.cli.running import work_bar
 from regionscope.errors import InputError
 from regionscope.geometry import Slice
-from regionscope.network import device_and_dtype
+from regionscope.network import device_and_dtype, trace
 from regionscope.network.output import select_output
 
 _PANELS = (
@@ -101,10 +102,10 @@ class NetworkJob:
         if self.json_file is not None:
             output.write_result(numbers, self.json_file)
 
-    def draw(self, figure: Callable[..., Figure], *what: Any) -> None:
+    def draw(self, figure: Callable[..., Figure], *what: Any, **chosen: Any) -> None:
         """The picture of --plot, where it is asked for."""
         if self.plot_file is not None:
-            output.save_plot(figure(*what), self.plot_file)
+            output.save_plot(figure(*what, **chosen), self.plot_file)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +149,11 @@ class SliceJob(NetworkJob):
             said = f"A box of {slice.dim} dimensions is practical for tiny networks only. Use {plane} for a plane."
             typer.echo(said, err=True)
         return network, slice
+
+    def class_names(self, text: str | None, network: nn.Module, slice: Slice) -> Sequence[str] | None:
+        """What --class-names spells, one name for each class of the network."""
+        names = options.read_class_names(text)
+        return None if names is None else check_class_names(names, max(2, trace(network, slice.input_shape).n_outputs))
 
     def cut(self, instrument: Callable[..., _Result], network: nn.Module, slice: Slice, **chosen: Any) -> _Result:
         """What an exact instrument finds on the slice."""

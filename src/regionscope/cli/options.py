@@ -102,6 +102,10 @@ ScalingOption = Annotated[
 LowestOption = Annotated[
     bool, option("--lowest", "Label a point by its smallest output, for networks whose outputs are costs.", QUANTITY)
 ]
+ClassNamesOption = Annotated[
+    str | None,
+    option("--class-names A,B,...", "Names of all classes, in the order of the labels, separated by commas.", OUTPUT),
+]
 JsonOption = Annotated[
     str | None, option("--json FILE", "JSON file to write; - writes to stdout instead of the table.", OUTPUT)
 ]
@@ -174,6 +178,22 @@ def read_output(text: str | None) -> str | int | None:
     ('logits', -1)
     """
     return int(text) if text is not None and re.fullmatch(r"-?\d+", text) else text
+
+
+def read_class_names(text: str | None) -> list[str] | None:
+    """The names that ``text`` spells; None without text.
+
+    >>> read_class_names("cat, dog")
+    ['cat', 'dog']
+    """
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise InputError(
+            f"Expected --class-names such as cat,dog, got {text!r}. Write one name for each class, separated by commas."
+        )
+    return names
 
 
 def read_memory(text: str | None) -> int | None:

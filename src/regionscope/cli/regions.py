@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import typer
@@ -80,18 +81,24 @@ class _Negated(nn.Module):
 
 
 @with_job
-def decision(job: PlaneJob, lowest: options.LowestOption = False) -> None:
+def decision(job: PlaneJob, lowest: options.LowestOption = False, class_names: options.ClassNamesOption = None) -> None:
     """Count the decision regions (connected sets of one predicted label) of a network on a slice, exactly.
 
     Example: regionscope decision --model net.py:build --weights net.safetensors --points triangle.npy --json -
+
+    Example: regionscope decision --model net.py:build --box -1 1 --plot decision.png --class-names cat,dog
     """
     network, where = job.start()
+    names = job.class_names(class_names, network, where)
     dec = job.cut(decision_regions, _Negated(network) if lowest else network, where)  # a sign flip rounds nothing
     by_label = {str(label): count for label, count in sorted(Counter(dec.labels.tolist()).items())}
-    counts = {f"decision regions with label {label}": count for label, count in by_label.items()}
+    called = {label: label if names is None else f"{label} ({names[int(label)]})" for label in by_label}
+    counts = {f"decision regions with label {called[label]}": count for label, count in by_label.items()}
     counts |= {"decision regions": dec.count}
-    numbers = {"decision_regions": dec.count, "decision_regions_with_label": by_label, "lowest": lowest}
-    _report(job, dec, dec.partition, counts, numbers, plot.decision_figure)
+    numbers: dict[str, Any] = {
+        "decision_regions": dec.count, "decision_regions_with_label": by_label, "lowest": lowest, "class_names": names,
+    }  # fmt: skip
+    _report(job, dec, dec.partition, counts, numbers, partial(plot.decision_figure, class_names=names))
 
 
 def _report(

@@ -71,6 +71,11 @@ class DecisionRegions:
         return (("", self.count, None), *([("snapped", snapped, None)] if snapped else []))
 
     @property
+    def n_classes(self) -> int:
+        """Number of classes of the network, also of those that do not occur; 2 for a network with a single output."""
+        return max(2, self.partition.outputs.shape[1])
+
+    @property
     def count(self) -> int:
         """Number of decision regions."""
         return len(self.labels)

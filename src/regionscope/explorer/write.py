@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regionscope.checks import check_class_names
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, LevelSet, Partition
 from regionscope.explorer.encode import Packed, encode, slope_norms
@@ -37,18 +38,24 @@ class Written:
 
 
 def explore(
-    what: TrainingFrames | RunFolder | Partition | DecisionRegions | LevelSet, path: str | Path, *, limit: int = LIMIT
+    what: TrainingFrames | RunFolder | Partition | DecisionRegions | LevelSet,
+    path: str | Path,
+    *,
+    class_names: Sequence[str] | None = None,
+    limit: int = LIMIT,
 ) -> Written:
     """Write the explorer of a training, a stored run or a partition to ``path``: one HTML file that works offline.
 
     A level set in three dimensions becomes a page with a surface that you can turn; the file is as large as its mesh.
 
+    class_names: one name for each class, in the order of the labels. By default a run has the names of Fashion-MNIST
+    and CIFAR-10; other classes are numbers.
     If the page would exceed ``limit`` bytes, frames are left out evenly; regions are never left out. The page and the
     result say so. One frame is always kept. Cost: about 50 bytes for each region of each frame.
     """
     path = Path(path)
     check_parent(path)
-    made = _Page(surface_page(what), 1, 1, ()) if isinstance(what, LevelSet) else _page(what, limit)
+    made = _page(what, class_names, limit)
     replace_file(path, lambda temporary: temporary.write_text(made.text, encoding="utf-8"))
     return Written(path, path.stat().st_size, made.frames, made.of, made.notes)
 
@@ -74,14 +81,15 @@ def inline(
     what: TrainingFrames | RunFolder | Partition | DecisionRegions | LevelSet,
     *,
     height: int | None = None,
+    class_names: Sequence[str] | None = None,
     limit: int = LIMIT,
 ) -> Inline:
     """The explorer of a training, a stored run or a partition, displayed inside a notebook.
 
-    height: height of the frame in pixels; None fits it to the page. limit: as in ``explore``. The
+    height: height of the frame in pixels; None fits it to the page. class_names, limit: as in ``explore``. The
     notebook stores the page, about 2 MB or more.
     """
-    return Inline(surface_page(what) if isinstance(what, LevelSet) else _page(what, limit).text, height)
+    return Inline(_page(what, class_names, limit).text, height)
 
 
 @dataclass(frozen=True)
@@ -92,9 +100,17 @@ class _Page:
     notes: tuple[str, ...]
 
 
-def _page(what: TrainingFrames | RunFolder | Partition | DecisionRegions, limit: int) -> _Page:
+def _page(
+    what: TrainingFrames | RunFolder | Partition | DecisionRegions | LevelSet,
+    class_names: Sequence[str] | None,
+    limit: int,
+) -> _Page:
+    if isinstance(what, LevelSet):
+        if class_names is not None:
+            raise InputError("Expected no class_names with a level set, whose page names no class. Leave them out.")
+        return _Page(surface_page(what), 1, 1, ())
     bokeh()
-    training = _frames_of(what)
+    training = _frames_of(what, class_names)
     packed = [encode(frame) for frame in training.frames]
     kept = _fitting(packed, limit - _OVERHEAD)
     notes = []
@@ -107,15 +123,21 @@ def _page(what: TrainingFrames | RunFolder | Partition | DecisionRegions, limit:
     return _Page(text, len(kept), len(packed), (*training.notes, *notes))
 
 
-def _frames_of(what: TrainingFrames | RunFolder | Partition | DecisionRegions) -> TrainingFrames:
+def _frames_of(
+    what: TrainingFrames | RunFolder | Partition | DecisionRegions, class_names: Sequence[str] | None
+) -> TrainingFrames:
     if isinstance(what, TrainingFrames):
-        return what
+        if class_names is None:
+            return what
+        return replace(what, class_names=check_class_names(class_names, len(what.class_names)))
     if not isinstance(what, RunFolder | Partition | DecisionRegions):
         raise InputError(
             f"Expected a partition, decision regions, a level set, a run or training frames, got "
             f"{type(what).__name__}. Compute one, for example with regionscope.linear_regions(model, slice)."
         )
-    return frames_of_run(what) if isinstance(what, RunFolder) else frames_of_partition(what)
+    if isinstance(what, RunFolder):
+        return frames_of_run(what, class_names=class_names)
+    return frames_of_partition(what, class_names=class_names)
 
 
 def _fitting(packed: Sequence[Packed], room: int) -> list[int]:

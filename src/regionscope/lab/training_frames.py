@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regionscope.checks import check_class_names
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
 from regionscope.exact.tracking import follow
 from regionscope.geometry import Slice
+from regionscope.lab.data.catalogue import CATALOGUE
 from regionscope.lab.default_slice import default_slice
 from regionscope.lab.store import RunFolder
 from regionscope.network import Program, retrace
@@ -99,13 +101,15 @@ def frames_of_run(
     slice: Slice | None = None,
     frames: int | None = None,
     data_root: Path | None = None,
+    class_names: Sequence[str] | None = None,
     max_regions: int | None = None,
     progress: Progress | None = None,
 ) -> TrainingFrames:
     """The frames of a stored run, one for each checkpoint.
 
     slice: of dimension 1 or 2; the default is ``default_slice`` of its training data. frames: at most so
-    many, spread evenly, the first and the last among them. max_regions: number of regions in a frame at which to stop
+    many, spread evenly, the first and the last among them. class_names: one name for each class; by default those of
+    Fashion-MNIST and CIFAR-10, and numbers for other data. max_regions: number of regions in a frame at which to stop
     with ``LimitReached``. progress: called with the finished share of the work, 0 to 1. Cost: two exact partitions for
     each frame, one of them cut further at the decision boundary.
     """
@@ -120,12 +124,15 @@ def frames_of_run(
     rows = run.rows()
     moments = (ModelAtStep(one.step, run.model_at(one), one.epoch) for one in chosen)
     left_out = f"{len(chosen)} of {len(stored)} checkpoints are shown."
-    return frames_of_models(
+    found = frames_of_models(
         moments, default_slice(data.inputs, data.labels) if slice is None else slice,
         inputs=data.inputs, labels=data.labels, rows=rows, title=run.experiment.label, n_frames=len(chosen),
         notes=(*run.repaired, *([left_out] if len(chosen) < len(stored) else [])),
-        max_regions=max_regions, progress=progress,
+        class_names=class_names, max_regions=max_regions, progress=progress,
     )  # fmt: skip
+    name = run.experiment.data.name
+    known = CATALOGUE[name].class_names if name in CATALOGUE and class_names is None else ()
+    return replace(found, class_names=known) if len(known) == len(found.class_names) else found
 
 
 def frames_of_models(
@@ -144,6 +151,7 @@ def frames_of_models(
 ) -> TrainingFrames:
     """The frames of networks in memory; ``inputs`` (n, *input_shape) with ``labels`` (n,) are drawn on top.
 
+    class_names: one name for each class; numbers by default.
     rows: mappings with step, name, value and perhaps stderr and epoch, as in a run's folder; they become curves.
     max_regions, progress: as in ``frames_of_run``.
     """
@@ -155,6 +163,8 @@ def frames_of_models(
     seen: list[tuple[int, float | None, Partition, DecisionRegions]] = []
     total = n_frames or (len(moments) if isinstance(moments, Sequence) else None)
     program: Program | None = None
+    points, classes, more = _data_on(slice, inputs, labels)
+    names: tuple[str, ...] = ()
 
     def tell(share: float, before: float) -> None:
         if progress is not None and total:
@@ -162,6 +172,7 @@ def frames_of_models(
 
     for moment in moments:
         program = retrace(program, moment.model, slice.input_shape)  # both hold its weights, and share one copy of them
+        names = names or _names(class_names, max([program.n_outputs, *(classes + 1).tolist()]))
         linear = linear_regions(program, slice, max_regions=max_regions, progress=partial(tell, before=0.0))
         decision = decision_regions(program, slice, max_regions=max_regions, progress=partial(tell, before=0.5))
         seen.append((moment.step, moment.epoch, linear.to("cpu"), decision.to("cpu")))
@@ -171,19 +182,19 @@ def frames_of_models(
     found = [Frame(step, epoch, linear, ids, decision)
              for (step, epoch, linear, decision), ids in zip(seen, numbers, strict=True)]  # fmt: skip
     kept_rows = list(rows)
-    points, classes, more = _data_on(slice, inputs, labels)
-    n_classes = max(2, found[0].linear.outputs.shape[1], int(classes.max()) + 1 if len(classes) else 0)
-    names = tuple(str(i) for i in range(n_classes)) if class_names is None else tuple(class_names)
-    if len(names) < n_classes:
-        raise InputError(f"Expected {n_classes} class names, got {len(names)}. Pass a name for each class.")
     return TrainingFrames(
         title, tuple(found), (*curves_of_rows(kept_rows), *count_curves(found)), points, classes, names,
         _steps_per_epoch([*kept_rows, *({"step": f.step, "epoch": f.epoch} for f in found)]), (*notes, *more),
     )  # fmt: skip
 
 
-def frames_of_partition(part: Partition | DecisionRegions, *, title: str = "") -> TrainingFrames:
-    """One frame from a partition alone. Pieces that are cut at the decision boundary stay cut."""
+def frames_of_partition(
+    part: Partition | DecisionRegions, *, title: str = "", class_names: Sequence[str] | None = None
+) -> TrainingFrames:
+    """One frame from a partition alone. Pieces that are cut at the decision boundary stay cut.
+
+    class_names: as in ``frames_of_models``.
+    """
     part = part.to("cpu")
     decision = part if isinstance(part, DecisionRegions) else None
     linear = part.partition if isinstance(part, DecisionRegions) else part
@@ -194,7 +205,7 @@ def frames_of_partition(part: Partition | DecisionRegions, *, title: str = "") -
         )
     frame = Frame(0, None, linear, linear.linear_ids, decision)
     nothing = torch.zeros((0, linear.dim), dtype=torch.float64, device="cpu")
-    names = tuple(str(i) for i in range(max(2, linear.outputs.shape[1])))
+    names = _names(class_names, linear.outputs.shape[1])
     return TrainingFrames(title, (frame,), (), nothing, torch.zeros(0, dtype=torch.int64, device="cpu"), names)
 
 
@@ -260,6 +271,12 @@ def count_curves(frames: Sequence[Frame]) -> list[TrainingCurve]:
         TrainingCurve(panel, name, steps, torch.tensor(values, dtype=torch.float64, device="cpu"), unknown)
         for panel, name, values in counts
     ]
+
+
+def _names(class_names: Sequence[str] | None, n_outputs: int) -> tuple[str, ...]:
+    """The names, one for each class, or numbers; a single output has two classes."""
+    n = max(2, n_outputs)
+    return tuple(str(i) for i in range(n)) if class_names is None else check_class_names(class_names, n)
 
 
 def _panel(name: str) -> str:

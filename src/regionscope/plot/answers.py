@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from regionscope.checks import check_class_names
 from regionscope.errors import InputError
 from regionscope.exact import ClassTopology, DecisionRegions, Extremes, Flips, Lipschitz, Partition
 from regionscope.formatting import counted
@@ -84,14 +85,22 @@ def flips_figure(dec: DecisionRegions, found: Flips) -> Figure:
     return figure
 
 
-def topology_figure(dec: DecisionRegions, found: Mapping[int, ClassTopology]) -> Figure:
-    """The decision regions, with the components and holes of each class in the legend."""
+def topology_figure(
+    dec: DecisionRegions, found: Mapping[int, ClassTopology], *, class_names: Sequence[str] | None = None
+) -> Figure:
+    """The decision regions, with the components and holes of each class in the legend.
+
+    class_names: one name for each class, by label; "class 3" by default.
+    """
     figure, ax = panel(decision_for("topology_figure", dec).partition)
+    names = {label: f"class {label}" for label in found}
+    if class_names is not None:
+        names = dict(enumerate(check_class_names(class_names, dec.n_classes)))
     decision_regions(dec, ax=ax)
     handles = [
         Patch(
             color=tuple(style.class_colours(dec.labels.new_tensor([label]), pale=True)[0]),
-            label=f"class {label}: {counted(one.components, 'component')}, {counted(one.holes, 'hole')}",
+            label=f"{names[label]}: {counted(one.components, 'component')}, {counted(one.holes, 'hole')}",
         )
         for label, one in found.items()
     ]

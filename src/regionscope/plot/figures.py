@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from regionscope.checks import check_class_names
 from regionscope.exact import DecisionRegions, Partition
 from regionscope.formatting import counted
 from regionscope.plot import style
@@ -48,10 +49,14 @@ def regions_figure(part: Partition) -> Figure:
 
 
 def decision_figure(dec: DecisionRegions, *, class_names: Sequence[str] | None = None) -> Figure:
-    """One panel with the decision regions, their boundary, and a legend of the classes that occur."""
+    """One panel with the decision regions, their boundary, and a legend of the classes that occur.
+
+    class_names: one name for each class, by label; "class 3" by default.
+    """
     figure, ax = panel(decision_for("decision_figure", dec).partition)
     decision_regions(dec, ax=ax)
-    legend = class_legend(dec.labels, ax=ax, class_names=class_names)
+    names = None if class_names is None else check_class_names(class_names, dec.n_classes)
+    legend = class_legend(dec.labels, ax=ax, class_names=names)
     width, height = figure.get_size_inches()
     figure.set_size_inches(width + legend.get_window_extent().width / figure.dpi, height)
     ax.set_title(counted(dec.count, "decision region"))

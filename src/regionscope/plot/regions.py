@@ -13,6 +13,7 @@ from matplotlib.patches import Polygon
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regionscope.checks import check_class_names
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition
 from regionscope.geometry import Slice
@@ -88,10 +89,12 @@ def decision_regions(
 ) -> Cells:
     """Fill each piece with the colour of its class, and draw the exact decision boundary on top.
 
-    class_names: the name of each class, by label; adds a legend with the classes that occur, outside the axes.
+    class_names: one name for each class, by label; adds a legend with the classes that occur, outside the axes.
     ``plot.class_legend(dec.labels)`` adds one without names.
     """
     decision_for("decision_regions", dec)
+    if class_names is not None:
+        check_class_names(class_names, dec.n_classes)
     ax = style.axes_or_current(ax)
     fill = _fill(dec.partition, style.class_colours(dec.piece_labels, pale=True), ax, rasterized=rasterized)
     if boundary:
@@ -117,6 +120,8 @@ def decision_mosaic(
     ``dec.piece_parents`` shows the activation regions. class_names: as in ``decision_regions``.
     """
     part = decision_for("decision_mosaic", dec).partition
+    if class_names is not None:
+        check_class_names(class_names, dec.n_classes)
     ax = style.axes_or_current(ax)
     ids = part.linear_ids if ids is None else _one_each(ids, part, "ids")
     fill = _fill(part, style.shaded_colours(ids, dec.piece_labels), ax, rasterized=rasterized)

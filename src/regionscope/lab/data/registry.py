@@ -32,7 +32,8 @@ ReadData = Callable[["DataSpec", Path, dict[str, Any]], DataSplit]
 class DataSource:
     """A data set: one line about it, shape and classes in words, its options with their defaults, and how it is read.
 
-    folders: where it may lie under the data root; none for what is built in.
+    folders: where it may lie under the data root; none for what is built in. class_names: the names that its authors
+    published; none where classes are numbers, or too many to list.
     """
 
     about: str
@@ -41,6 +42,7 @@ class DataSource:
     options: Mapping[str, Any]
     read: ReadData
     folders: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()
 
 
 def names() -> tuple[str, ...]:
@@ -229,9 +231,13 @@ _DATA_SETS = Registry("a data set", {
     "digits": DataSource("1,797 handwritten digits", "1, 8, 8", "10", {"test_share": 0.2, **_IMAGES}, _digits),
     "mnist": DataSource("70,000 digits", "1, 28, 28", "10", _IMAGES, _idx("MNIST/raw"), ("MNIST/raw",)),
     "fashion_mnist": DataSource(
-        "70,000 clothes", "1, 28, 28", "10", _IMAGES, _idx("FashionMNIST/raw"), ("FashionMNIST/raw",)
+        "70,000 clothes", "1, 28, 28", "10", _IMAGES, _idx("FashionMNIST/raw"), ("FashionMNIST/raw",),
+        ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
     ),
-    "cifar10": DataSource("60,000 photographs", "3, 32, 32", "10", _IMAGES, _cifar, cifar.CIFAR10.folders),
+    "cifar10": DataSource(
+        "60,000 photographs", "3, 32, 32", "10", _IMAGES, _cifar, cifar.CIFAR10.folders,
+        ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
+    ),
     "cifar100": DataSource(
         "60,000 photographs", "3, 32, 32", "100", {"labels": "fine", **_IMAGES}, _cifar, cifar.CIFAR100.folders
     ),
