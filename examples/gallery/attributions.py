@@ -5,6 +5,7 @@ image, times the length of the piece. Quadrature with a fixed number of steps on
 """
 
 import regionscope as rs
+from regionscope import plot
 from regionscope.lab.config import DataSpec
 from regionscope.lab.data import load
 from regionscope.lab.train import Training, train
@@ -21,9 +22,7 @@ steps = found.steps_needed(0.001, k_max=200)
 figure, (left, middle, right) = style.figure(1, 3, width=3.2, height=3.2)
 left.imshow(image.reshape(8, 8).numpy(), cmap="gray_r")
 left.set_title("input")
-values = found.attributions.reshape(8, 8).numpy()
-largest = abs(values).max()
-middle.imshow(values, cmap="RdBu_r", vmin=-largest, vmax=largest)
+plot.attributions(found, ax=middle, image_shape=(8, 8))
 middle.set_title("8 rather than 3")
 for i, rule in enumerate(("gausslegendre", "riemann_middle", "riemann_trapezoid")):
     right.loglog(range(1, 201), steps.errors[rule][0].numpy(), color=style.hue(i), label=rule, linewidth=1)

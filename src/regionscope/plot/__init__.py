@@ -7,6 +7,7 @@ importing this module makes results show a table and a figure.
 """
 
 from regionscope.plot.answers import extremes_figure, flips_figure, lipschitz_figure, topology_figure
+from regionscope.plot.attributions import attribution_figure, attributions
 from regionscope.plot.complexity import (
     ComplexityAxes,
     complexity_figure,
@@ -36,6 +37,8 @@ __all__ = [
     "ComplexityAxes",
     "CorrelationArtists",
     "FunctionGraph",
+    "attribution_figure",
+    "attributions",
     "class_legend",
     "complexity_figure",
     "complexity_history",

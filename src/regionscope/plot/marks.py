@@ -177,6 +177,13 @@ def thumbnails(
 
 def as_pictures(images: Tensor, image_shape: Sequence[int] | None = None) -> NDArray[np.float64]:
     """Images (n, height, width) or (n, height, width, 3) with values in [0, 1]; the range is that of all of them."""
+    values = pixels(images, image_shape)
+    low, high = values.min(), values.max()
+    return np.asarray((values - low) / max(high - low, 1e-300))
+
+
+def pixels(images: Tensor, image_shape: Sequence[int] | None = None) -> NDArray[np.float64]:
+    """The values of inputs (n, *input_shape) as images (n, height, width) or (n, height, width, 3)."""
     shape = tuple(images.shape[1:]) if image_shape is None else tuple(image_shape)
     if len(shape) == 1:
         side = math.isqrt(shape[0])
@@ -192,10 +199,7 @@ def as_pictures(images: Tensor, image_shape: Sequence[int] | None = None) -> NDA
         values = np.moveaxis(values, 1, 3)
     if values.ndim == 4 and values.shape[3] not in (1, 3):
         raise InputError(f"Expected images of 1 or 3 channels, got shape {shape}. Pass image_shape=.")
-    if values.ndim == 4 and values.shape[3] == 1:
-        values = values[..., 0]
-    low, high = values.min(), values.max()
-    return np.asarray((values - low) / max(high - low, 1e-300))
+    return values[..., 0] if values.ndim == 4 and values.shape[3] == 1 else values
 
 
 def _directions(xy: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
