@@ -21,8 +21,8 @@ SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
 PART = rs.linear_regions(mlp([2, 8, 8, 2], seed=8), SQUARE)
 
 
-def pixels(artist: PolyCollection | LineCollection) -> np.ndarray:
-    figure = Figure(figsize=(2, 2), dpi=100)
+def pixels(artist: PolyCollection | LineCollection, dpi: int = 100) -> np.ndarray:
+    figure = Figure(figsize=(2, 2), dpi=dpi)
     ax = figure.add_axes((0, 0, 1, 1), xlim=(-1, 1), ylim=(-1, 1))
     ax.add_collection(artist, autolim=False)
     ax.axis("off")
@@ -47,6 +47,28 @@ def test_cells_look_like_a_collection_of_polygons() -> None:
     assert np.abs(mine - pixels(Cells(PART.polygons(), colours[::-1]))).mean() > 20
 
 
+@pytest.mark.parametrize(("widths", "near"), [([2, 8, 8, 2], 0.3), ([2, 100, 100, 2], 2.0)])
+def test_every_colour_covers_the_area_of_its_cells(widths: list[int], near: float) -> None:
+    """Also where cells are smaller than a pixel: the picture is that of a finer one, whose pixels are averaged."""
+    part = rs.linear_regions(mlp(widths, seed=8), SQUARE)
+    cells = [Cells(part.polygons(), plot.style.region_colours(part.linear_ids)) for _ in range(2)]
+    mine, fine = pixels(cells[0]), pixels(cells[1], dpi=1600)
+    truth = fine.reshape(200, 16, 200, 16, 3).mean((1, 3))
+    assert np.abs((mine - truth).mean((0, 1))).max() < near  # of 255
+    assert np.abs(mine - truth).mean() < near
+
+
+def test_no_background_shows_between_cells() -> None:
+    part = rs.linear_regions(mlp([2, 40, 40, 2], seed=8), SQUARE)
+    dark = np.array([[0.2, 0.0, 0.0], [0.0, 0.2, 0.0], [0.0, 0.0, 0.2]])[part.linear_ids.numpy() % 3]
+    assert pixels(Cells(part.polygons(), dark)).max() <= 0.2 * 255 + 1
+
+
+def test_transparent_cells_are_drawn_once() -> None:
+    square = [np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])]
+    assert pixels(Cells(square, np.array([[0.0, 0.0, 0.0, 0.5]])))[100, 100] == pytest.approx(127.5, abs=1)
+
+
 def test_segments_look_like_a_collection_of_lines() -> None:
     ends = plot.regions.wall_segments(PART, PART.walls.inner)
     mine = pixels(Segments(ends, colour="black", width=1.5))
@@ -60,8 +82,8 @@ def test_a_vector_file_has_paths_and_no_image() -> None:
     assert "<image" not in svg
     cells = svg[svg.index('<g id="Cells') : svg.index('<g id="Segments')]
     n_colours = len(np.unique(plot.linear_regions(PART, ax=Figure().add_subplot()).get_facecolor(), axis=0))
-    assert len(re.findall("<path", cells)) == n_colours
-    assert len(re.findall(r"\bz\b", cells)) == len(PART)
+    assert len(re.findall("<path", cells)) == 2 * n_colours  # with strokes, and on top of them without
+    assert len(re.findall(r"\bz\b", cells)) == 2 * len(PART)
     assert b"/Subtype /Image" not in file("pdf")
 
 

@@ -21,7 +21,7 @@ from regionscope.types import FloatArray
 
 _POINTS = 10_000  # in one path: the rasteriser limits how much it takes at once
 _CHAINED = 50_000  # more segments than that are too short and thin for their joints to be seen
-_SEAM = 0.35  # points
+_SEAM = 0.35  # points: the width of strokes below the faces
 _FINE = 0.5  # points: snapping would widen thinner lines across a band to a whole pixel
 
 
@@ -53,13 +53,21 @@ class Cells(PolyCollection):
         distinct, which = np.unique(colours, axis=0, return_inverse=True)
         order = np.argsort(which.reshape(-1), kind="stable")
         groups = np.split(order, np.cumsum(np.bincount(which.reshape(-1)))[:-1])
+        layers = [
+            (tuple(colour), list(_joined([self._outlines[i] for i in group], closed=True)))
+            for colour, group in zip(distinct, groups, strict=True)
+        ]
+        # Below, strokes in the colours of the faces: where two faces meet, the hairline between them then shows one of
+        # the two colours, not the background. On top, the faces alone, so that no stroke hides a small face. The orders
+        # are opposite: faces smaller than a pixel would otherwise favour the colours that come last.
+        rounds = [(_SEAM, layers[::-1]), (0.0, layers)] if (colours[:, 3] == 1.0).all() else [(0.0, layers)]
         with _Pen(self, renderer) as gc:
-            # The stroke has the colour of the face: it closes the hairline between neighbours of other colours.
-            gc.set_linewidth(_SEAM)
-            for colour, group in zip(distinct, groups, strict=True):
-                gc.set_foreground(tuple(colour), isRGBA=True)
-                for path in _joined([self._outlines[i] for i in group], closed=True):
-                    renderer.draw_path(gc, path, self.get_transform(), tuple(colour))
+            for width, ordered in rounds:
+                gc.set_linewidth(width)
+                for colour, paths in ordered:
+                    gc.set_foreground(colour, isRGBA=True)
+                    for path in paths:
+                        renderer.draw_path(gc, path, self.get_transform(), colour)
 
 
 class Segments(LineCollection):
