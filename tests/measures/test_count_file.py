@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -77,6 +78,7 @@ def assert_same(found: rs.RegionCount, wanted: rs.RegionCount) -> None:
 
 
 METHODS = [{"method": "grid"}, COARSE, {"method": "exact"}]
+HOW: dict[str, dict[str, Any]] = {"region_count": COARSE, "linear_region_count": {}}
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda each: each["method"])
@@ -87,6 +89,34 @@ def test_a_resumed_count_is_that_of_one_call(path: Path, method: dict[str, Any])
         assert wanted[20].status.reason != wanted[50].status.reason
     for n in (20, 50, 50, 20):  # begun, extended, read, and more in the file than asked for
         assert_same(rs.region_count(Net(), DATA, slices=n, path=path, **method), wanted[n])
+
+
+@pytest.mark.parametrize("pieces", ["linear", "activation"])
+def test_a_resumed_count_of_linear_regions_is_that_of_one_call(path: Path, pieces: Any) -> None:
+    wanted = {n: rs.linear_region_count(Net(), DATA, slices=n, pieces=pieces) for n in (20, 50)}
+    assert len(wanted[50].counts.unique()) > 2
+    for n in (20, 50, 50, 20):
+        assert_same(rs.linear_region_count(Net(), DATA, slices=n, pieces=pieces, path=path), wanted[n])
+    precise = rs.linear_region_count(Net(), DATA, slices=20, pieces=pieces, until=0.03)
+    assert 50 < precise.n < 1000
+    assert_same(rs.linear_region_count(Net(), DATA, slices=20, pieces=pieces, until=0.03, path=path), precise)
+
+
+def test_finished_slices_have_their_linear_regions_counted_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counting, seen = sys.modules["regionscope.measures.region_count"], []
+
+    def recorded(model: Any, block: Any, **options: Any) -> Any:
+        seen.append(len(block))
+        return rs.linear_regions(model, block, **options)
+
+    monkeypatch.setattr(counting, "linear_regions", recorded)
+    for n, new in ((20, [16, 4]), (50, [16, 14]), (50, [])):
+        seen.clear()
+        rs.linear_region_count(Net(), DATA, slices=n, path=path)
+        assert seen == new
+    seen.clear()
+    rs.linear_region_count(Net(), DATA, slices=50)
+    assert seen == [50]
 
 
 @pytest.mark.parametrize("begun", [1, 20, 33, 70])
@@ -126,7 +156,7 @@ def test_progress_starts_at_the_finished_share(path: Path) -> None:
 SCRIPT = """
 import os, signal, sys
 sys.path[:0] = sys.argv[1].split(os.pathsep)
-from test_count_file import COARSE, DATA, Net
+from test_count_file import DATA, HOW, Net
 import regionscope as rs
 
 fatal, share, real, calls = int(sys.argv[3]), float(sys.argv[4]), os.write, []
@@ -139,27 +169,28 @@ def write(file, data):
     os.kill(os.getpid(), signal.SIGKILL)
 
 os.write = write
-rs.region_count(Net(), DATA, slices=70, path=sys.argv[2], **COARSE)
+getattr(rs, sys.argv[5])(Net(), DATA, slices=70, path=sys.argv[2], **HOW[sys.argv[5]])
 """
 
 
 @pytest.mark.kill
+@pytest.mark.parametrize("name", HOW)
 @pytest.mark.parametrize(("write", "share", "whole"), [(1, 0.2, 0), (3, 0.5, 32), (4, 1.0, 64)])
-def test_kill_minus_nine_while_a_line_is_written(path: Path, write: int, share: float, whole: int) -> None:
-    here = Path(__file__).parent
-    command = [sys.executable, "-c", SCRIPT, f"{here}{os.pathsep}{here.parent}", str(path), str(write), str(share)]
-    done = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True)
+def test_kill_minus_nine_while_a_line_is_written(path: Path, write: int, share: float, whole: int, name: str) -> None:
+    here, count = Path(__file__).parent, partial(getattr(rs, name), Net(), DATA, slices=70, **HOW[name])
+    words = [f"{here}{os.pathsep}{here.parent}", str(path), str(write), str(share), name]
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *words], env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr
     raw = path.read_bytes()
     assert raw.endswith(b"\n") == (share == 1.0)
-    wanted = rs.region_count(Net(), DATA, slices=70, **COARSE)
-    Net.rows.clear()
+    wanted = count()
     shares: list[float] = []
-    found = rs.region_count(Net(), DATA, slices=70, path=path, progress=shares.append, **COARSE)
-    assert_same(found, wanted)
+    assert_same(count(path=path, progress=shares.append), wanted)
     assert shares[0] == max(whole, 16) / 70
     assert path.read_bytes().startswith(raw[: raw.rfind(b"\n") + 1])
-    assert_same(rs.region_count(Net(), DATA, slices=70, path=path, **COARSE), wanted)
+    assert_same(count(path=path), wanted)
 
 
 def test_a_file_cut_at_any_byte_is_continued(path: Path) -> None:
@@ -255,6 +286,40 @@ def test_the_file_of_another_setting_is_refused(
     rs.region_count(**{**usual, **before}, path=path)
 
 
+@pytest.mark.parametrize(
+    ("name", "after"),
+    [
+        ("pieces", {"pieces": "activation"}),
+        ("seed", {"seed": 1}),
+        ("dim", {"dim": 2}),
+        ("sampler", {"through": "origin"}),
+        ("alpha", {"alpha": (0.0, 1.5)}),
+        ("inputs", {"inputs": MOVED}),
+        ("inputs", {"inputs": DATA[:-1]}),
+        ("model", {"model": changed("first.weight")}),
+        ("model", {"model": Net(slope=0.2)}),
+        ("model", {"args": (1.0,)}),
+    ],
+)
+def test_a_file_of_other_linear_counts_is_refused(path: Path, name: str, after: dict[str, Any]) -> None:
+    usual: dict[str, Any] = {"model": Net(), "inputs": DATA, "slices": 2, "path": path}
+    rs.linear_region_count(**usual)
+    raw = path.read_bytes()
+    with pytest.raises(InputError, match=rf"Expected counts for .*\b{name}=.* got counts for .*\b{name}=.* Repeat"):
+        rs.linear_region_count(**{**usual, **after})
+    assert path.read_bytes() == raw
+
+
+def test_linear_counts_and_decision_counts_do_not_share_a_file(path: Path, tmp_path: Path) -> None:
+    rs.region_count(Net(), DATA, slices=2, method="exact", path=path)
+    with pytest.raises(InputError, match=r"Expected counts for pieces='linear' in .*, got counts for pieces=None"):
+        rs.linear_region_count(Net(), DATA, slices=2, path=path)
+    other = tmp_path / "other.jsonl"
+    rs.linear_region_count(Net(), DATA, slices=2, path=other)
+    with pytest.raises(InputError, match=r"Expected counts for pieces=None in .*, got counts for pieces='linear'"):
+        rs.region_count(Net(), DATA, slices=2, method="exact", path=other)
+
+
 def test_the_file_of_another_device_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rs.region_count(Net(), DATA, slices=2, path=path)
     monkeypatch.setattr(count_file, "device_and_dtype", lambda module: (torch.device("cuda"), torch.float32))
@@ -309,7 +374,9 @@ def test_inputs_that_are_loaded_at_random_are_refused(path: Path) -> None:
 )
 def test_a_file_of_another_kind_stays_as_it_is(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    with pytest.raises(InputError, match=r"Expected a file that region_count wrote, got .* Choose another name"):
+    with pytest.raises(
+        InputError, match=r"Expected a file that region_count or linear_region_count wrote, got .* Choose another name"
+    ):
         rs.region_count(Net(), DATA, slices=2, path=path)
     assert path.read_bytes() == content
 
@@ -369,6 +436,8 @@ def test_what_cannot_be_stored_is_refused(path: Path, tmp_path: Path) -> None:
         rs.region_count(lambda x: (x[:, 0] > 0).long(), DATA, slices=2, path=path)
     with pytest.raises(InputError, match=r"Expected a torch module for path, .* got Program"):
         rs.region_count(rs.trace(Net(), (4,)), DATA, slices=2, method="exact", path=path)
+    with pytest.raises(InputError, match=r"Expected a torch module for path, .* got Program"):
+        rs.linear_region_count(rs.trace(Net(), (4,)), DATA, slices=2, path=path)
     with pytest.raises(InputError, match="Expected a file for the counts, got"):
         rs.region_count(Net(), DATA, slices=2, path=tmp_path)
     with pytest.raises(InputError, match=r"Expected an existing folder for 'x.jsonl'"):
@@ -406,3 +475,7 @@ def test_workers_of_a_cluster_and_one_process_share_a_file(path: Path, monkeypat
         rs.region_count(Net(), DATA, slices=55, path=path, **COARSE), rs.region_count(Net(), DATA, slices=55, **COARSE)
     )
     assert_same(rs.region_count(Net(), DATA, slices=70, path=path, dask="two", **COARSE), wanted)
+    linear = path.with_name("linear.jsonl")
+    rs.linear_region_count(Net(), DATA, slices=40, path=linear, dask="two")
+    whole = rs.linear_region_count(Net(), DATA, slices=70)
+    assert_same(rs.linear_region_count(Net(), DATA, slices=70, path=linear), whole)

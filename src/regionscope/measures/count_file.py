@@ -81,8 +81,8 @@ class CountFile:
             found = dict(parse_json(line)[_KIND])
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(
-                f"Expected a file that region_count wrote, got {str(self.path)!r}, which holds something else. "
-                "Choose another name for the counts."
+                f"Expected a file that region_count or linear_region_count wrote, got {str(self.path)!r}, which holds "
+                "something else. Choose another name for the counts."
             ) from error
         wanted = parse_json(self._setting)[_KIND]
         differing = [name for name in {**wanted, **found} if wanted.get(name) != found.get(name)]
@@ -120,10 +120,13 @@ class CountFile:
 
 
 def setting_of(
-    model: Any, inputs: Examples | None, sampler: SliceSampler, *, method: str, grid: int | None, max_points: int,
-    autocast: torch.dtype | None,
+    model: Any, inputs: Examples | None, sampler: SliceSampler, *, method: str, grid: int | None = None,
+    max_points: int | None = None, autocast: torch.dtype | None = None, pieces: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """All that the count of slice i depends on. The code of a forward of your own is not compared."""
+    """All that the count of slice i depends on. The code of a forward of your own is not compared.
+
+    pieces: what ``linear_region_count`` counts; None for decision regions.
+    """
     if not isinstance(model, nn.Module):
         raise InputError(
             f"Expected a torch module for path, whose weights the file is compared with, got {type(model).__name__}. "
@@ -139,6 +142,7 @@ def setting_of(
     return {
         "sampler": type(sampler).__name__,
         **{name: value for name, value in vars(sampler).items() if name in ("seed", "dim", "alpha", "length")},
+        **({} if pieces is None else {"pieces": pieces}),
         "method": method,
         "grid": grid,
         "max_points": max_points if method == "refined" else None,

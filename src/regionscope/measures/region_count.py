@@ -214,26 +214,28 @@ def linear_region_count(
     alpha: tuple[float, float] = (0.0, 1.0), length: float | None = None, until: float | None = None,
     max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None, memory: int | None = None,
     progress: Callable[[float], None] | None = None, output: Output | None = None, args: Arguments = (),
-    dask: str | None = None,
+    path: str | Path | None = None, dask: str | None = None,
 ) -> RegionCount:  # fmt: skip
     """The mean exact number of linear (or activation) regions on random slices, with its standard error.
 
     Arguments as in ``region_count``; with the same seed, both functions use the same slices.
     Cost: see ``linear_regions``.
     """
+    examples = None if (points := inputs_of(inputs, slices)) is None else read_examples(points)
     sampler = slice_sampler(
-        inputs_of(inputs, slices), dim=dim, slices=slices, through=through, alpha=alpha, length=length, seed=seed,
-        generator=generator,
-    )  # fmt: skip
+        examples, dim=dim, slices=slices, through=through, alpha=alpha, length=length, seed=seed, generator=generator
+    )
     model = select_output(model, output, args)
     program = model if isinstance(model, Program) else trace(model, sampler.draw(0).input_shape)
     one_of("pieces", pieces, ("linear", "activation"))
-
     count = partial(_linear_counts, program if dask is None else model, pieces, memory)
-    with nullcontext(count) if dask is None else open_shards(count, torch.cat, model, dask) as counter:
+    with nullcontext(count) if dask is None else open_shards(count, torch.cat, model, dask) as shared:
+        counter = _Counter(shared, None, shared.threads if isinstance(shared, Shards) else 1)
+        if path is not None:
+            counter.resume(CountFile(path, setting_of(model, examples, sampler, method="exact", pieces=pieces)))
         results = over_slices(
             counter, sampler, slices=number_of(slices), until=until, max_slices=max_slices, progress=progress,
-            slices_per_call=_SLICES_PER_CALL * (counter.threads if isinstance(counter, Shards) else 1),
+            slices_per_call=counter.slices_per_call, finished=counter.finished,
         )  # fmt: skip
     return RegionCount(results.values, sampler.dim, "exact", None, sampler.seed, results.seconds, status=results.status)
 

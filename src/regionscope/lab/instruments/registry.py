@@ -51,8 +51,7 @@ _INSTRUMENTS = Registry("an instrument", {
     ),
     "linear_region_count": Instrument(
         "mean exact number of linear regions on random slices", regions.linear_region_counts,
-        linear_region_count,
-        _POINTS,
+        linear_region_count, _POINTS, ("path",),
     ),
     "linear_regions": Instrument(
         "exact linear and activation regions on the default slice of the training data, a box or a plane",
