@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch import nn
 
 import regionscope as rs
 from devices import needs_cuda
-from regionscope.exact import budget, zero_tolerance
+from regionscope.exact import budget, plane, zero_tolerance
 from regionscope.geometry import Slice
 from regionscope.geometry.planar.mesh import Mesh
 from regionscope.geometry.planar.stitch import Part, stitch
@@ -147,6 +148,23 @@ def test_progress_moves_within_one_part(slice: rs.Slice) -> None:
         assert seen == sorted(set(seen))
         assert seen[-1] == 1.0
         assert seen[0] < 0.5
+
+
+def test_progress_moves_between_the_rounds_of_max_pooling(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds, cut = [], plane.cut_plane
+
+    def counted(*args: Any) -> Any:
+        rounds.append(args[3])
+        return cut(*args)
+
+    monkeypatch.setattr(plane, "cut_plane", counted)
+    pool = [nn.Unflatten(1, (1, 64)), nn.MaxPool1d(8), nn.Flatten()]
+    net, seen = nn.Sequential(_mlp(2, 16, 64), *pool, _mlp(8, 64, 2)), list[float]()
+    rs.linear_regions(net, rs.Box(torch.zeros(2), torch.eye(2), 3.0), progress=seen.append)
+    assert rounds.count(1) > 1
+    before, share, _ = budget.shares_of_kinks(rs.trace(net, (2,)), 2)
+    own = (1 - before) * share
+    assert seen == pytest.approx([*(before + own * (1 - 2.0**-i) for i in range(rounds.count(1))), before + own, 1.0])
 
 
 def test_progress_does_not_go_back_where_a_limit_starts_the_work_again() -> None:

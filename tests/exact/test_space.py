@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import regionscope as rs
 from compare_space import CUBE, KINDS, MAXIMA, TETRAHEDRON, compare, network, unit_by_unit
 from regionscope.exact import space as engine
-from regionscope.exact.budget import Budget, Record, TooManyRegions
+from regionscope.exact.budget import Budget, Record, TooManyRegions, shares_of_kinks
 from regionscope.exact.polytopes import partition_cells
 from regionscope.exact.reference import reference_partition
 from regionscope.exact.region_batch import RegionBatch
@@ -203,7 +203,33 @@ def test_maxima_behind_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Budget, "rows", lambda *_: 20)  # one slice at a time
     seen: list[float] = []
     assert len(rs.linear_regions(program, [CUBE, TETRAHEDRON], progress=seen.append)[0]) == len(part)
-    assert seen[:6] == pytest.approx([i / 6 for i in range(1, 7)])
+    assert seen == sorted(set(seen))
+    assert 0.5 in [round(share, 12) for share in seen]  # the first slice is done
+    assert seen[-1] == 1.0
+
+
+@pytest.mark.parametrize("resolved", [True, False])
+def test_progress_moves_within_max_pooling(monkeypatch: pytest.MonkeyPatch, resolved: bool) -> None:
+    """Also where the second half of its windows leaves signs that fit no cut, and the layer starts again."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        pool = [nn.Unflatten(1, (1, 64)), nn.MaxPool1d(4), nn.Flatten()]
+        net = nn.Sequential(nn.Linear(3, 64), *pool, nn.Linear(16, 3), nn.ReLU(), nn.Linear(3, 2))
+    cut_windows, calls = engine._cut_windows, []
+
+    def cut(*args: Any) -> Any:
+        calls.append(args)
+        if not resolved and len(calls) == 2:
+            raise Unresolved(torch.zeros(0))
+        return cut_windows(*args)
+
+    monkeypatch.setattr(engine, "_cut_windows", cut)
+    seen: list[float] = []
+    part = rs.linear_regions(net, rs.Box.between(-0.2, 0.2, (3,)), progress=seen.append)
+    part.check()
+    assert len(calls) == 2  # 16 windows of 4, at most 32 comparisons at a time
+    pooling, _ = shares_of_kinks(trace(net, (3,)), 3)
+    assert seen == pytest.approx([pooling / 2, pooling if resolved else 0.5, 1.0])
 
 
 def test_candidates_that_never_lead_cut_nothing() -> None:

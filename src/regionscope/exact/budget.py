@@ -114,9 +114,9 @@ class Record:
         if len(slice_id):
             self.snapped += xp.as_tensors(xp.bincount(xp.numpy_on_cpu(slice_id), len(self.snapped))).cpu()
 
-    def finish(self, share: float) -> None:
-        """Report that this share of the work is done."""
-        self.done += share
+    def finish(self, share: float, *, of: float = 1.0) -> None:
+        """Report that this share of the work is done. of: the share of all the work that is meant."""
+        self.done += share * of
         if self.finished is not None:
             self.finished(min(1.0, self.done))
 

@@ -109,7 +109,7 @@ class _PlaneCutter:
 
         share: of all the work, for the progress.
         """
-        kinks = self.program.kinks
+        kinks, told = self.program.kinks, 0.0
         while layer < len(kinks):
             if cells is not None and len(cells) == 0:
                 self.record.add(layer, state.mesh.slice_id, self.budget.max_regions)
@@ -119,8 +119,8 @@ class _PlaneCutter:
                     mask = self.keep(layer, xp.as_tensors(state.mesh).cell_corners, state.coords, values)
                     state = state if mask is None else _kept(state, mask)
                 done = share * self.shares[layer]
-                self.record.finish(done)
-                share -= done
+                self.record.finish(done - told)
+                share, told = share - done, 0.0
                 layer, cells, zeros = layer + 1, None, None
                 continue
             zero_tolerance = at_vertices(self.zero_tolerances[layer], state.slice_id)
@@ -136,8 +136,12 @@ class _PlaneCutter:
             max_vertices = self.budget.rows(kinks[layer], self.held, state.coords.device)
             if result.mesh.n_vertices > max_vertices and result.mesh.n_cells > 1:
                 n_parts = -(-_HEADROOM * result.mesh.n_vertices // max_vertices)
-                return self._in_parts(layer, state, result, n_parts, share)
+                return self._in_parts(layer, state, result, n_parts, share - told)
             state = _follow(state, result)
+            if len(result.unsettled):  # maxima need several rounds: the rest takes about as long as this one
+                half = (share * self.shares[layer] - told) / 2
+                self.record.finish(half)
+                told += half
             cells, zeros = result.unsettled, result.zeros
         self.record.finish(share)
         mesh, outputs = xp.as_tensors(state.mesh), self.program.outputs(state.values)

@@ -70,12 +70,11 @@ def partition_cells(
 
 def carry_cells(
     program: Program, zero_tolerances: Sequence[Tensor], budget: Budget, record: Record, state: CellState, *,
-    start: int = 0, keep: Keep | None = None,
+    start: int = 0, keep: Keep | None = None, share: float = 1.0,
 ) -> CellPartition:  # fmt: skip
-    """Cut the cells at nonlinearity ``start`` and all later ones."""
+    """Cut the cells at nonlinearity ``start`` and all later ones. share: of all the work, for the progress."""
     cells, coords, slice_id, values = state.cells, state.coords, state.slice_id, state.values
     first_unit = sum(kink.n_units for kink in program.kinks[:start])
-    present = len(cells.slice_id.unique())
     for layer, kink in enumerate(program.kinks[start:], start):
         cuts = kink.cuts(values)
         record.snap(slice_id[snapped_signs(cuts, at_vertices(zero_tolerances[layer], slice_id))])
@@ -94,7 +93,7 @@ def carry_cells(
             cells, kept = cells.take(mask).compact()
             values = {name: rows[kept] for name, rows in values.items()}
             coords, slice_id = coords[kept], slice_id[kept]
-        record.finish(present / record.counts.numel())
+        record.finish(share / len(program.kinks[start:]))
     return CellPartition(cells, coords, program.outputs(values))
 
 

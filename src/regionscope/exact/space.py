@@ -10,7 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from regionscope.exact.budget import Budget, Keep, Record, bytes_of, inputs_of
+from regionscope.exact.budget import Budget, Keep, Record, bytes_of, inputs_of, shares_of_kinks
 from regionscope.exact.polytopes import CellPartition, CellState, carry_cells, partition_cells
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import arrays as xp
@@ -95,9 +95,9 @@ def partition_space(
     Cost: in proportion to the number of regions after each layer. All regions of a slice are held in memory at once;
     of several slices some are worked through after the others where their values would not fit.
     """
-    cutter = _SpaceCutter(program, zero_tolerances, budget, record, keep)
+    cutter = _SpaceCutter(program, zero_tolerances, budget, record, keep, shares_of_kinks(program, 3))
     try:
-        return cutter.finish(0, begin_space(program, slices), 0)
+        return cutter.finish(0, begin_space(program, slices), 0, 1.0)
     except NotPolytopes:
         record.restart()
         return [partition_cells(program, slices, zero_tolerances, budget, record, keep)]
@@ -110,26 +110,33 @@ class _SpaceCutter:
     budget: Budget
     record: Record
     keep: Keep | None
+    shares: Sequence[float]  # see ``shares_of_kinks``
 
-    def finish(self, start: int, state: SpaceState, held: int) -> list[SpacePartition | CellPartition]:
-        """Carry cells through nonlinearity ``start`` and all later ones, while values of ``held`` bytes wait."""
+    def finish(self, start: int, state: SpaceState, held: int, share: float) -> list[SpacePartition | CellPartition]:
+        """Carry cells through nonlinearity ``start`` and all later ones, while values of ``held`` bytes wait.
+
+        share: of all the work, for the progress.
+        """
         kinks, present = self.program.kinks, state.solids.slice_id.unique()
         for layer in range(start, len(kinks)):
             rows = self.budget.rows(kinks[layer], held, state.coords.device)
             if len(present) > 1 and _HEADROOM * state.solids.n_vertices > rows:
-                halves = torch.isin(state.solids.slice_id, present[: len(present) // 2])
+                first = torch.isin(state.solids.slice_id, present[: len(present) // 2])
                 held += bytes_of(state.values)
-                return [part for half in (halves, ~halves) for part in self.finish(layer, state.take(half), held)]
+                halves = [(first, share * (len(present) // 2) / len(present))]
+                halves.append((~first, share - halves[0][1]))
+                return [part for half, own in halves for part in self.finish(layer, state.take(half), held, own)]
             cuts, zero_tolerance = kinks[layer].cuts(state.values), self.zero_tolerances[layer]
-            found = None
+            found, done, own = None, self.record.done, share * self.shares[layer]
             if isinstance(cuts, Thresholds) or cuts.groups.shape[1] <= _MOST_CANDIDATES:
                 with suppress(Unresolved):
-                    found = cut_space(self.program, layer, state, zero_tolerance)
+                    found = cut_space(self.program, layer, state, zero_tolerance, partial(self.record.finish, of=own))
             if found is None:
+                self.record.done = done  # this nonlinearity starts again
                 cells = CellState(state.solids.as_complex(), state.coords, state.slice_id, state.values)
                 return [
                     carry_cells(self.program, self.zero_tolerances, self.budget, self.record, cells, start=layer,
-                                keep=self.keep)
+                                keep=self.keep, share=share)
                 ]  # fmt: skip
             if not isinstance(cuts, Thresholds):
                 self.record.snap(state.slice_id[snapped_signs(cuts, at_vertices(zero_tolerance, state.slice_id))])
@@ -140,15 +147,18 @@ class _SpaceCutter:
             if self.keep is not None:
                 mask = self.keep(layer, partial(_cell_corners, state.solids), state.coords, state.values)
                 state = state if mask is None or bool(mask.all()) else state.take(mask)
-            self.record.finish(len(present) / self.record.counts.numel())
+            share -= own
         return [SpacePartition(state.solids, state.coords, self.program.outputs(state.values))]
 
 
-def cut_space(program: Program, layer: int, state: SpaceState, zero_tolerance: Tensor) -> tuple[SpaceState, Tensor]:
+def cut_space(
+    program: Program, layer: int, state: SpaceState, zero_tolerance: Tensor, finish: Callable[[float], None]
+) -> tuple[SpaceState, Tensor]:
     """Cut the cells where nonlinearity ``layer`` folds, before it is applied.
 
-    zero_tolerance: from ``zero_tolerances_of``. Also returns the slice of each sign that could not be told from zero.
-    Raises ``Unresolved`` where rounding leaves signs that fit no cut.
+    zero_tolerance: from ``zero_tolerances_of``. finish: called with a share of the work whenever it is done. Also
+    returns the slice of each sign that could not be told from zero. Raises ``Unresolved`` where rounding
+    leaves signs that fit no cut.
     """
     kink = program.kinks[layer]
     label = sum(earlier.n_units for earlier in program.kinks[:layer])
@@ -160,7 +170,9 @@ def cut_space(program: Program, layer: int, state: SpaceState, zero_tolerance: T
             assert isinstance(cuts, Thresholds)
             return Units(cuts.values, cuts.at, at_vertices(zero_tolerance, state.slice_id))
 
-        return _cut_by(state, units, label, count_zeros=True)
+        found = _cut_by(state, units, label, count_zeros=True)
+        finish(1.0)
+        return found
     n, m = cuts.groups.shape
     step = n if m == 2 else max(1, _COMPARISONS // m)  # of two candidates, both are the largest somewhere
     snapped = []
@@ -168,6 +180,7 @@ def cut_space(program: Program, layer: int, state: SpaceState, zero_tolerance: T
         groups = cuts.groups[start : start + step]
         state, own = _cut_windows(program, kink, state, groups, zero_tolerance, label + start)
         snapped.append(own)
+        finish(len(groups) / n)
     return state, torch.cat(snapped)
 
 
