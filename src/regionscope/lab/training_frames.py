@@ -22,7 +22,7 @@ from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
 from regionscope.exact.tracking import follow
 from regionscope.geometry import Slice
-from regionscope.lab.data.catalogue import CATALOGUE
+from regionscope.lab.data.registry import entry, names
 from regionscope.lab.default_slice import default_slice
 from regionscope.lab.store import RunFolder
 from regionscope.network import Program, retrace
@@ -131,7 +131,7 @@ def frames_of_run(
         class_names=class_names, max_regions=max_regions, progress=progress,
     )  # fmt: skip
     name = run.experiment.data.name
-    known = CATALOGUE[name].class_names if name in CATALOGUE and class_names is None else ()
+    known = entry(name).class_names if name in names() and class_names is None else ()
     return replace(found, class_names=known) if len(known) == len(found.class_names) else found
 
 
