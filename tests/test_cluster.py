@@ -154,7 +154,7 @@ def test_counts_on_a_lattice_are_joined(monkeypatch: pytest.MonkeyPatch, method:
 
     model, seen = build(), {"dim": 2, "slices": 7, "grid": 9, "method": method, "max_points": 300}
     alone = rs.region_count(model, X, **seen)
-    monkeypatch.setattr(sys.modules["regionscope.measures.region_count"], "open_shards", two_shards)
+    monkeypatch.setattr(sys.modules["regionscope.measures.slice_counter"], "open_shards", two_shards)
     shared = rs.region_count(model, X, **seen, dask="two")
     assert len(alone.counts.unique()) > 1
     assert torch.equal(alone.counts, shared.counts)

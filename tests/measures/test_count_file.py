@@ -103,7 +103,7 @@ def test_a_resumed_count_of_linear_regions_is_that_of_one_call(path: Path, piece
 
 
 def test_finished_slices_have_their_linear_regions_counted_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    counting, seen = sys.modules["regionscope.measures.region_count"], []
+    counting, seen = sys.modules["regionscope.measures.slice_counter"], []
 
     def recorded(model: Any, block: Any, **options: Any) -> Any:
         seen.append(len(block))
@@ -467,7 +467,7 @@ def test_workers_of_a_cluster_and_one_process_share_a_file(path: Path, monkeypat
     def two_shards(function: Any, join: Any, _model: object, _address: str) -> Iterator[Any]:
         yield TwoShards(function, join)
 
-    monkeypatch.setattr(sys.modules["regionscope.measures.region_count"], "open_shards", two_shards)
+    monkeypatch.setattr(sys.modules["regionscope.measures.slice_counter"], "open_shards", two_shards)
     rs.region_count(Net(), DATA, slices=40, path=path, dask="two", **COARSE)
     assert path.read_bytes().count(b"\n") == 1 + 2
     wanted = rs.region_count(Net(), DATA, slices=70, **COARSE)

@@ -13,7 +13,8 @@ from regionscope.cli import load, options, output
 from regionscope.cli.job import NetworkJob, with_job
 from regionscope.cli.options import option
 from regionscope.cli.running import work_bar
-from regionscope.measures.region_count import Method, RegionCount, Through, region_count, slice_sampler
+from regionscope.measures.region_count import RegionCount, Through, region_count, slice_sampler
+from regionscope.measures.slice_counter import Method
 from regionscope.plot.counts import count_figure
 from regionscope.sampled.grid import LabelMap, label_maps
 from regionscope.sampled.labels import open_labeller

@@ -1,6 +1,7 @@
 """Numbers from partitions, samples and models.
 
-- Counts over many slices: ``region_count`` (also ``linear_region_count``) and ``over_slices``.
+- Counts over many slices: ``region_count`` (also ``linear_region_count``) and ``over_slices``; ``slice_counter`` counts
+  their blocks, ``count_file`` stores them.
 - Scalars of a model: ``gap`` (error rates), ``margin``, ``norms``, ``sharpness``.
 - What theory says: ``bounds`` and ``expected_counts``.
 - Relations between numbers: ``correlate``, ``fit`` and ``probe``; ``statistics`` has their error bars.

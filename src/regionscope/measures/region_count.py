@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -13,15 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.checks import one_of, unknown_name
-from regionscope.cluster import Shards, open_shards
-from regionscope.errors import InputError, NotPiecewiseAffine
-from regionscope.exact.decision import decision_regions
-from regionscope.exact.linear import linear_regions
+from regionscope.errors import InputError
 from regionscope.extras import data_frame
-from regionscope.geometry import Slice
 from regionscope.inputs import Examples, Inputs, read_examples
 from regionscope.measures.count_file import CountFile, setting_of
 from regionscope.measures.over_slices import bootstrap_interval, over_slices
+from regionscope.measures.slice_counter import Method, Pieces, open_counter, open_counter_on, open_linear_counter
 from regionscope.network import Program, trace
 from regionscope.network.embedded import embedded
 from regionscope.network.output import Arguments, Output, select_output
@@ -38,14 +34,10 @@ from regionscope.sampled.drawn_slices import (
     number_of,
     seed_of,
 )
-from regionscope.sampled.grid import RefinedCounts, grid_counts, lattice_for, refined_counts
-from regionscope.sampled.labels import Labeller, open_labeller
+from regionscope.sampled.grid import lattice_for
 from regionscope.types import Estimate, Reading, Status
 
-Method = Literal["grid", "refined", "exact"]
 Through = Literal["inputs", "direction", "origin"]
-_SLICES_PER_CALL = 64  # slices that are counted in one call, for each thread of a cluster
-_SLICES_PER_LINE = 16  # of a file, for each thread: what a kill can lose; counting 16 at a time is about as fast
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,11 +172,11 @@ def region_count(
     )
     first = sampler.draw(0)
     points_per_axis = None if method == "exact" else lattice_for([first], grid).grid
-    open_counter = partial(
-        _counter, model, examples if dask is None else None, method=method, grid=points_per_axis, batch_size=batch_size,
-        memory=memory, autocast=autocast, max_points=max_points,
+    opener = partial(
+        open_counter, model, examples if dask is None else None, method=method, grid=points_per_axis,
+        batch_size=batch_size, memory=memory, autocast=autocast, max_points=max_points,
     )  # fmt: skip
-    with open_counter(first) if dask is None else _counter_on(dask, model, open_counter) as counter:
+    with opener(first) if dask is None else open_counter_on(dask, model, opener) as counter:
         if path is not None:
             setting = setting_of(
                 model, examples, sampler, method=method, grid=points_per_axis, max_points=max_points, autocast=autocast
@@ -210,7 +202,7 @@ def region_count(
 
 def linear_region_count(
     model: nn.Module | Program, inputs: Inputs | None = None, *, dim: int = 1, slices: Slices = 100,
-    pieces: Literal["linear", "activation"] = "linear", through: Through = "inputs",
+    pieces: Pieces = "linear", through: Through = "inputs",
     alpha: tuple[float, float] = (0.0, 1.0), length: float | None = None, until: float | None = None,
     max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None, memory: int | None = None,
     progress: Callable[[float], None] | None = None, output: Output | None = None, args: Arguments = (),
@@ -228,9 +220,7 @@ def linear_region_count(
     model = select_output(model, output, args)
     program = model if isinstance(model, Program) else trace(model, sampler.draw(0).input_shape)
     one_of("pieces", pieces, ("linear", "activation"))
-    count = partial(_linear_counts, program if dask is None else model, pieces, memory)
-    with nullcontext(count) if dask is None else open_shards(count, torch.cat, model, dask) as shared:
-        counter = _Counter(shared, None, shared.threads if isinstance(shared, Shards) else 1)
+    with open_linear_counter(model, program, pieces, memory, dask) as counter:
         if path is not None:
             counter.resume(CountFile(path, setting_of(model, examples, sampler, method="exact", pieces=pieces)))
         results = over_slices(
@@ -279,119 +269,6 @@ def slice_sampler(
             )
         return LinesFromOrigin(inputs, seed=seed_of(seed, generator))
     raise unknown_name("a valid through", through, ("inputs", "direction", "origin"))
-
-
-def _linear_counts(
-    model: nn.Module | Program, pieces: Literal["linear", "activation"], memory: int | None, block: Sequence[Slice]
-) -> Tensor:
-    parts = linear_regions(model, block, memory=memory)
-    counts = [part.n_linear_regions if pieces == "linear" else part.n_activation_regions for part in parts]
-    return torch.tensor(counts, device="cpu")
-
-
-class _Counter:
-    """Counts blocks of slices in one way, and remembers what the plain grid said and what did not settle."""
-
-    def __init__(
-        self, count: Callable[[Sequence[Slice]], Tensor | RefinedCounts], labeller: Labeller | None, threads: int = 1
-    ) -> None:
-        self.count, self.slices_per_call = count, _SLICES_PER_CALL * threads
-        self._labeller, self._threads = labeller, threads
-        self._file: CountFile | None = None
-        self.finished: Tensor | None = None
-        self.plain: list[Tensor] = []
-        self.settled: list[Tensor] = []
-
-    def resume(self, file: CountFile) -> None:
-        """Take over the slices that the file holds; those that follow are appended to it."""
-        self._file, self.slices_per_call = file, _SLICES_PER_LINE * self._threads
-        self.finished = self._kept(file.finished)
-
-    def __call__(self, block: Sequence[Slice]) -> Tensor:
-        result = self.count(block)
-        if self._file is not None:
-            self._file.append(result)
-        return self._kept(result)
-
-    def _kept(self, result: Tensor | RefinedCounts) -> Tensor:
-        if isinstance(result, Tensor):
-            return result
-        self.plain.append(result.plain)
-        self.settled.append(result.settled)
-        return result.counts
-
-    @property
-    def model_seconds(self) -> float:
-        return 0.0 if self._labeller is None else self._labeller.seconds
-
-    def status(self, n: int) -> Status:
-        """Of the first n slices."""
-        unsettled = n - int(torch.cat(self.settled)[:n].sum()) if self.settled else 0
-        if not unsettled:
-            return Status()
-        reason = f"the counts of {unsettled} of {n} slices still changed at the finest lattice; raise max_points"
-        return Status(complete=False, reason=reason)
-
-
-@contextmanager
-def _counter(
-    model: Any, inputs: Examples | None, first: Slice, *, method: Method, grid: int | None, batch_size: int | None,
-    memory: int | None, autocast: torch.dtype | None, max_points: int,
-) -> Iterator[_Counter]:  # fmt: skip
-    """The counter of a method; the model is in eval mode while it is open."""
-    if method == "exact":
-        if autocast is not None:
-            raise InputError(
-                f'Expected autocast=None with method="exact", which computes in float64, got {autocast}. '
-                'Leave it out, or use method="grid" or "refined".'
-            )
-        yield _Counter(_exact(model, first, memory), None)
-        return
-    one_of("method", method, ("grid", "refined", "exact"))
-    count: Callable[..., Tensor | RefinedCounts] = partial(refined_counts, max_points=max_points)
-    count = grid_counts if method == "grid" else count
-    with open_labeller(
-        model, inputs, first.input_shape, batch_size=batch_size, memory=memory, autocast=autocast, widened=True
-    ) as labeller:
-        yield _Counter(partial(count, labeller, grid=grid), labeller)
-
-
-Opener = Callable[[Slice], AbstractContextManager[_Counter]]
-
-
-@contextmanager
-def _counter_on(dask: str, model: Any, open_counter: Opener) -> Iterator[_Counter]:
-    """A counter that shares each block among the workers of a cluster."""
-    with open_shards(partial(_count_shard, open_counter), _joined, model, dask) as shards:
-        yield _Counter(shards, None, shards.threads)
-
-
-def _count_shard(open_counter: Opener, shard: Sequence[Slice]) -> Tensor | RefinedCounts:
-    with open_counter(shard[0]) as counter:
-        return _joined([counter.count(shard[i : i + _SLICES_PER_CALL]) for i in range(0, len(shard), _SLICES_PER_CALL)])
-
-
-def _joined(parts: Sequence[Tensor | RefinedCounts]) -> Tensor | RefinedCounts:
-    refined = [part for part in parts if isinstance(part, RefinedCounts)]
-    if refined:
-        return RefinedCounts(*(torch.cat(each) for each in zip(*map(astuple, refined), strict=True)))
-    return torch.cat([part for part in parts if isinstance(part, Tensor)])
-
-
-def _exact(model: Any, first: Slice, memory: int | None) -> Callable[[Sequence[Slice]], Tensor]:
-    if not isinstance(model, nn.Module | Program):
-        raise InputError(
-            f'Expected a torch module for method "exact", got {type(model).__name__}. Use "grid" or "refined".'
-        )
-    try:
-        program = model if isinstance(model, Program) else trace(model, first.input_shape)
-    except NotPiecewiseAffine as error:
-        raise NotPiecewiseAffine(f'{error} For region_count, pass method="refined" or "grid".') from error
-
-    def count(block: Sequence[Slice]) -> Tensor:
-        return torch.tensor([found.count for found in decision_regions(program, block, memory=memory)], device="cpu")
-
-    return count
 
 
 def _combined_status(first: Status, second: Status) -> Status:
