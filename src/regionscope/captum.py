@@ -55,7 +55,10 @@ def _integrated_gradients() -> Any:
             internal_batch_size: int | None = None,
             return_convergence_delta: bool = False,
         ) -> Any:
-            """The attributions, in the shape and type of the inputs; see Captum's documentation for the arguments."""
+            """The attributions, in the shape of the inputs, and in their type if they are floats.
+
+            For the arguments see Captum's documentation.
+            """
             if additional_forward_args is not None:
                 raise InputError("Expected no additional_forward_args, got some. Wrap the model so that it needs none.")
             rows = _single(inputs, "inputs")
@@ -99,7 +102,8 @@ def _exact(model: Any, rows: Tensor, baselines: Any, target: Any, times_inputs: 
     weights = output_weights(_flat(target, program.output_shape), n, program.n_outputs).to(device)
     index = torch.arange(n, device=device)
     paths = Paths(program, ends, starts.expand_as(ends), torch.stack([index, index], 1), weights)
-    return attribute(paths, times_inputs=times_inputs).attributions.to(rows.device, rows.dtype)
+    dtype = rows.dtype if rows.is_floating_point() else torch.get_default_dtype()
+    return attribute(paths, times_inputs=times_inputs).attributions.to(rows.device, dtype)
 
 
 def _flat(target: Any, output_shape: tuple[int, ...]) -> Any:

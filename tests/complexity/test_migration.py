@@ -45,6 +45,15 @@ def test_the_density_of_one_line() -> None:
     assert found.to_data.ratio == pytest.approx(on_line / mean_to_corner, rel=1e-3)
 
 
+def test_a_slice_whose_directions_are_almost_parallel() -> None:
+    """All its points lie on the first axis, up to rounding, where c = a + b has the density of a triangle."""
+    thin = rs.Box([0.0, 0.0], torch.tensor([[1.0, 0.0], [1.0, 1e-9]], dtype=torch.float64), 0.5)
+    found = fold_migration(lines(0.5), thin, torch.tensor([[0.0, 0.0]]), bins=8, resolution=400)
+    assert found.n_folds == 1
+    assert float(found.to_boundary.folds.sum()) == pytest.approx(0.5e-9, rel=1e-6)
+    assert found.to_data.ratio == pytest.approx(0.5 / (1 / 3), rel=1e-3)
+
+
 def test_folds_that_leave_the_data_for_the_boundary() -> None:
     data = torch.tensor([[-0.9, 0.0], [0.9, 0.0]])
     before = fold_migration(lines(-0.85, 0.85), SQUARE, data)

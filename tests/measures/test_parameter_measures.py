@@ -136,6 +136,17 @@ def test_the_distance_to_the_boundary_on_a_plane_and_on_a_line() -> None:
     assert rs.slice_margin(rs.decision_regions(band(), far), torch.tensor([1.0, 1.0])) == math.inf
 
 
+@pytest.mark.parametrize("angle", [3e-8, 2e-9])
+def test_the_distance_to_the_boundary_with_directions_that_are_almost_parallel(angle: float) -> None:
+    thin = rs.Box([0.0, 0.0], torch.tensor([[1.0, 0.0], [1.0, angle]], dtype=torch.float64), 1.0)
+    model = nn.Linear(2, 1).double()
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor([[0.0, 1.0]]))
+        model.bias.fill_(-0.3 * angle)
+    found = rs.slice_margin(rs.decision_regions(model, thin), torch.zeros(2))
+    assert found == pytest.approx(0.3 * angle, rel=1e-6)
+
+
 def test_the_distance_to_the_boundary_in_three_dimensions() -> None:
     inner = nn.Linear(3, 1)
     with torch.no_grad():

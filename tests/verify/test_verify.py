@@ -128,6 +128,25 @@ def test_verdicts_on_both_sides_of_the_maximum(tmp_path: Path) -> None:
     assert close.verdict == "unknown"
 
 
+def test_a_witness_counts_for_its_own_case_alone() -> None:
+    """y = 10.0000006 x, which is above 10.0000007 in float32; the other case, y >= 5, is about x = 0."""
+    network = nn.Sequential(nn.Linear(2, 2), nn.ReLU()).double()
+    with torch.no_grad():
+        network[0].weight.copy_(torch.tensor([[10.0000006, 0.0], [0.0, 1.0]]).double())
+        network[0].weight[0, 0] = 10.0000006
+        network[0].bias.zero_()
+    zero, one = Fraction(0), Fraction(1)
+    at_zero = Case((zero, zero), (zero, one), ((at_least(0, "5"),),))
+    at_one = Case((one, zero), (one, one), ((Constraint(((0, one),), Fraction("10.0000007")),),))
+    found = rs.verify(network, Property(2, 2, (at_zero, at_one), None, "test"))
+    assert (found.verdict, found.witness) == ("unknown", None)
+    wide = Case((zero, zero), (zero, one), ((Constraint(((1, one),), Fraction("1e-9")),),))
+    found = rs.verify(network, Property(2, 2, (at_one, wide), None, "test"))
+    assert found.verdict == "sat"  # a smaller margin, which float32 confirms
+    assert found.witness is not None
+    assert found.witness.tolist() == [0.0, 0.0]
+
+
 def test_a_witness_that_float32_does_not_confirm_is_unknown(tmp_path: Path) -> None:
     """y = (x + 2^-30) - x is positive for real numbers, and 0 in float32."""
     pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")

@@ -244,9 +244,10 @@ class _Flat:
             )
         device = part.vertices.device
         basis = part.slice.basis.flatten(1).to(device)
-        lower = torch.linalg.cholesky(basis @ basis.T)  # c @ lower are Euclidean coordinates
+        orthonormal, upper = torch.linalg.qr(basis.T)
+        lower = upper.T  # c @ lower are Euclidean coordinates
         offset = data.to(device=device, dtype=torch.float64).flatten(1) - part.slice.origin.flatten().to(device)
-        near = torch.linalg.solve_triangular(lower, basis @ offset.T, upper=False).T
+        near = offset @ orthonormal
         off = (offset.square().sum(1) - near.square().sum(1)).clamp_min(0)
         walls = part.walls
         inner = walls.inner

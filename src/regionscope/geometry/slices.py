@@ -361,6 +361,15 @@ class Box(_AffineSlice):
         return float((2 * self.radius).prod())
 
 
+def isometry(slice: Slice) -> Tensor:
+    """F (k, k) such that |c @ F| is the length in input space of a difference c of coordinates.
+
+    A QR decomposition of the basis: products B B^T would lose directions that are almost parallel.
+    """
+    upper: Tensor = torch.linalg.qr(slice.basis.flatten(1).T, mode="r").R
+    return upper.T
+
+
 def _check_margin(margin: float) -> None:
     if read_numbers([margin], "margin").tolist()[0] < 0:
         raise SliceError(f"Expected margin of at least 0, a share of the extent of the box, got {margin}. Pass 0.1.")

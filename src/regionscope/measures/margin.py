@@ -14,6 +14,7 @@ from regionscope.checks import check_instance, check_labels, read_integer
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions
 from regionscope.geometry import Slice
+from regionscope.geometry.slices import isometry
 from regionscope.inputs import Inputs, Labels, read_array
 from regionscope.measures.gap import read_labels, some_examples
 from regionscope.network import device_and_dtype, untouched
@@ -71,7 +72,7 @@ def slice_margin(dec: DecisionRegions, point: Tensor | Array) -> float:
     if len(dec.boundary_walls) == 0:
         _coordinates(slice, point)
         return math.inf
-    frame = _isometry(slice)
+    frame = isometry(slice).cpu().numpy()
     here = _coordinates(slice, point) @ frame
     walls = dec.partition.walls
     offsets = walls.offsets.cpu().numpy()
@@ -101,12 +102,6 @@ def _margins(logits: Any, labels: Tensor) -> Tensor:
     own = rows.gather(1, labels[:, None])
     others = rows.scatter(1, labels[:, None], -math.inf)
     return own[:, 0] - others.amax(1)
-
-
-def _isometry(slice: Slice) -> Array:
-    """F (k, k) such that |c @ F| is the input-space length of the coordinate vector c: a Cholesky factor of B B^T."""
-    basis = slice.basis.flatten(1).double().cpu().numpy()
-    return np.linalg.cholesky(basis @ basis.T)
 
 
 def _coordinates(slice: Slice, point: Tensor | Array) -> Array:

@@ -42,8 +42,8 @@ class Verification:
         margin: largest margin found, by which all constraints of one alternative hold. If it is negative, at least one
             of them fails by that much.
         bound: proven upper bound of the margin; equal to ``margin`` up to ``rounding`` unless a limit was reached.
-        rounding: bound of the rounding error of the margin. For networks with a maximum it is an estimate, and
-            ``reason`` says so.
+        rounding: bound of the rounding error of the margin, for the network as it was read in float64: see "Rounding"
+            in the documentation. For networks with a maximum it is an estimate, and ``reason`` says so.
         witness: (*input_shape,) float32 input with that margin, and its ``outputs`` (c,) in float32; None unless "sat".
         n_regions: number of cells that were built.
         reason: explanation of the verdict.
@@ -108,7 +108,7 @@ def verify(
     for case in property.cases:
         late = bool(found) and time.monotonic() > deadline
         found.append((case, _OPEN if late else _margin(program, case, deadline, max_regions)))
-    verdict, reason, witness, outputs = _verdict(model, program, property, found)
+    verdict, reason, witness, outputs = _verdict(model, program, found)
     best = max((each for _, each in found), key=lambda each: each.margin, default=None)
     bound = max((each.bound for _, each in found), default=-math.inf)
     return Verification(
@@ -189,21 +189,23 @@ def _box(program: Program, case: Case) -> Box | None:
 _Outcome = tuple[Literal["sat", "unsat", "unknown", "timeout"], str, Tensor | None, Tensor | None]
 
 
-def _verdict(model: nn.Module, program: Program, property: Property, found: list[tuple[Case, Found]]) -> _Outcome:
+def _verdict(model: nn.Module, program: Program, found: list[tuple[Case, Found]]) -> _Outcome:
     if not found:
         return "unsat", "The property allows no input: its conditions contradict each other.", None, None
     if all(each.bound < -each.rounding for _, each in found):
         by = "; the rounding error is an estimate" if any(each.estimated for _, each in found) else ""
         return "unsat", f"No input of the boxes fits the property{by}.", None, None
-    for case, each in sorted(found, key=lambda pair: -pair[1].margin):
-        if each.margin > each.rounding:
-            witness = _in_float32(_point(program, case, each.point), case).reshape(program.input_shape)
-            outputs = _confirmed(model, program, witness)
-            numbers = [Fraction(float(x)) for x in witness.reshape(-1)]
-            if property.holds(numbers, [Fraction(float(y)) for y in outputs], free_only=True):
-                return "sat", "The witness fits the property in float32.", witness, outputs
-            reason = f"the margin {each.margin:.3g} is positive, but float32 does not confirm it"
-            return "unknown", f"Not decided: {reason}.", None, None
+    positive = [(case, each) for case, each in found if each.margin > each.rounding]
+    for case, each in sorted(positive, key=lambda pair: -pair[1].margin):
+        witness = _in_float32(_point(program, case, each.point), case).reshape(program.input_shape)
+        outputs = _confirmed(model, program, witness)
+        numbers = [Fraction(float(x)) for x in witness.reshape(-1)]
+        if case.holds(numbers, [Fraction(float(y)) for y in outputs], free_only=True):
+            return "sat", "The witness fits the property in float32.", witness, outputs
+    if positive:
+        margin = max(each.margin for _, each in positive)
+        reason = f"the margin {margin:.3g} is positive, but float32 does not confirm it"
+        return "unknown", f"Not decided: {reason}.", None, None
     if any(each.margin == -math.inf and each.complete for _, each in found):
         return "unknown", "Not decided: a free input varies by no more than rounding.", None, None
     if all(each.complete for _, each in found):

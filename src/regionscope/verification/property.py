@@ -37,6 +37,16 @@ class Case:
         """Inputs that may vary."""
         return tuple(i for i, (a, b) in enumerate(zip(self.low, self.high, strict=True)) if a < b)
 
+    def holds(self, inputs: Sequence[Fraction], outputs: Sequence[Fraction], *, free_only: bool = False) -> bool:
+        """Whether these numbers fit the case, in exact arithmetic.
+
+        free_only: whether fixed inputs may differ from their values, as decimals do after rounding.
+        """
+        places = self.free if free_only else range(len(self.low))
+        return all(self.low[i] <= inputs[i] <= self.high[i] for i in places) and any(
+            all(sum(f * outputs[i] for i, f in each.terms) <= each.bound for each in rows) for rows in self.alternatives
+        )
+
 
 @dataclass(frozen=True)
 class Property:
@@ -106,19 +116,9 @@ class Property:
         got = ", ".join(f"X_{i} = {_decimal(value)}" for i, value in wanted.items())
         return f"Expected values that lie in one of the {len(self.cases)} boxes together, got {got}. Fix fewer inputs."
 
-    def holds(self, inputs: Sequence[Fraction], outputs: Sequence[Fraction], *, free_only: bool = False) -> bool:
-        """Whether these numbers are a counterexample, in exact arithmetic.
-
-        free_only: whether fixed inputs may differ from their values, as decimals do after rounding.
-        """
-        for case in self.cases:
-            places = case.free if free_only else range(self.n_inputs)
-            if all(case.low[i] <= inputs[i] <= case.high[i] for i in places) and any(
-                all(sum(f * outputs[i] for i, f in each.terms) <= each.bound for each in rows)
-                for rows in case.alternatives
-            ):
-                return True
-        return False
+    def holds(self, inputs: Sequence[Fraction], outputs: Sequence[Fraction]) -> bool:
+        """Whether these numbers are a counterexample, in exact arithmetic."""
+        return any(case.holds(inputs, outputs) for case in self.cases)
 
 
 def _decimal(number: Fraction) -> str:

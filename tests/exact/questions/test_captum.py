@@ -49,6 +49,14 @@ def test_it_is_what_captum_approaches(target: Any, baselines: Any) -> None:
     assert float((exact - approximate).norm() / exact.norm()) < 2e-3
 
 
+def test_whole_numbers_have_attributions_that_are_not_whole() -> None:
+    integers = torch.tensor([[1, 2, 3, 0, 1, 5]])
+    exact = regionscope.captum.IntegratedGradients(NET).attribute(integers, target=1)
+    wanted = regionscope.captum.IntegratedGradients(NET).attribute(integers.double(), target=1)
+    assert exact.dtype == torch.get_default_dtype()
+    torch.testing.assert_close(exact.double(), wanted, rtol=1e-6, atol=1e-6)
+
+
 def test_mean_gradients_and_tuples() -> None:
     exact, approximate = both(NET, X, BASES, 1, multiply=False)
     assert float((exact - approximate).norm() / exact.norm()) < 2e-3

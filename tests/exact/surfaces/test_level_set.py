@@ -86,6 +86,17 @@ def test_areas_are_those_of_input_space() -> None:
     assert found.area == pytest.approx(4 * 3**0.5, rel=1e-12)
 
 
+@pytest.mark.parametrize("angle", [1e-3, 3e-8, 1e-8, 2e-9])
+def test_sizes_on_slices_whose_directions_are_almost_parallel(angle: float) -> None:
+    plane = rs.Box([0.0, 0.0], torch.tensor([[1.0, 0.0], [1.0, angle]], dtype=torch.float64), 1.0)
+    assert rs.level_set(Function(lambda x: x[:, 0]), plane, value=0.1).area == pytest.approx(1.9 * angle, rel=1e-6)
+    directions = torch.tensor([[1.0, 0.0, 0.0], [1.0, angle, 0.0], [0.0, 0.0, 1.0]], dtype=torch.float64)
+    space = rs.Box([0.0, 0.0, 0.0], directions, 1.0)
+    assert rs.level_set(Function(lambda x: x[:, 2]), space, value=0.3).area == pytest.approx(4 * angle, rel=1e-6)
+    across = rs.level_set(Function(lambda x: x[:, 1]), space, value=0.3 * angle)
+    assert across.area == pytest.approx(4.0, rel=1e-6)
+
+
 def crossings(found: rs.LevelSet, start: Tensor, stop: Tensor) -> Tensor:
     """Positions t in (0, 1) at which the segment from ``start`` to ``stop`` meets the faces."""
     along = stop - start

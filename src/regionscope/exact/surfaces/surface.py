@@ -17,6 +17,7 @@ from regionscope.extras import data_frame
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
 from regionscope.geometry.ragged import next_in_row, owners, ranges
+from regionscope.geometry.slices import isometry
 from regionscope.types import Reading, Stats
 
 
@@ -99,16 +100,15 @@ class LevelSet:
     @cached_property
     def areas(self) -> Tensor:
         """Area of each polygon, or length of each segment, in input space (f,)."""
-        basis = self.slice.basis.flatten(1).to(self.vertices)
-        gram = basis @ basis.T
+        frame = isometry(self.slice).to(self.vertices)
         if self.dim == 2:
             along = self.vertices[self.corners[self.offsets[1:] - 1]] - self.vertices[self.corners[self.offsets[:-1]]]
-            length: Tensor = ((along @ gram) * along).sum(1).sqrt()
+            length: Tensor = torch.linalg.vector_norm(along @ frame, dim=1)
             return length
         normals = normals_of(self.vertices, self.corners, self.offsets)
-        # the area under a linear map with Gram matrix G: half of sqrt(n^T adj(G) n)
-        adjugate = torch.linalg.inv(gram) * torch.linalg.det(gram)
-        area: Tensor = ((normals @ adjugate) * normals).sum(1).clamp(min=0).sqrt() / 2
+        # a x b = n in coordinates; in input space (a F) x (b F) = n C with the cofactors C of F
+        cofactors = torch.linalg.cross(frame.roll(-1, 0), frame.roll(-2, 0), dim=1)
+        area: Tensor = torch.linalg.vector_norm(normals @ cofactors, dim=1) / 2
         return area
 
     @property
