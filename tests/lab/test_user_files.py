@@ -174,6 +174,19 @@ def test_both_parts_are_read_and_chosen(name: str) -> None:
     assert not seen & {tuple(x.flatten().tolist()) for x in split.test.inputs}
 
 
+def test_the_held_out_share_is_that_of_each_class() -> None:
+    x, y = np.arange(2000.0).reshape(1000, 2), np.repeat([0, 1], [950, 50])
+    np.savez("rare.npz", x=x, y=y)
+    split = load(DataSpec(name="rare.npz"))
+    assert split.train.labels.bincount().tolist() == [760, 40]
+    assert split.test.labels.bincount().tolist() == [190, 10]
+    assert sorted((*split.train.inputs[:, 0].tolist(), *split.test.inputs[:, 0].tolist())) == x[:, 0].tolist()
+    assert torch.equal(load(DataSpec(name="rare.npz")).test.inputs, split.test.inputs)
+    np.savez("single.npz", x=x[:3], y=[0, 1, 2])
+    with pytest.raises(InputError, match="got 3 classes of one point each"):
+        load(DataSpec(name="single.npz"))
+
+
 def test_numbers_stay_and_pixels_are_scaled(folder: Path) -> None:
     x = np.load("points.npz")["x"].astype(np.float32)
     assert {tuple(row) for row in load(DataSpec(name="points.npz")).train.inputs.tolist()} <= set(

@@ -10,7 +10,7 @@ import torch
 from regionscope.errors import InputError
 from regionscope.lab.config import DataSpec
 from regionscope.lab.data import Dataset, DataSplit, add_label_noise, data_root, digits, load, names
-from regionscope.lab.data.dataset import balanced_choice
+from regionscope.lab.data.dataset import balanced_choice, stratified_choice
 
 
 def test_digits_are_split_without_overlap_or_loss() -> None:
@@ -65,6 +65,35 @@ def test_a_choice_is_as_even_as_the_classes_allow(n: int) -> None:
         assert mine == there or mine >= max(counts) - 1
     smaller = balanced_choice(labels, max(n - 1, 1), seed=0)
     assert set(smaller.tolist()) <= set(chosen.tolist())
+
+
+@pytest.mark.parametrize(
+    ("sizes", "share", "expected"),
+    [
+        ((950, 50), 0.2, [190, 10]),
+        ((998, 2), 0.2, [199, 1]),
+        ((998, 2), 0.9, [899, 1]),
+        ((50, 1), 0.2, [10, 0]),
+        ((4, 4, 4), 0.01, [1, 1, 1]),
+        ((4, 4, 4), 0.99, [3, 3, 3]),
+        ((2, 0, 3), 0.2, [1, 0, 1]),
+        ((1, 1), 0.5, [0, 0]),
+    ],
+)
+def test_a_share_is_taken_within_each_class(sizes: tuple[int, ...], share: float, expected: list[int]) -> None:
+    labels = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    chosen = stratified_choice(labels, share, seed=3)
+    assert labels[chosen].bincount(minlength=len(sizes)).tolist() == expected
+    assert torch.equal(chosen, stratified_choice(labels, share, seed=3))
+    assert torch.equal(chosen, chosen.unique())
+
+
+@pytest.mark.parametrize(("classes", "size"), [(1, 9), (2, 500), (3, 7), (10, 33)])
+def test_equal_classes_have_the_same_share_as_a_balanced_choice(classes: int, size: int) -> None:
+    labels = torch.arange(classes).repeat(size)
+    for seed in range(5):
+        chosen = stratified_choice(labels, 0.2, seed=seed)
+        assert torch.equal(chosen, balanced_choice(labels, round(0.2 * len(labels)), seed=seed))
 
 
 def test_subsets_follow_the_seed() -> None:

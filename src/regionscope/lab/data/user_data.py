@@ -13,7 +13,7 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.file_io import ARRAY_FILE_ERRORS
 from regionscope.inputs import read_array, read_examples
-from regionscope.lab.data.dataset import Dataset, DataSplit, balanced_choice, derived_seed
+from regionscope.lab.data.dataset import Dataset, DataSplit, derived_seed, stratified_choice
 from regionscope.lab.data.images import Pixels, chosen_parts
 from regionscope.lab.user_code import call_function
 from regionscope.lab.user_files import IMAGE_ENDINGS, check_source
@@ -179,11 +179,15 @@ def _read_images(files: Sequence[Path], size: int) -> Tensor:
 
 
 def _divided(everything: tuple[Tensor, Tensor], share: float, spec: DataSpec) -> list[tuple[Tensor, Tensor]]:
-    """A seeded training and test part, the latter evenly over the classes."""
+    """A seeded training and test part, the latter with the same share of each class."""
     x, y = everything
     if not 0 < share < 1:
         raise InputError(f"Expected test_share between 0 and 1, got {share}. Choose 0.2, for example.")
     in_test = torch.zeros(len(y), dtype=torch.bool, device="cpu")
-    n = min(max(1, round(share * len(y))), len(y) - 1)
-    in_test[balanced_choice(y, n, seed=derived_seed(spec.seed, "test part"))] = True
+    in_test[stratified_choice(y, share, seed=derived_seed(spec.seed, "test part"))] = True
+    if not bool(in_test.any()):
+        raise InputError(
+            f"Expected a class with at least two points in {spec.name}, to hold out a test part, got {len(y)} classes "
+            "of one point each. Add points, or pass a test part."
+        )
     return [(x[~in_test], y[~in_test]), (x[in_test], y[in_test])]
