@@ -217,6 +217,44 @@ def test_parts_that_the_data_names_are_kept(folder: Path) -> None:
     assert both.test.inputs.tolist() == [[1.0] * 3] * 2
 
 
+def save_image(path: Path, values: np.ndarray) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(values).save(path)
+
+
+def test_images_of_16_bits_are_scaled(folder: Path) -> None:
+    for i, value in enumerate((0, 300, 32768, 65535)):
+        for part in ("train", "test"):
+            save_image(folder / "deep" / part / "ab"[i // 2] / f"{i}.png", np.full((2, 2), value, dtype=np.uint16))
+    split = load(DataSpec(name="deep/", normalise=False))
+    expected = torch.tensor([0, 300, 32768, 65535]) / 65535
+    torch.testing.assert_close(split.train.inputs[:, 0, 0, 0], expected, rtol=0, atol=0.5 / 255 + 1e-6)
+
+
+@pytest.mark.parametrize("colour_part", ["train", "test"])
+def test_one_colour_image_makes_all_images_colour(colour_part: str, folder: Path) -> None:
+    for part in ("train", "test"):
+        for i in range(4):
+            save_image(folder / "photo" / part / "ab"[i // 2] / f"{i}.png", np.full((2, 2), 10 * i, dtype=np.uint8))
+    red = np.zeros((2, 2, 3), dtype=np.uint8)
+    red[..., 0] = 200
+    save_image(folder / "photo" / colour_part / "b" / "3.png", red)
+    split = load(DataSpec(name="photo/", normalise=False))
+    assert split.train.inputs.shape == split.test.inputs.shape == (4, 3, 2, 2)
+    changed = split.train if colour_part == "train" else split.test
+    assert (changed.inputs[:, :, 0, 0] * 255).round().tolist() == [[0] * 3, [10] * 3, [20] * 3, [200, 0, 0]]
+
+
+@pytest.mark.parametrize("part", ["test", "val"])
+def test_a_class_of_the_test_part_alone_is_refused(part: str, folder: Path) -> None:
+    for i, place in enumerate(("train/a", "train/b", f"{part}/a", f"{part}/b", f"{part}/zebra")):
+        save_image(folder / "some" / place / f"{i}.png", np.zeros((2, 2), dtype=np.uint8))
+    with pytest.raises(InputError, match=r"Expected the classes of the training part in .*, got images of zebra too\."):
+        load(DataSpec(name="some/"))
+    (folder / "some" / part / "zebra" / "4.png").unlink()
+    assert load(DataSpec(name="some/")).n_classes == 2  # an empty folder is not a class of the test part
+
+
 def test_a_message_names_what_is_loaded(folder: Path) -> None:
     with pytest.raises(InputError) as of_data:
         load(DataSpec(name="data.py:"))

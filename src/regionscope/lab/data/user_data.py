@@ -128,40 +128,57 @@ def _pair(x: Any, y: Any, name: str) -> tuple[Tensor, Tensor]:
 
 
 def _read_folder(path: Path, size: int) -> list[tuple[Tensor, Tensor]]:
-    """CLASS/*.png, or train/CLASS/*.png with test/ or val/ beside it; classes are numbered by name."""
+    """CLASS/*.png, or train/CLASS/*.png with test/ or val/ beside it; classes are numbered by name.
+
+    All images are in colour if one of them is.
+    """
     test = next((path / name for name in ("test", "val") if (path / name).is_dir()), None)
     folders = [path / "train", test] if test is not None and (path / "train").is_dir() else [path]
     classes = sorted(each.name for each in folders[0].iterdir() if each.is_dir())
-    found = []
+    images, labels = [], []
     for folder in folders:
-        files = [
-            (file, label)
-            for label, name in enumerate(classes)
-            for file in sorted((folder / name).glob("*"))
-            if file.suffix.lower() in IMAGE_ENDINGS
-        ]
+        _check_classes(folder, classes)
+        files = [(file, label) for label, name in enumerate(classes) for file in _image_files(folder / name)]
         if len(classes) < 2 or len(files) < 2:
             raise InputError(
                 f"Expected images ({', '.join(IMAGE_ENDINGS)}) in one folder for each class below {str(folder)!r}, got "
                 f"{len(classes)} folders with {len(files)} images. "
                 "Put the images of each class into a folder of its own."
             )
-        labels = torch.tensor([label for _, label in files], device="cpu")
-        found.append((_read_images([file for file, _ in files], size), labels))
-    return found
+        labels.append(torch.tensor([label for _, label in files], device="cpu"))
+        images.append(_read_images([file for file, _ in files], size))
+    channels = max(len(image) for part in images for image in part)
+    stacked = (torch.stack([image.expand(channels, -1, -1) for image in part]) for part in images)
+    return list(zip(stacked, labels, strict=True))
 
 
-def _read_images(files: Sequence[Path], size: int) -> Tensor:
-    """uint8 images (n, c, h, w): grey where the first one is, all of one size or resized to ``size`` and cropped."""
+def _image_files(folder: Path) -> list[Path]:
+    return [file for file in sorted(folder.glob("*")) if file.suffix.lower() in IMAGE_ENDINGS]
+
+
+def _check_classes(folder: Path, classes: Sequence[str]) -> None:
+    """Raise ``InputError`` if the test part has images of a class that the training part does not have."""
+    found = (each for each in folder.iterdir() if each.is_dir() and each.name not in classes)
+    others = sorted(each.name for each in found if _image_files(each))
+    if others:
+        raise InputError(
+            f"Expected the classes of the training part in {str(folder)!r}, got images of {', '.join(others)} too. "
+            "Add training images of each class, or remove these folders."
+        )
+
+
+def _read_images(files: Sequence[Path], size: int) -> list[Tensor]:
+    """uint8 images (1, h, w) or (3, h, w), all of one size or resized to ``size`` and cropped."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     found: list[Tensor] = []
-    mode = ""
     for file in files:
         try:
             with Image.open(file) as opened:
-                mode = mode or ("L" if opened.mode in ("1", "L") else "RGB")
-                picture: Any = opened.convert(mode)
+                picture: Any = opened
+                if opened.mode.startswith("I"):  # grey values up to 65535, which convert() clips at 255
+                    picture = Image.fromarray(np.rint(np.array(opened) / 257).astype(np.uint8))
+                picture = picture.convert("L" if picture.mode in ("1", "L") else "RGB")
         except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:
             raise InputError(
                 f"Expected an image in {str(file)!r}, got a file that cannot be read: {error}. "
@@ -169,13 +186,13 @@ def _read_images(files: Sequence[Path], size: int) -> Tensor:
             ) from error
         picture = ImageOps.fit(picture, (size, size), Image.Resampling.BILINEAR) if size else picture
         pixels = torch.from_numpy(np.array(picture, dtype=np.uint8))
-        found.append(pixels[None] if mode == "L" else pixels.permute(2, 0, 1))
-        if found[-1].shape != found[0].shape:
+        found.append(pixels[None] if pixels.ndim == 2 else pixels.permute(2, 0, 1))
+        if found[-1].shape[1:] != found[0].shape[1:]:
             raise InputError(
                 f"Expected images of one size, got (height, width) = {tuple(found[0].shape[1:])} and "
                 f"{tuple(found[-1].shape[1:])} in {file.name}. Set the option size, as in data.options.size=32."
             )
-    return torch.stack(found)
+    return found
 
 
 def _divided(everything: tuple[Tensor, Tensor], share: float, spec: DataSpec) -> list[tuple[Tensor, Tensor]]:
