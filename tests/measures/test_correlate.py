@@ -160,6 +160,10 @@ def test_the_difference_of_two_correlations_is_sharper_than_either() -> None:
         (lambda: rs.correlation_table({"a": [1, 2, 3]}, "gap"), r"target to be a column, got 'gap'\. Choose from a"),
         (lambda: rs.correlation_table({"a": [1, 2], "gap": [1, 2, 3]}, "gap"), "'a' to have 3 numbers, .*got 2"),
         (lambda: rs.correlation_table({"gap": [1, 2, 3]}, "gap", by=["x"]), "by to have one group .*got 1"),
+        (
+            lambda: rs.correlation_table({"a": [1, 2, 3], "gap": [1, 2, 3]}, "gap", by=["mlp", "all", "all"]),
+            'Expected names of groups other than "all"',
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(call: object, words: str) -> None:

@@ -127,8 +127,8 @@ def correlation_table(
     """Correlation of each measure with the target over many runs: one row per measure, and one for each group of
     ``by``.
 
-    columns: name -> one number per run. by: group of each run (its architecture, for instance). A row without a
-    correlation gives the reason.
+    columns: name -> one number per run. by: group of each run (its architecture, for instance); the group "all" is that
+    of all runs, and no other may have its name. A row without a correlation gives the reason.
     """
     if not isinstance(columns, Mapping):
         raise InputError(
@@ -147,6 +147,11 @@ def correlation_table(
     if by is not None and len(by) != n:
         raise InputError(
             f"Expected by to have one group for each of {n} runs, got {len(by)}. Pass one entry for each run."
+        )
+    if by is not None and "all" in list(by):
+        raise InputError(
+            'Expected names of groups other than "all", which names the rows over all runs, got "all" in by. '
+            "Choose another name for this group."
         )
     groups = {"all": np.arange(n)}
     for name in sorted(set(by or ())):
