@@ -153,6 +153,24 @@ def test_a_name_that_no_row_has() -> None:
         monitor.values("wieght")
 
 
+def test_two_measures_of_one_row_name_are_refused(tmp_path: Path) -> None:
+    def pair(_: nn.Module) -> dict[str, float]:
+        return {"b": 1.0, "c": 2.0}
+
+    for measures in ({"a": pair, "a.b": lambda _: 5.0}, {"a.b": lambda _: 5.0, "a": pair}):
+        monitor = Monitor(measures, when=every(1))
+        for _ in range(2):  # a second call at this step does not hide it
+            with pytest.raises(InputError, match=r"got 'a\.b' from both 'a(\.b)?' and 'a(\.b)?' at step 0\. Rename"):
+                monitor(0, nn.Linear(2, 1))
+    path = tmp_path / "rows.jsonl"
+    for _ in range(2):  # rows read back from the file are those of the same measure
+        monitor = Monitor({"a": pair, "a.d": lambda _: 5.0}, when=every(1), path=path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            monitor(0, nn.Linear(2, 1))
+        assert {row.name: row.value for row in monitor.rows} == {"a.b": 1.0, "a.c": 2.0, "a.d": 5.0}
+
+
 def test_a_measure_that_fails_again_and_again_keeps_its_names() -> None:
     def look(model: nn.Module) -> dict[str, float]:
         if len(monitor.rows) > 2:

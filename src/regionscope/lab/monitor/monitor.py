@@ -37,7 +37,7 @@ class Monitor:
     measure in one thread while another one trains: the copy is a snapshot, and ``same_randomness`` documents which
     random states are restored. If a measure fails after it has worked before (too many regions, weights that are not
     finite), training continues: its row is NaN, and a warning and ``failures`` give the reason. An error at the first
-    measurement, and any other error, is raised.
+    measurement, and any other error, is raised. So is an error if two measures give rows of one name at a step.
 
     >>> import torch
     >>> model = nn.Linear(2, 1)
@@ -101,6 +101,7 @@ class Monitor:
         # The rows of the last step may be incomplete: a kill can come between two of them.
         last = max((step for step, _ in self._rows), default=-1)
         self._done = {(step, self._owner(name)) for step, name in self._rows if step < last}
+        self._givers: dict[str, tuple[int, str]] = {}  # row name -> the last step at which it was measured, and by what
         self._begun = False
         self._calm: set[str] = set()  # measures that drew no random numbers from torch the first time
 
@@ -168,13 +169,22 @@ class Monitor:
 
     def _read(self, name: str, model: nn.Module, step: int) -> list[Reading]:
         try:
-            return readings(name, self._measures[name](model))
+            found = readings(name, self._measures[name](model))
         except RegionscopeError as error:
             known = [label for label in self._labels if self._owner(label) == name]
             if not known:
                 raise
             self._complain(f"The measure {name!r} has no value at step {step}: {error}")
             return [(label, math.nan, None) for label in known]
+        for label, _, _ in found:
+            earlier, other = self._givers.get(label, (step, name))
+            if earlier == step and other != name:
+                raise InputError(
+                    f"Expected rows of different names from the measures, got {label!r} from both {other!r} and "
+                    f"{name!r} at step {step}. Rename one of these measures."
+                )
+            self._givers[label] = step, name
+        return found
 
     def _resume(self, path: Path) -> tuple[Row, ...]:
         """The rows of an earlier session; its torn last line is cut off, so that rows can be appended."""
