@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -115,3 +116,9 @@ def test_a_mistake_is_one_sentence(command: str, sentence: str) -> None:
     assert done.exit_code == 2
     assert sentence in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_help_names_the_default_memory() -> None:
+    documented = re.search(r"memory: .*?; (\d+) MiB on a CPU", local_complexity.__doc__ or "", re.DOTALL)
+    assert documented is not None
+    assert f"by default {documented[1]}MiB, on a GPU 1GiB" in " ".join(run("--help").stdout.split())

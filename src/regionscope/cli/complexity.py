@@ -59,7 +59,7 @@ SeedOption = Annotated[int, option("--seed", "Seed for directions and random poi
 MemoryOption = Annotated[
     str | None,
     option(
-        "--memory SIZE", "Limit of the working memory, such as 64MiB; by default 16MiB, on a GPU 1GiB.", options.WORK
+        "--memory SIZE", "Limit of the working memory, such as 64MiB; by default 48MiB, on a GPU 1GiB.", options.WORK
     ),
 ]
 
