@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -388,6 +389,23 @@ def test_frozen_parameters_count_as_well() -> None:
     wanted = rs.parameter_norms(net), rs.distance_from(net, start)
     net.requires_grad_(False)
     assert (rs.parameter_norms(net), rs.distance_from(net, start)) == wanted
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [torch.compile, nn.DataParallel, lambda net: torch.compile(nn.DataParallel(net))],
+    ids=["compile", "parallel", "both"],
+)
+def test_wrappers_of_torch_do_not_count(wrap: Callable[[nn.Module], nn.Module]) -> None:
+    net, start = mlp([3, 4, 3], seed=0), mlp([3, 4, 3], seed=1)
+    wanted = rs.distance_from(net, start)
+    assert wanted > 0
+    for model in (net, wrap(net)):
+        for initial in (start, start.state_dict(), wrap(start), wrap(start).state_dict()):
+            assert rs.distance_from(model, initial) == wanted
+    assert rs.parameter_norms(wrap(net)) == rs.parameter_norms(net)
+    with pytest.raises(InputError, match=r"'linear1\.weight', of shape \(4, 3\), is missing there"):
+        rs.distance_from(net, {f"other.{name}": value for name, value in wrap(start).state_dict().items()})
 
 
 def test_a_gap_takes_pairs() -> None:

@@ -12,9 +12,11 @@ from torch import Tensor, nn
 
 from regionscope.checks import check_module, one_of, unreadable
 from regionscope.errors import InputError
+from regionscope.network.call.wrappers import unwrapped
 from regionscope.types import Reading, one_line
 
 Which = Literal["all", "weights"]
+_WRAPPERS = ("module.", "_orig_mod.")  # in the state dicts of data-parallel and of compiled modules
 
 
 @dataclass(frozen=True)
@@ -62,17 +64,19 @@ def _largest_singular_value(matrix: Tensor) -> float:
 def distance_from(model: nn.Module, initial: nn.Module | Mapping[str, Tensor], *, which: Which = "all") -> float:
     """d(W) = sqrt(sum_i |W_i - W_i^0|_F^2), the Frobenius distance from the initial weights. Li et al. 2025, Example 1.
 
-    initial: a copy of the module, or its state dict, taken before training. ``which="weights"`` takes only weights with
+    initial: a copy of the module, or its state dict, taken before training. On both sides, ``torch.compile`` and
+    data-parallel wrappers are removed, also from the names in a state dict. ``which="weights"`` takes only weights with
     two or more axes, as the paper's formula does; by default biases count too. Not invariant to reparametrisation: see
     the paper's section 3.
     """
     chosen = _chosen(model, which)
-    start = initial.state_dict() if isinstance(initial, nn.Module) else initial
+    start = unwrapped(initial).state_dict() if isinstance(initial, nn.Module) else initial
     if not isinstance(start, Mapping):
         raise InputError(
             f"Expected initial to be a module or a state dict, got {type(start).__name__}. Pass a copy of the "
             "module from before training."
         )
+    start = _without_wrappers(start, chosen)
     total = 0.0
     for name, value in chosen.items():
         if name not in start or start[name].shape != value.shape:
@@ -85,10 +89,20 @@ def distance_from(model: nn.Module, initial: nn.Module | Mapping[str, Tensor], *
     return math.sqrt(total)
 
 
+def _without_wrappers(state: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """A state dict under the names of the network inside wrappers of torch, if its own are not the wanted ones."""
+    while state and not any(name in state for name in wanted):
+        prefix = next((each for each in _WRAPPERS if all(str(name).startswith(each) for name in state)), None)
+        if prefix is None:
+            break
+        state = {name.removeprefix(prefix): value for name, value in state.items()}
+    return state
+
+
 def _chosen(model: nn.Module, which: Which) -> dict[str, Tensor]:
     one_of("which", which, ("all", "weights"))
     found = {}
-    for name, value in check_module(model).named_parameters():
+    for name, value in unwrapped(check_module(model)).named_parameters():
         if reason := unreadable(value):
             raise InputError(f"Expected parameter {name!r} to hold real numbers, got {reason}")
         if which == "all" or value.ndim >= 2:
