@@ -106,6 +106,28 @@ def test_subsets_follow_the_seed() -> None:
         data.subset(2000)
 
 
+@pytest.mark.parametrize(
+    ("name", "nested"),
+    [
+        ("digits", True),
+        ("modular_addition", True),
+        ("two_moons", False),
+        ("gaussian_quantiles", False),
+        ("random_labels", False),
+        ("univariate", False),
+    ],
+)
+def test_which_small_choices_are_part_of_larger_ones(name: str, nested: bool) -> None:
+    """As docs/data.md says."""
+    small, large = (load(DataSpec(name=name, n_train=n, n_test=n, normalise=False)) for n in (50, 100))
+    for few, many in ((small.train, large.train), (small.test, large.test)):
+        first, second = (
+            {(*x.flatten().tolist(), int(y)) for x, y in zip(part.inputs, part.labels, strict=True)}
+            for part in (few, many)
+        )
+        assert (first <= second) == nested
+
+
 def test_label_noise_replaces_its_share_in_the_training_part_only() -> None:
     clean = load(DataSpec(name="digits"))
     some, most, random = (load(DataSpec(name="digits", label_noise=share)) for share in (0.2, 0.6, 1.0))
