@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -72,6 +73,16 @@ SAME = {
     "softsign": functional.softsign,
     "abs": abs,
     "written out": lambda x: x * torch.sigmoid(1.7 * x),
+    "gelu with erf": lambda x: 0.5 * x * (1 + torch.erf(x / math.sqrt(2))),
+    "gelu with x.erf": lambda x: 0.5 * x * (1 + (x / math.sqrt(2)).erf_()),
+    "gelu with erfc": lambda x: 0.5 * x * torch.special.erfc(-x / math.sqrt(2)),
+    "gelu with ndtr": lambda x: x * torch.special.ndtr(x),
+    "gelu with tanh": lambda x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "atan": torch.atan,
+    "arctan": lambda x: x.arctan(),
+    "asinh": torch.asinh,
+    "fmax": lambda x: torch.fmax(x, torch.zeros_like(x)),
+    "fmin": lambda x: torch.fmin(x, 0.1 * x),
     "prelu": lambda x: torch.prelu(x, torch.tensor([0.2])),
     "rrelu": functional.rrelu,
 }
@@ -113,6 +124,22 @@ def test_kinks_away_from_zero(function: Callable[[Tensor], Tensor], at: tuple[fl
     assert all(int(counts.sum()) > 0 for counts in each)
     wanted = torch.stack(each).sum(0)
     assert found.total.tolist() == wanted.tolist()
+
+
+def test_an_activation_with_erf_counts_beside_others_and_away_from_zero() -> None:
+    torch.manual_seed(0)
+    first, second, x = nn.Linear(4, 6), nn.Linear(6, 5), torch.randn(9, 4)
+    laplace = Calls(lambda h: 0.5 * (1 + torch.erf((h - 0.25) / (0.3 * math.sqrt(2)))))
+    laplace.linear = first
+    found = local_complexity(nn.Sequential(laplace, second, nn.ReLU()), x, dims=4, radius=0.5, frames=torch.eye(4))
+    assert found.units == {"0.erf": 6, "2": 5}
+    reach = (0.5 * first.weight.detach().abs()).amax(1)
+    assert found.by_layer["0.erf"].tolist() == ((first(x).detach() - 0.25).abs() < reach).sum(1).tolist()
+
+
+@pytest.mark.parametrize("function", [torch.sin, torch.cos, torch.exp, lambda x: torch.where(x > 0, x, 0 * x)])
+def test_functions_that_are_not_seen(function: Callable[[Tensor], Tensor]) -> None:
+    assert names(nn.Sequential(Calls(function), nn.ReLU()), (4,)) == ["1"]
 
 
 class Named(nn.Module):

@@ -44,6 +44,14 @@ def bert() -> Any:
     )
 
 
+def esm() -> Any:
+    config = transformers.EsmConfig(
+        vocab_size=40, max_position_embeddings=16, position_embedding_type="rotary", pad_token_id=1, mask_token_id=2,
+        **SIZES,
+    )  # fmt: skip
+    return seeded(transformers.EsmForMaskedLM, config)
+
+
 def seeded(kind: Any, config: Any) -> Any:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -111,3 +119,22 @@ def test_counts_and_features_against_hooks_on_the_layer(make: Any, act: str, lin
     features = rs.spline_features(model, IDS, attention_mask=MASK)
     mine = features.values[0, features.layers.index(linear)]
     assert torch.allclose(mine, torch.stack(seven).double(), atol=1e-5)
+
+
+def test_a_gelu_written_with_erf_counts_as_the_gelu_of_torch() -> None:
+    """ESM writes its GELU with torch.erf, and so does BERT with ``hidden_act="gelu_python"``."""
+    plain, written = bert(), bert()
+    for layer in written.bert.encoder.layer:
+        layer.intermediate.intermediate_act_fn = transformers.activations.ACT2FN["gelu_python"]
+    wanted, found = (rs.local_complexity(model, IDS, radius=0.3) for model in (plain, written))
+    assert list(found.units.values()) == list(wanted.units.values())
+    assert torch.equal(found.total, wanted.total)
+    units = rs.local_complexity(esm(), IDS, radius=0.3).units
+    assert [name for name in units if "encoder" in name] == [
+        f"esm.encoder.layer.{i}.intermediate.erf" for i in range(2)
+    ]
+
+
+@pytest.mark.parametrize(("make", "layers"), [(llama, 2), (gpt2, 2)])
+def test_positions_and_normalisations_are_not_counted(make: Any, layers: int) -> None:
+    assert len(rs.local_complexity(make(), IDS, radius=0.3).units) == layers

@@ -26,10 +26,14 @@ class Folds:
     at: tuple[float, ...]
 
 
-# Kinks where there are kinks; for smooth functions the zero of the pre-activation, as in Humayun et al. 2023.
+# Kinks where there are kinks; for smooth functions the zero of the pre-activation, as in Humayun et al. 2023. A GELU
+# written out calls erf, erfc or ndtr of ±x or x / sqrt(2), or tanh of a polynomial that has the sign of x: once each.
+# Left out: sin and cos, which have many zeros and mostly encode positions; sign, which would count a second time beside
+# abs; exp, which is also a part of a softmax.
 _AT_ZERO = (
     *("relu", "leaky_relu", "prelu", "rrelu", "elu", "selu", "celu", "gelu", "silu", "mish", "softplus"),
     *("tanh", "sigmoid", "special_expit", "logsigmoid", "log_sigmoid", "softsign", "tanhshrink"),
+    *("erf", "erfc", "special_erf", "special_erfc", "special_ndtr", "atan", "arctan", "asinh", "arcsinh"),
     *("abs", "absolute", "__abs__"),
 )
 _FIXED: dict[str, tuple[float, ...]] = {
@@ -274,6 +278,8 @@ _WITH_ARGUMENTS: dict[str, Callable[[Sequence[Any], Mapping[str, Any]], Folds | 
     "glu": _glu,
     "maximum": _larger,
     "minimum": _larger,
+    "fmax": _larger,
+    "fmin": _larger,
     "max": _larger,
     "min": _larger,
 }
