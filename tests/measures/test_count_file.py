@@ -9,10 +9,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -233,6 +235,26 @@ def changed(name: str) -> Net:
     return net
 
 
+class Kind(Enum):
+    ONE, TWO = "one", "two"
+
+
+def holding(value: Any, name: str = "held") -> Net:
+    """The network with one more attribute."""
+    net = Net()
+    setattr(net, name, value)
+    return net
+
+
+def chosen(sign: Any) -> Any:
+    """A function with a closure."""
+    return lambda logits: logits * sign
+
+
+def scaled(logits: Tensor, by: float = 1.0) -> Tensor:
+    return logits * by
+
+
 MOVED = DATA.clone()
 MOVED[2, -1] += 1e-6  # not among the 32 that are compared where each is loaded by itself
 FROM_A_FOLDER = Net()
@@ -272,6 +294,23 @@ OTHER = [*OWN[:2], OWN[2].extended(0.0, 1.5)]
         ("model", {}, {"args": (1.0,)}),
         ("model", {"args": (torch.tensor([1.0]),)}, {"args": (torch.tensor([1.0001]),)}),
         ("model", {}, {"output": lambda logits: -logits}),
+        ("model", {"output": lambda logits: logits}, {"output": lambda logits: -logits}),
+        ("model", {"output": lambda logits: 2 * logits}, {"output": lambda logits: 3 * logits}),
+        ("model", {"output": lambda logits: logits.sin()}, {"output": lambda logits: logits.cos()}),
+        ("model", {"output": chosen(1.0)}, {"output": chosen(-1.0)}),
+        ("model", {"output": chosen(torch.ones(5))}, {"output": chosen(-torch.ones(5))}),
+        ("model", {"output": partial(scaled, by=1.0)}, {"output": partial(scaled, by=2.0)}),
+        ("model", {"output": scaled}, {"output": scaled, "model": Net(scale=2.0)}),
+        ("model", {"args": (np.float32(1),)}, {"args": (np.float32(2),)}),
+        ("model", {"model": holding(1.0, "_scale")}, {"model": holding(2.0, "_scale")}),
+        ("model", {"model": holding(np.float32(1))}, {"model": holding(np.float32(2))}),
+        ("model", {"model": holding(np.arange(3))}, {"model": holding(np.arange(3) + 1)}),
+        ("model", {"model": holding(np.array(["a", None]))}, {"model": holding(np.array(["b", None]))}),
+        ("model", {"model": holding(Kind.ONE)}, {"model": holding(Kind.TWO)}),
+        ("model", {"model": holding(partial(torch.add, 1))}, {"model": holding(partial(torch.add, 2))}),
+        ("model", {"model": holding(torch.relu)}, {"model": holding(torch.tanh)}),
+        ("model", {"model": holding({"a", "b"})}, {"model": holding({"a", "c"})}),
+        ("model", {"model": holding([Net()], "_parts")}, {"model": holding([Net(scale=2.0)], "_parts")}),
     ],
 )
 def test_the_file_of_another_setting_is_refused(
@@ -343,6 +382,41 @@ def test_what_no_count_depends_on_may_differ(path: Path, free: dict[str, Any]) -
     usual: dict[str, Any] = {"model": Net().eval(), "inputs": DATA, "slices": 40, "path": path}
     rs.region_count(**{**usual, "slices": 20})
     assert_same(rs.region_count(**{**usual, **free}), rs.region_count(Net(), DATA, slices=40))
+
+
+def test_attributes_of_every_kind_are_accepted_again(path: Path) -> None:
+    def make() -> Net:
+        net = holding([1, {"a": 2.0, "b": {Kind.ONE, Kind.TWO}}, np.arange(3), np.float32(1), b"x", range(3)], "_held")
+        vars(net).update(
+            _itself=[net], method=net.forward, function=chosen(Net()), other=object(), _hidden=partial(scaled)
+        )
+        loop: list[Any] = [1]
+        loop.append(loop)
+        net.loop = loop
+        return net
+
+    rs.region_count(make(), DATA, slices=20, output=chosen(1.0), path=path)
+    found = rs.region_count(make(), DATA, slices=40, output=chosen(1.0), path=path)
+    assert_same(found, rs.region_count(Net(), DATA, slices=40))
+
+
+def test_the_checksum_is_that_of_another_process() -> None:
+    program = """
+import functools, sys, torch
+sys.path[:0] = sys.argv[1:]
+from regionscope.measures.checksum import checksum
+net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.LSTM(2, 2))
+for weights in net.parameters():
+    weights.data.fill_(0.5)
+net._held = {"a", "b", "c", "d"}, functools.partial(torch.add, 1), lambda x: x in {"e", "f", "g"}, object()
+print(checksum(net))
+"""
+    src = str(Path(rs.__file__).parents[1])
+    runs = [
+        subprocess.run([sys.executable, "-c", program, src], capture_output=True, text=True, check=True, env=env)
+        for env in ({**os.environ, "PYTHONHASHSEED": seed} for seed in ("1", "2"))
+    ]
+    assert runs[0].stdout == runs[1].stdout
 
 
 def test_slices_of_your_own_are_resumed(path: Path) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +21,16 @@ from torch import Tensor, nn
 from regionscope.checks import is_integer, read_path
 from regionscope.errors import Damaged, InputError
 from regionscope.file_io import append_bytes, check_parent, cut_torn_line, flush_folder, parse_json, plain
-from regionscope.geometry import Slice
 from regionscope.inputs import Examples
+from regionscope.measures.checksum import checksum
 from regionscope.network import device_and_dtype
 from regionscope.network.call.wrappers import unwrapped
-from regionscope.network.private_copy import tensors_of
-from regionscope.network.structure import layers_of
 from regionscope.sampled.drawn_slices import DrawnSlices, GivenSlices, SliceSampler
 from regionscope.sampled.grid import RefinedCounts
 
 _KIND = "region_count"
 _LONGEST_SETTING = 1 << 16  # bytes
 _TYPES = {"counts": torch.int64, "plain": torch.int64, "grid": torch.int64, "settled": torch.bool}
-_PLAIN = (int, float, str, torch.dtype, torch.device, type(None))
-_LOADED = 32  # inputs that are compared where each is loaded by itself
 
 
 class CountFile:
@@ -123,7 +118,7 @@ def setting_of(
     model: Any, inputs: Examples | None, sampler: SliceSampler, *, method: str, grid: int | None = None,
     max_points: int | None = None, autocast: torch.dtype | None = None, pieces: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """All that the count of slice i depends on. The code of a forward of your own is not compared.
+    """All that the count of slice i depends on. Of the model, what ``checksum`` says.
 
     pieces: what ``linear_region_count`` counts; None for decision regions.
     """
@@ -138,7 +133,6 @@ def setting_of(
             f"{type(sampler).__name__}(), whose slices the file cannot be compared with. Pass a list of slices."
         )
     inner = unwrapped(model)
-    weights = {**tensors_of(inner), **inner.state_dict()}  # the state also has weights that are packed when quantised
     return {
         "sampler": type(sampler).__name__,
         **{name: value for name, value in vars(sampler).items() if name in ("seed", "dim", "alpha", "length")},
@@ -148,41 +142,6 @@ def setting_of(
         "max_points": max_points if method == "refined" else None,
         "autocast": None if autocast is None else str(autocast),
         "device": device_and_dtype(inner)[0].type,
-        "inputs": _checksum(sampler.slices if isinstance(sampler, GivenSlices) else inputs),
-        "model": _checksum([*layers_of(inner), weights]),
+        "inputs": checksum(sampler.slices if isinstance(sampler, GivenSlices) else inputs),
+        "model": checksum(inner),
     }
-
-
-def _checksum(value: Any) -> str:
-    """Of tensors, inputs and slices: their numbers; of lists and mappings: their parts; of other objects: their kind.
-
-    Inputs that are loaded one by one count by their number and by 32 of them.
-    """
-    found = blake2b(digest_size=8)
-    for part in _parts(value):
-        found.update(part)
-    return found.hexdigest()
-
-
-def _parts(value: Any) -> Iterator[Any]:
-    if isinstance(value, Tensor):
-        try:
-            flat = value.detach().cpu().contiguous().reshape(-1)
-            yield f"{value.dtype} {tuple(value.shape)}\n".encode()
-            yield flat.view(torch.uint8).numpy().data
-        except (RuntimeError, ValueError) as error:
-            raise InputError(
-                f"Expected dense tensors with values for path, got another one ({error}). Leave path out."
-            ) from error
-    elif isinstance(value, Slice):
-        yield from _parts([type(value), value.origin, value.basis, value.corners])
-    elif isinstance(value, Examples):
-        some = torch.linspace(0, len(value) - 1, min(len(value), _LOADED), dtype=torch.float64, device="cpu").long()
-        yield from _parts([len(value), value.all() if value.in_memory else value.take(some)])
-    elif isinstance(value, Mapping | list | tuple):
-        yield f"{len(value)} parts\n".encode()
-        for part in value.items() if isinstance(value, Mapping) else value:
-            yield from _parts(part)
-    else:
-        kind = getattr(value, "__qualname__", type(value).__qualname__)
-        yield f"{value!r}\n".encode() if isinstance(value, _PLAIN) else f"{kind}\n".encode()

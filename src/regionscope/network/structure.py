@@ -10,7 +10,9 @@ import torch
 from torch import nn
 
 Structure = tuple[tuple[Any, ...], ...]
-_NO_SETTINGS = ("training", "name_or_path")  # the second is the folder that Hugging Face read a model from
+_NO_SETTINGS = frozenset(("training", "name_or_path"))  # the second is the folder that Hugging Face read a model from
+_NO_SETTINGS |= {"_is_hf_initialized", "_weight_conversions", "_use_kernels"}  # how Hugging Face read it
+_NO_SETTINGS |= {"_compiled_call_impl", *vars(nn.Module())}
 _PLAIN = (int, float, str, tuple, list, torch.dtype, torch.device, type(None))
 
 
@@ -34,11 +36,14 @@ def structure_of(module: nn.Module) -> Structure | None:
     return (*layers, *((name, tuple(tensor.shape)) for name, tensor in tensors))
 
 
-def layers_of(module: nn.Module) -> Iterator[tuple[str, type[nn.Module], dict[str, Any]]]:
-    """Path, type and settings of all layers."""
+def layers_of(module: nn.Module, *, hidden: bool = False) -> Iterator[tuple[str, type[nn.Module], dict[str, Any]]]:
+    """Path, type and settings of all layers.
+
+    hidden: whether attributes of a layer's own class whose names start with an underscore are settings too.
+    """
     for path, m in module.named_modules(remove_duplicate=False):
-        settings = {name: x for name, x in vars(m).items() if not name.startswith("_") and name not in _NO_SETTINGS}
-        yield path, type(m), settings
+        names = (name for name in vars(m) if name not in _NO_SETTINGS and (hidden or not name.startswith("_")))
+        yield path, type(m), {name: vars(m)[name] for name in names}
 
 
 def _shown(value: Any) -> str:
