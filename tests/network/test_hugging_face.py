@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import regionscope as rs
+from regionscope.errors import InputError
 from sequence_models import near, prompts
 
 pytestmark = pytest.mark.slow
@@ -138,3 +139,21 @@ def test_a_gelu_written_with_erf_counts_as_the_gelu_of_torch() -> None:
 @pytest.mark.parametrize(("make", "layers"), [(llama, 2), (gpt2, 2)])
 def test_positions_and_normalisations_are_not_counted(make: Any, layers: int) -> None:
     assert len(rs.local_complexity(make(), IDS, radius=0.3).units) == layers
+
+
+@pytest.mark.parametrize("row", [0, 5, 11, 29])
+@pytest.mark.parametrize("n", [7, 30])
+def test_a_classifier_that_looks_for_padding_is_refused(n: int, row: int) -> None:
+    sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 16, "bos_token_id": 2, "eos_token_id": 2}
+    config = transformers.GPT2Config(vocab_size=40, num_labels=3, pad_token_id=0, **sizes)
+    model = seeded(transformers.GPT2ForSequenceClassification, config)
+    ids = prompts(n, 7, vocab=36) + 3
+    assert rs.embedded(model, ids).inputs.shape == (n, 7, 16)
+    ids[row % n, 5:] = 0
+    with pytest.raises(InputError, match=r"through 'transformer.wte' alone, got one that looks at them again"):
+        rs.embedded(model, ids)
+    with pytest.raises(InputError, match="looks at them again"):
+        rs.region_count(model, ids, slices=2)
+    mask = torch.ones_like(ids)
+    mask[:, 5:] = 0
+    assert rs.embedded(model, ids, attention_mask=mask).inputs.shape == (n, 5, 16)

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_module, unknown_name
+from regionscope.checks import check_module, is_integer, unknown_name
 from regionscope.errors import InputError
 from regionscope.network.call.forward import call_model
 from regionscope.network.call.precision import full_precision
@@ -28,6 +28,11 @@ from regionscope.network.private_copy import runnable_copy
 from regionscope.network.token_ids import read_tokens, without_padding
 
 _ROWS = 64  # sequences that are embedded at a time
+_TESTED = 3  # sequences that are tested at a time
+_FEW = (
+    8  # sequences that are all tested; of more, the first three, one in the middle, the last, and at most four others
+)
+_SPECIAL = ("pad_token_id", "eos_token_id", "sep_token_id", "cls_token_id", "mask_token_id", "bos_token_id")
 _ALIKE = 1e-2  # of the largest output: what differs by less is the same in half precision
 _ROUNDING = 1024  # of the spacing of floating-point numbers at the largest output: the same in full precision
 
@@ -70,10 +75,11 @@ def embedded(
         default.
     position: index of the token whose logits are returned; -1 is the last real token, None returns all of them.
     attention_mask: (n, t), 0 at padding. Padding is removed before the model runs.
-    output, args: the part of the output that holds the logits, and further arguments; see ``select_output``. Raises
-    InputError if the output depends on the ids in another way too, such as a second look-up after ``at``; this is
-    tested on three of the sequences. Cost: one copy of the weights and up to four forward passes of a few
-    sequences.
+    output, args: the part of the output that holds the logits, and further arguments; see ``select_output``.
+    Raises InputError if the output depends on the ids in another way too, such as a second look-up after ``at`` or a
+    search for padding. This is tested on up to nine of the sequences, among them some with special tokens of the
+    model's ``config`` (padding, end, mask) at other places than in the first. Cost: one copy of the weights and up to
+    four forward passes of these sequences.
     """
     return embedded_with_head(
         model, ids, at=at, position=position, head=position, attention_mask=attention_mask, output=output, args=args
@@ -112,13 +118,13 @@ def embedded_with_head(
         )
     with torch.inference_mode(False), torch.no_grad(), full_precision():
         private = runnable_copy(unwrapped(model))
-        tested = real_ids[:3]
+        tested, others = _tested(real_ids, getattr(private, "config", None))
         if at is None:
             name, results = _embedding_of(private, tested, args)
         else:
             name, results = _named(private, at), _call(private, tested, args)
         function = EmbeddedModel(private, name, real_ids[0], None if position is None else position % t, output, args)
-        function.check(tested, results, None if head is None else head % t)
+        function.check(tested, results, others, None if head is None else head % t)
         return Embedded(function, function.embed(real_ids), function.position, name)
 
 
@@ -166,11 +172,11 @@ class EmbeddedModel(nn.Module):
             raise InputError(f"Expected output to choose one tensor, got {type(logits).__name__}. Choose another.")
         return logits
 
-    def check(self, ids: Tensor, results: Any, head: int | None) -> None:
+    def check(self, ids: Tensor, results: Any, others: Tensor, head: int | None) -> None:
         """Refuse a model that looks at its token ids again behind ``at``, where those of one sequence stand for all,
         and one without logits at ``position``; then narrow the head to a token.
 
-        results: what the model returns for these ids. head: see ``embedded_with_head``.
+        results: what the model returns for these ids. others: further ids. head: see ``embedded_with_head``.
         """
         expected = self._select(results)
         inputs = self.embed(ids)
@@ -178,16 +184,24 @@ class EmbeddedModel(nn.Module):
         last: list[tuple[nn.Module, Tensor]] = []
         with self._keep_last_linear(last) if may_have_head else nullcontext():
             logits = self._logits_at_all_tokens(inputs)
+        tolerance = min(_ROUNDING * torch.finfo(inputs.dtype).eps, _ALIKE)
+        self._check_alike(logits, expected, tolerance)
+        for part in others.split(_TESTED) if len(others) else ():
+            wanted = self._select(_call(self.__dict__["inner"], part, self.args))
+            self._check_alike(self._logits_at_all_tokens(self.embed(part)), wanted, tolerance)
+        self._check_position(logits, *ids.shape)
+        if head is not None and last and torch.equal(last[0][1], logits):
+            self._narrow_head(last[0][0], inputs, logits, head)
+
+    def _check_alike(self, logits: Tensor, expected: Tensor, tolerance: float) -> None:
+        """tolerance: as a share of the largest output."""
         finite = expected[expected.isfinite()].abs()
-        tolerance = min(_ROUNDING * torch.finfo(inputs.dtype).eps, _ALIKE) * (finite.max() if len(finite) else 0.0)
-        if logits.shape != expected.shape or bool(((logits - expected).abs() > tolerance).any()):
+        near = tolerance * (finite.max() if len(finite) else 0.0)
+        if logits.shape != expected.shape or bool(((logits - expected).abs() > near).any()):
             raise InputError(
                 f"Expected a model whose output depends on the token ids through '{self.at}' alone, got one that looks "
                 "at them again. Name a module behind all of these with at=."
             )
-        self._check_position(logits, *ids.shape)
-        if head is not None and last and torch.equal(last[0][1], logits):
-            self._narrow_head(last[0][0], inputs, logits, head)
 
     def _check_position(self, logits: Tensor, n: int, t: int) -> None:
         lengths = (1, t) if self.position == t - 1 else (t,)
@@ -312,6 +326,25 @@ def _logits(result: Any) -> Tensor:
         names = ", ".join(getattr(result, "keys", list)()) or type(result).__name__
         raise InputError(f"Expected a model that returns logits, got {names}. Choose one of its outputs with output=.")
     return logits
+
+
+def _tested(ids: Tensor, config: Any) -> tuple[Tensor, Tensor]:
+    """The first sequences, and others on which a model that looks at its ids again is found out.
+
+    A classifier may look for a padding token or an end of its own, so that its output depends on where these are.
+    """
+    n = len(ids)
+    rows = list(range(min(n, _FEW))) if n <= _FEW else [*range(_TESTED), n // 2, n - 1]
+    named = [getattr(config, name, None) for name in _SPECIAL]
+    special = [
+        i for value in named for i in (value if isinstance(value, list | tuple) else [value]) if is_integer(i, least=0)
+    ]
+    if n > _FEW and special:
+        places = torch.isin(ids, torch.tensor(special, device=ids.device)).cpu()
+        kinds, kind = torch.unique(places.flip(1), dim=0, return_inverse=True)  # the last tokens count most
+        left = sorted(set(range(len(kinds))) - set(kind[rows].tolist()), reverse=True)
+        rows += [int((kind == each).nonzero()[0]) for each in (*left[:2], *left[2:][-2:])]
+    return ids[:_TESTED], ids[rows[_TESTED:]]
 
 
 def _embedding_of(model: nn.Module, ids: Tensor, args: Arguments) -> tuple[str, Any]:
