@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import Callable
 from typing import Any
 
@@ -139,6 +140,10 @@ class Ragged(Dataset[Tensor]):
         (Ragged(), "inputs of one shape"),
         ([[1.0, 2.0], [3.0]], "several shapes"),
         ([{"x": X[0]}], "input 0 to be an array of numbers, got dict"),
+        (DataLoader(X, collate_fn=lambda batch: {"x": batch}), "input 0 to be an array of numbers, got dict"),
+        (DataLoader(X, collate_fn=lambda batch: ({"x": batch}, 0)), "input 0 to be an array of numbers, got dict"),
+        (DataLoader(X, collate_fn=lambda batch: UserDict(x=batch)), "input 0 to be an array of numbers, got UserDict"),
+        (DataLoader(X, collate_fn=lambda batch: None), "input 0 to be an array of numbers, got NoneType"),
         (np.array([["a"]]), "real numbers"),
         (torch.zeros(3), "first axis"),
         (7, "got int"),

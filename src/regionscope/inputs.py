@@ -6,7 +6,7 @@ instrument that draws a few inputs from a large dataset loads these alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -242,10 +242,14 @@ def _opened(loader: DataLoader[Any]) -> tuple[Any, Sequence[int] | None, Callabl
 
 
 def _uncollated(batch: Any) -> Any:
-    """The only item of a batch of one."""
+    """The only item of a batch of one; a batch that has no items, such as a dictionary, is refused when it is read."""
     if isinstance(batch, tuple | list):
-        return tuple(part[0] for part in batch)
-    return batch[0]
+        return tuple(_first_item(part) for part in batch)
+    return _first_item(batch)
+
+
+def _first_item(part: Any) -> Any:
+    return part[0] if hasattr(part, "__getitem__") and not isinstance(part, Mapping) else part
 
 
 def _is_numbers(item: Any) -> bool:
