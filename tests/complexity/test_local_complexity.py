@@ -194,7 +194,16 @@ def test_layers_by_name_pattern_and_type() -> None:
     assert chosen(layers=nn.Linear, linear_outputs=True) == ["6", "7"]
     assert chosen(layers=["[0-5]", nn.Tanh]) == ["2", "6"]
     assert chosen(max_pool=True, linear_outputs=True) == ["2", "3", "6", "7"]
-    with pytest.raises(InputError, match="a name or pattern of a layer, got 'conv'"):
+    assert chosen(layers="0") == ["2"]
+    assert chosen(layers=["5"]) == ["6"]
+    assert chosen(layers="[05]") == ["2", "6"]
+    assert chosen(layers="[57]", linear_outputs=True) == ["6", "7"]
+    assert chosen(layers="[56]") == ["6"]
+    assert chosen(layers="[02]") == ["2"]
+    assert chosen(layers="[25]") == ["2"]  # a pattern that fits an activation means activations
+    with pytest.raises(
+        InputError, match=r"got 'conv'\. Choose from 2, 6, or from the layers that feed them, 0, 5; with linear_outputs"
+    ):
         chosen(layers="conv")
 
 

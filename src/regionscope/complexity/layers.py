@@ -146,13 +146,19 @@ def select_layers(found: LayerList, layers: LayerChoice | None, roles: Set[Role]
                 "Pass a list such as ['layer1', 'layer2.*'] or [torch.nn.ReLU]."
             )
         choices = [layers] if isinstance(layers, str | type) else list(layers)
+        chosen: set[str] = set()
         for choice in choices:
-            if not any(_matches(layer, choice) for layer in offered):
+            matched = _matched(offered, choice)
+            if not matched:
                 names = ", ".join(layer.name for layer in offered)
+                feeding = list(dict.fromkeys(name for layer in offered for name in layer.fed_by))
+                fed = f", or from the layers that feed them, {_some(feeding)}" if feeding else ""
                 raise InputError(
-                    f"Expected a name or pattern of a layer, got {choice!r}. Choose from {names}{_also(found, roles)}."
+                    f"Expected a name or pattern of a layer, got {choice!r}. "
+                    f"Choose from {names}{fed}{_also(found, roles)}."
                 )
-        offered = [layer for layer in offered if any(_matches(layer, choice) for choice in choices)]
+            chosen |= matched
+        offered = [layer for layer in offered if layer.name in chosen]
     for layer in offered:
         if layer.axis is None:
             raise InputError(
@@ -167,10 +173,17 @@ def matching(name: str, choice: str) -> bool:
     return name == choice or fnmatchcase(name, choice)
 
 
-def _matches(layer: Layer, choice: str | type[nn.Module]) -> bool:
-    if isinstance(choice, str):
-        return matching(layer.name, choice)
-    return isinstance(choice, type) and any(issubclass(kind, choice) for kind in layer.kinds)
+def _matched(offered: Sequence[Layer], choice: str | type[nn.Module]) -> set[str]:
+    """The names of the layers that are meant: a name or pattern that fits no activation is that of layers which feed
+    them.
+    """
+    if not isinstance(choice, str):
+        kinds = {layer.name: layer.kinds for layer in offered if isinstance(choice, type)}
+        return {name for name, found in kinds.items() if any(issubclass(kind, choice) for kind in found)}
+    named = [layer for layer in offered if matching(layer.name, choice)]
+    if not any(layer.role == "activation" for layer in named):
+        named += [layer for layer in offered if any(matching(name, choice) for name in layer.fed_by)]
+    return {layer.name for layer in named}
 
 
 def _also(found: LayerList, roles: Set[Role]) -> str:
@@ -180,8 +193,12 @@ def _also(found: LayerList, roles: Set[Role]) -> str:
     for role, option in options.items():
         names = [layer.name for layer in found.layers if layer.role == role]
         if role not in roles and names:
-            more.append(f"; with {option}=True also {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}")
+            more.append(f"; with {option}=True also {_some(names)}")
     return "".join(more)
+
+
+def _some(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
 
 
 class _ShapeLister(ForwardObserver):
