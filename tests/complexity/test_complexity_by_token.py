@@ -283,5 +283,5 @@ def test_passes_before_the_vertices(pooled: bool) -> None:
     gpt.layers[0].register_forward_hook(lambda _, given, output: sizes.append(len(output)))
     ids, output = prompts(4, 5), (lambda logits: logits[:, -1]) if pooled else None
     rs.local_complexity(gpt, ids, radius=0.1, dims=3, attention=True, norms=True, output=output)
-    embeddings = [3, 3] if pooled else [3, 3, 3]
+    embeddings = [4, 4] if pooled else [4, 4, 4]
     assert sizes == [*embeddings, 7, 5, 1, 1, 1, 4 * 6]

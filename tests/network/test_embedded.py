@@ -210,7 +210,7 @@ class Shaped(TinyGPT):
 def test_logits_of_the_last_token_alone_are_those_at_position_minus_one() -> None:
     view = rs.embedded(Shaped("last"), IDS)
     assert near(view.model(view.inputs), GPT(IDS)[:, -1])
-    with pytest.raises(InputError, match=r"logits \(3, 6, vocabulary\) for position=0, got shape \(3, 1, 30\)"):
+    with pytest.raises(InputError, match=r"logits \(4, 6, vocabulary\) for position=0, got shape \(4, 1, 30\)"):
         rs.embedded(Shaped("last"), IDS, position=0)
     assert len(rs.local_complexity(Shaped("last"), IDS)) == 4
     assert rs.spline_features(Shaped("last"), IDS).table.shape == (4, 14)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -142,8 +143,13 @@ def test_positions_and_normalisations_are_not_counted(make: Any, layers: int) ->
 
 
 @pytest.mark.parametrize("row", [0, 5, 11, 29])
-@pytest.mark.parametrize("n", [7, 30])
-def test_a_classifier_that_looks_for_padding_is_refused(n: int, row: int) -> None:
+@pytest.mark.parametrize(("n", "tokens"), [(7, 512), (30, 512), (30, 1)])
+def test_a_classifier_that_looks_for_padding_is_refused(
+    n: int, tokens: int, row: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        import_module("regionscope.network.embedded"), "_TOKENS", tokens
+    )  # 1: three sequences at a time
     sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 16, "bos_token_id": 2, "eos_token_id": 2}
     config = transformers.GPT2Config(vocab_size=40, num_labels=3, pad_token_id=0, **sizes)
     model = seeded(transformers.GPT2ForSequenceClassification, config)

@@ -28,7 +28,8 @@ from regionscope.network.private_copy import runnable_copy
 from regionscope.network.token_ids import read_tokens, without_padding
 
 _ROWS = 64  # sequences that are embedded at a time
-_TESTED = 3  # sequences that are tested at a time
+_FIRST = 3  # sequences that are tested in every case
+_TOKENS = 512  # of the sequences that are tested at a time, if these are more than the first
 _FEW = (
     8  # sequences that are all tested; of more, the first three, one in the middle, the last, and at most four others
 )
@@ -186,7 +187,7 @@ class EmbeddedModel(nn.Module):
             logits = self._logits_at_all_tokens(inputs)
         tolerance = min(_ROUNDING * torch.finfo(inputs.dtype).eps, _ALIKE)
         self._check_alike(logits, expected, tolerance)
-        for part in others.split(_TESTED) if len(others) else ():
+        for part in others.split(len(ids)) if len(others) else ():
             wanted = self._select(_call(self.__dict__["inner"], part, self.args))
             self._check_alike(self._logits_at_all_tokens(self.embed(part)), wanted, tolerance)
         self._check_position(logits, *ids.shape)
@@ -329,12 +330,12 @@ def _logits(result: Any) -> Tensor:
 
 
 def _tested(ids: Tensor, config: Any) -> tuple[Tensor, Tensor]:
-    """The first sequences, and others on which a model that looks at its ids again is found out.
+    """The sequences on which a model that looks at its ids again is found out: those of the first pass, and the others.
 
     A classifier may look for a padding token or an end of its own, so that its output depends on where these are.
     """
     n = len(ids)
-    rows = list(range(min(n, _FEW))) if n <= _FEW else [*range(_TESTED), n // 2, n - 1]
+    rows = list(range(min(n, _FEW))) if n <= _FEW else [*range(_FIRST), n // 2, n - 1]
     named = [getattr(config, name, None) for name in _SPECIAL]
     special = [
         i for value in named for i in (value if isinstance(value, list | tuple) else [value]) if is_integer(i, least=0)
@@ -344,7 +345,8 @@ def _tested(ids: Tensor, config: Any) -> tuple[Tensor, Tensor]:
         kinds, kind = torch.unique(places.flip(1), dim=0, return_inverse=True)  # the last tokens count most
         left = sorted(set(range(len(kinds))) - set(kind[rows].tolist()), reverse=True)
         rows += [int((kind == each).nonzero()[0]) for each in (*left[:2], *left[2:][-2:])]
-    return ids[:_TESTED], ids[rows[_TESTED:]]
+    at_once = max(_FIRST, _TOKENS // ids.shape[1])
+    return ids[rows[:at_once]], ids[rows[at_once:]]
 
 
 def _embedding_of(model: nn.Module, ids: Tensor, args: Arguments) -> tuple[str, Any]:
