@@ -84,11 +84,16 @@ def _gemm(node: Node) -> Step:
         assert weight is not None
         matrix = (weight if node.get("transB", 0) else weight.T) * alpha
         bias = node.constant(2, "bias") * beta if node.has(2) else None
-        if bias is None or bias.numel() in (1, matrix.shape[0]):
+        if bias is None or _is_row(bias, matrix.shape[0]):
             vector = None if bias is None else bias.reshape(-1).expand(matrix.shape[0])
             return Step(linear(matrix, vector), (0,))
     flipped = (bool(node.get("transA", 0)), bool(node.get("transB", 0)))
     return applied(node, _general_gemm, alpha=alpha, beta=beta, flipped=flipped)
+
+
+def _is_row(bias: Tensor, n: int) -> bool:
+    """Whether a bias adds the same n numbers to each row: one of shape (m, 1) adds one number to each."""
+    return bias.numel() == 1 or tuple(bias.shape) in ((n,), (1, n))
 
 
 def _general_gemm(a: Any, b: Any, c: Any = None, *, alpha: float, beta: float, flipped: tuple[bool, bool]) -> Any:
