@@ -38,6 +38,14 @@ def ints(*values: int) -> Any:
     return np.array(values, np.int64)
 
 
+def one(kind: str, *inputs: str, **attributes: Any) -> list[tuple[Any, ...]]:
+    return [(kind, ["x", *inputs], ["y"], attributes)]
+
+
+def normal(n: int) -> dict[str, Any]:
+    return {"s": constant(n), "b": constant(n, seed=1), "m": constant(n, seed=2), "v": constant(n, seed=3, low=0.1)}
+
+
 GEMM = [("Gemm", ["x", "w", "b"], ["y"])]
 WITHOUT_BATCH = [
     File("gemm-column", (3, 4), GEMM, {"w": constant(4, 3), "b": constant(3, 1)}, (3, 3)),
@@ -45,7 +53,24 @@ WITHOUT_BATCH = [
     File("gemm-vector", (3, 4), GEMM, {"w": constant(4, 3), "b": constant(3)}, (3, 3)),
     File("gemm-number", (3, 4), GEMM, {"w": constant(4, 3), "b": constant(1, 1)}, (3, 3)),
     File("gemm-matrix", (3, 4), GEMM, {"w": constant(4, 3), "b": constant(3, 3)}, (3, 3)),
-]
+    *[
+        File(f"batch-norm-{'x'.join(map(str, shape))}", shape, one("BatchNormalization", *"sbmv"), normal(n), shape)
+        for shape, n in (((3, 3), 3), ((3, 4), 4), ((3, 3, 4), 3), ((2, 3, 4, 5), 3))
+    ],
+    File("conv", (2, 3, 8), one("Conv", "w", "b", pads=[1, 0]), {"w": constant(4, 3, 3), "b": constant(4)}, (2, 4, 7)),
+    File("conv-groups", (2, 4, 5, 6), one("Conv", "w", group=2), {"w": constant(6, 2, 3, 2)}, (2, 6, 3, 5)),
+    File("conv-transpose", (2, 3, 4), one("ConvTranspose", "w", "b"), {"w": constant(3, 2, 3), "b": constant(2)}),
+    File("conv-transpose-cut", (2, 2, 4), one("ConvTranspose", "w", "b", pads=[2, 0]),
+         {"w": constant(2, 2, 3), "b": constant(2)}),
+    File("conv-of-one-image", (3, 5, 6), [("Unsqueeze", ["x", "a"], ["u"]), ("Conv", ["u", "w"], ["c"]),
+         ("Relu", ["c"], ["r"]), ("Squeeze", ["r", "a"], ["y"])], {"w": constant(4, 3, 3, 2), "a": ints(0)}, (4, 3, 5)),
+    File("max-pool", (2, 3, 8), one("MaxPool", kernel_shape=[2], strides=[2]), {}, (2, 3, 4)),
+    File("max-pool-one-sided", (3, 1, 7), one("MaxPool", kernel_shape=[3], strides=[2], pads=[1, 0])),
+    File("average-pool", (2, 3, 4, 4), one("AveragePool", kernel_shape=[2, 2], pads=[1, 1, 0, 0]), {}, (2, 3, 4, 4)),
+    File("global-average-pool", (2, 3, 4), one("GlobalAveragePool"), {}, (2, 3, 1)),
+    File("resize", (2, 3, 4), one("Resize", "", "s", mode="nearest"), {"s": np.float32([1, 1, 2])}, (2, 3, 8)),
+    File("resize-to", (2, 3, 4), one("Resize", "", "", "s", mode="nearest"), {"s": ints(2, 3, 8)}, (2, 3, 8)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("file", [*WITHOUT_BATCH], ids=lambda file: file.name)
@@ -65,3 +90,36 @@ def test_the_bias_of_gemm_may_be_a_column(tmp_path: Path) -> None:
     path = write(tmp_path / "net.onnx", [node("Gemm", ["x", "w", "b"])],
                  {"w": np.ones((1, 2), np.float32), "b": np.array([[0], [10]], np.float32)}, [2, 1])  # fmt: skip
     assert rs.read_onnx(path)(torch.zeros(1, 2, 1)).tolist() == [[[0, 0], [10, 10]]]
+
+
+def test_batch_normalization_without_a_batch_has_its_channels_in_dimension_1(tmp_path: Path) -> None:
+    zero, one_each = np.zeros(2, np.float32), np.ones(2, np.float32)
+    constants = {"s": np.array([1, 10], np.float32), "b": zero, "m": zero, "v": one_each}
+    nodes = [node("BatchNormalization", ["x", *constants], epsilon=0.0)]
+    network = rs.read_onnx(write(tmp_path / "net.onnx", nodes, constants, [2, 2]))
+    assert network(torch.ones(1, 2, 2)).tolist() == [[[1, 10], [1, 10]]]
+
+
+def test_batch_normalization_of_a_vector_has_one_channel(tmp_path: Path) -> None:
+    nodes = [node("BatchNormalization", ["x", "s", "b", "m", "v"], epsilon=0.0)]
+    constants = {name: np.array([value], np.float32) for name, value in zip("sbmv", (3, 1, 2, 4), strict=True)}
+    network = rs.read_onnx(write(tmp_path / "net.onnx", nodes, constants, [4]))
+    assert network(torch.tensor([[2.0, 4, 6, 8]])).tolist() == [[1, 4, 7, 10]]
+    with pytest.raises(rs.InputError, match="do not fit"):
+        rs.read_onnx(write(tmp_path / "net.onnx", nodes, normal(4), [4]))
+
+
+@pytest.mark.parametrize(("kind", "wanted"), [("GlobalAveragePool", [3, 11]), ("GlobalMaxPool", [4, 12])])
+def test_a_global_pool_without_a_batch_keeps_the_channels(kind: str, wanted: list[int], tmp_path: Path) -> None:
+    nodes = [node(kind, ["x"], ["a"]), node("ReduceSum", ["a", "axes"], keepdims=0)]
+    network = rs.read_onnx(write(tmp_path / "net.onnx", nodes, {"axes": ints(1, 2)}, [2, 2, 2]))
+    assert network(torch.arange(8.0).reshape(1, 2, 2, 2)).tolist() == [wanted]
+
+
+@pytest.mark.parametrize("kind", ["Conv", "MaxPool"])
+def test_an_image_needs_the_dimension_of_its_batch(kind: str, tmp_path: Path) -> None:
+    """The file format has no convolution of a single image (channels, height, width)."""
+    path = File(kind, (3, 5, 6), one(kind, *(["w"] if kind == "Conv" else []), kernel_shape=[2, 2]),
+                {"w": constant(4, 3, 2, 2)}).write(tmp_path)  # fmt: skip
+    with pytest.raises(rs.InputError, match="expected 4 dimensions, got 3"):
+        rs.read_onnx(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regionscope.network.onnx.operators.windows import Window, padded, padded_size, read_window
+from regionscope.network.onnx.operators.windows import Window, on_images, padded, padded_size, read_window, repeated
 from regionscope.network.onnx.table import Node, Step, applied, must_fit, operator
 
 _SPARSE_FROM = 2**16  # entries: a smaller matrix is stored densely
@@ -109,10 +110,16 @@ def _general_gemm(a: Any, b: Any, c: Any = None, *, alpha: float, beta: float, f
 @operator("Conv")
 def _conv(node: Node) -> Step:
     window = read_window(node, kernel=node.constant(1, "weight").shape[2:])
-    return applied(node, _convolved, window=window, groups=int(node.get("group", 1)))
+    return applied(node, _convolved, lift=node.lift, window=window, groups=int(node.get("group", 1)))
 
 
-def _convolved(x: Any, weight: Any, bias: Any = None, *, window: Window, groups: int) -> Any:
+def _convolved(x: Any, weight: Any, bias: Any = None, *, lift: int, window: Window, groups: int) -> Any:
+    run = partial(_convolved_images, weight=weight, bias=bias, window=window, groups=groups)
+    return on_images(x, run, lift=lift, spatial=len(window.kernel))
+
+
+def _convolved_images(x: Any, count: int, *, weight: Any, bias: Any, window: Window, groups: int) -> Any:
+    weight, bias, groups = repeated(weight, count), repeated(bias, count), groups * count
     convolve = (F.conv1d, F.conv2d, F.conv3d)[len(window.kernel) - 1]
     must_fit((weight.shape[0], *padded_size(x, window)))
     x, padding = padded(x, window)
@@ -125,10 +132,19 @@ def _conv_transpose(node: Node) -> Step:
     if window.automatic or node.get("output_shape") is not None:
         node.error("auto_pad and output_shape are not supported; give pads")
     extra = tuple(int(n) for n in node.get("output_padding", [0] * len(window.kernel)))
-    return applied(node, _transposed, window=window, groups=int(node.get("group", 1)), extra=extra)
+    options: dict[str, Any] = {"window": window, "groups": int(node.get("group", 1)), "extra": extra}
+    return applied(node, _transposed, lift=node.lift, **options)
 
 
-def _transposed(x: Any, weight: Any, bias: Any = None, *, window: Window, groups: int, extra: tuple[int, ...]) -> Any:
+def _transposed(x: Any, weight: Any, bias: Any = None, *, lift: int, window: Window, **options: Any) -> Any:
+    run = partial(_transposed_images, weight=weight, bias=bias, window=window, **options)
+    return on_images(x, run, lift=lift, spatial=len(window.kernel))
+
+
+def _transposed_images(
+    x: Any, count: int, *, weight: Any, bias: Any, window: Window, groups: int, extra: tuple[int, ...]
+) -> Any:
+    weight, bias, groups = repeated(weight, count), repeated(bias, count), groups * count
     spatial = len(window.kernel)
     transpose = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[spatial - 1]
     begins, ends = window.pads[:spatial], window.pads[spatial:]
@@ -152,10 +168,21 @@ def _transposed(x: Any, weight: Any, bias: Any = None, *, window: Window, groups
 def _batch_norm(node: Node) -> Step:
     if node.get("training_mode", 0):
         node.error("it normalises by the batch; export the network in eval mode")
-    return applied(node, _normalised, takes=range(5), epsilon=float(node.get("epsilon", 1e-5)))
+    for i, name in enumerate(("scale", "bias", "mean", "variance"), 1):
+        node.constant(i, name)
+    return applied(node, _normalised, takes=range(5), lift=node.lift, epsilon=float(node.get("epsilon", 1e-5)))
 
 
-def _normalised(x: Any, scale: Any, bias: Any, mean: Any, variance: Any, *, epsilon: float) -> Any:
+def _normalised(x: Any, *weights: Any, lift: int, epsilon: float) -> Any:
+    """Dimension 1 of the file has the channels; a value with one dimension has a single channel."""
+    if x.ndim - lift == 1:
+        return _normalised(x[..., None], *weights, lift=lift, epsilon=epsilon)[..., 0]
+    run = partial(_normalised_images, weights=weights, epsilon=epsilon)
+    return on_images(x, run, lift=lift, spatial=x.ndim - lift - 2)
+
+
+def _normalised_images(x: Any, count: int, *, weights: tuple[Any, ...], epsilon: float) -> Any:
+    scale, bias, mean, variance = (repeated(weight, count) for weight in weights)
     return F.batch_norm(x, mean, variance, scale, bias, False, 0.0, epsilon)
 
 

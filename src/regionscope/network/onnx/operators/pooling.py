@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 
-from regionscope.network.onnx.operators.windows import Window, padded_size, pads_of, read_window
-from regionscope.network.onnx.table import LARGEST, Node, Step, applied, operator, plain
+from regionscope.network.onnx.operators.windows import Window, on_images, padded_size, pads_of, read_window
+from regionscope.network.onnx.table import LARGEST, Node, Step, applied, operator
 
 
 @operator("MaxPool")
@@ -16,10 +19,15 @@ def _max_pool(node: Node) -> Step:
     if node.n_outputs > 1:
         node.error("the indices of a maximum are not supported")
     window = read_window(node)
-    return applied(node, _largest, window=window, ceil=bool(node.get("ceil_mode", 0)))
+    return _pool(node, _largest, window, ceil=bool(node.get("ceil_mode", 0)))
 
 
-def _largest(x: Any, *, window: Window, ceil: bool) -> Any:
+def _pool(node: Node, function: Callable[..., Any], window: Window, **options: Any) -> Step:
+    run = partial(function, window=window, **options)
+    return applied(node, on_images, run=run, lift=node.lift, spatial=len(window.kernel))
+
+
+def _largest(x: Any, count: int, *, window: Window, ceil: bool) -> Any:
     n = len(window.kernel)
     pool = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[n - 1]
     padded_size(x, window)
@@ -46,10 +54,10 @@ def _average_pool(node: Node) -> Step:
     if any(gap != 1 for gap in window.dilations):
         node.error("dilations are not supported")
     inside = bool(node.get("count_include_pad", 0))
-    return applied(node, _average, window=window, ceil=bool(node.get("ceil_mode", 0)), inside=inside)
+    return _pool(node, _average, window, ceil=bool(node.get("ceil_mode", 0)), inside=inside)
 
 
-def _average(x: Any, *, window: Window, ceil: bool, inside: bool) -> Any:
+def _average(x: Any, count: int, *, window: Window, ceil: bool, inside: bool) -> Any:
     n = len(window.kernel)
     pool: Any = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[n - 1]
     padded_size(x, window)
@@ -67,15 +75,18 @@ def _average(x: Any, *, window: Window, ceil: bool, inside: bool) -> Any:
     return mean / pool(ones, window.kernel, window.strides)
 
 
-def _mean_of_image(x: Any) -> Any:
-    return x.mean(tuple(range(2, x.ndim)), keepdim=True)
+def _global_pool(kind: str, function: Callable[..., Any]) -> None:
+    @operator(kind)
+    def _read(node: Node) -> Step:
+        return applied(node, _run, lift=node.lift)
+
+    def _run(x: Any, *, lift: int) -> Any:
+        image = tuple(range(2 + lift, x.ndim))
+        return function(x, image, keepdim=True) if image else x  # torch takes no dimensions for all of them
 
 
-def _max_of_image(x: Any) -> Any:
-    return x.amax(tuple(range(2, x.ndim)), keepdim=True)
-
-
-plain({"GlobalAveragePool": _mean_of_image, "GlobalMaxPool": _max_of_image})
+_global_pool("GlobalAveragePool", torch.mean)
+_global_pool("GlobalMaxPool", torch.amax)
 
 
 @operator("Resize", "Upsample")
@@ -97,7 +108,7 @@ def _resize(node: Node) -> Step:
     if math.prod(sizes or factors or ()) > LARGEST:
         node.error("it would fill the memory")
     _check_sampling(node)
-    return applied(node, _repeated, takes=(0,), factors=factors, sizes=sizes)
+    return applied(node, _repeated, takes=(0,), factors=factors, sizes=sizes, lift=node.lift)
 
 
 def _check_sampling(node: Node) -> None:
@@ -114,14 +125,21 @@ def _check_sampling(node: Node) -> None:
         node.error(f"coordinate_transformation_mode {transform!r} with nearest_mode {rounding!r} is not supported")
 
 
-def _repeated(x: Any, *, factors: list[float] | None, sizes: list[int] | None) -> Any:
+def _repeated(x: Any, *, factors: list[float] | None, sizes: list[int] | None, lift: int) -> Any:
     whole = [int(scale) for scale in factors or ()]
     if sizes is not None:
-        if len(sizes) != x.ndim or any(new % old for new, old in zip(sizes[1:], x.shape[1:], strict=True)):
-            raise ValueError(f"sizes {sizes} are not whole multiples of {tuple(x.shape)}")
-        whole = [1, *(new // old for new, old in zip(sizes[1:], x.shape[1:], strict=True))]
-    if len(whole) != x.ndim or whole[:2] != [1, 1]:
+        now = list(x.shape[lift:])
+        now[:1] = now[:1] if lift or sizes[:1] != [1] else [1]  # a batch of 1 in the file is any number of rows
+        if len(sizes) != len(now) or any(new % old for new, old in zip(sizes, now, strict=True)):
+            raise ValueError(f"sizes {sizes} are not whole multiples of {now}")
+        whole = [new // old for new, old in zip(sizes, now, strict=True)]
+    if len(whole) != x.ndim - lift or whole[:2] != [1, 1]:
         raise ValueError(f"scales {whole} must be 1 for the batch and the channels")
     if math.prod(whole) * math.prod(x.shape[1:]) > LARGEST:
         raise ValueError("the result would fill the memory")
-    return F.interpolate(x, scale_factor=[float(scale) for scale in whole[2:]], mode="nearest")
+    run = partial(_enlarged, factors=[float(scale) for scale in whole[2:]])
+    return on_images(x, run, lift=lift, spatial=len(whole) - 2)
+
+
+def _enlarged(x: Any, count: int, *, factors: list[float]) -> Any:
+    return F.interpolate(x, scale_factor=factors, mode="nearest")

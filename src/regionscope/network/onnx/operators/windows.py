@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,28 @@ def read_window(node: Node, kernel: Sequence[int] | None = None) -> Window:
         node.error(f"auto_pad is {automatic!r}")
     same = automatic if automatic.startswith("SAME") else ""
     return Window(sizes, strides, gaps, (0,) * 2 * n if automatic == "VALID" else pads, same)
+
+
+def on_images(x: Any, run: Callable[[Any, int], Any], *, lift: int, spatial: int) -> Any:
+    """``run(images, count)`` on (v, channels, *image), or on (v, count, channels, *image) of a lifted graph.
+
+    There the count of images in the file joins the channels: ``images`` is (v, count * channels, *image).
+    """
+    if x.ndim - lift != spatial + 2:
+        raise ValueError(f"expected {spatial + 2} dimensions, got {x.ndim - lift}")
+    if not lift:
+        return run(x, 1)
+    rows, count = x.shape[:2]
+    found = run(x.reshape(rows, count * x.shape[2], *x.shape[3:]), count)
+    return found.reshape(rows, count, found.shape[1] // count, *found.shape[2:])
+
+
+def repeated(value: Any, count: int) -> Any:
+    """A weight for each of ``count`` images, one after the other along dimension 0."""
+    if value is None or count == 1:
+        return value
+    must_fit((count, *value.shape))
+    return value.repeat(count, *[1] * (value.ndim - 1))
 
 
 def pads_of(window: Window, image: Sequence[int]) -> tuple[int, ...]:
