@@ -73,7 +73,48 @@ WITHOUT_BATCH = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("file", [*WITHOUT_BATCH], ids=lambda file: file.name)
+SQUEEZE = ("Squeeze", ["x"], ["a"])
+FIRST = {"start": ints(0), "end": ints(1), "axis": ints(0)}
+FOLDED_BACK = [
+    ("Reshape", ["x", "s"], ["a"]),
+    ("MatMul", ["a", "w"], ["b"]),
+    ("Reshape", ["b", "t"], ["c"]),
+    ("ReduceMax", ["c"], ["y"], {"axes": [1], "keepdims": 0}),
+]
+BATCH_OF_ONE = [
+    File("squeeze-at-the-end", (1, 4), [("Relu", ["x"], ["r"]), ("Squeeze", ["r"], ["y"])], {}, (4,)),
+    File("squeeze-one-number", (1, 4), [("MatMul", ["x", "w"], ["m"]), ("Squeeze", ["m"], ["y"])],
+         {"w": constant(4, 1)}, ()),
+    File("squeeze-then-linear", (1, 4), [SQUEEZE, ("MatMul", ["a", "w"], ["y"])], {"w": constant(4, 3)}, (3,)),
+    File("squeeze-then-left", (1, 4), [SQUEEZE, ("MatMul", ["w", "a"], ["y"])], {"w": constant(3, 4)}, (3,), False),
+    File("squeeze-then-max", (1, 4), [SQUEEZE, ("ReduceMax", ["a"], ["y"], {"axes": [0], "keepdims": 0})], {}, (),
+         False),
+    File("squeeze-then-slice", (1, 4), [SQUEEZE, ("Slice", ["a", *FIRST], ["b"]),
+         ("ReduceSum", ["b", "m"], ["y"], {"keepdims": 0})], {**FIRST, "m": ints(-1)}, (), False),
+    File("squeeze-then-gather", (1, 4), [SQUEEZE, ("Gather", ["a", "i"], ["y"])], {"i": ints(2, 0)}, (2,), False),
+    File("squeeze-then-unsqueeze", (1, 4), [SQUEEZE, ("Unsqueeze", ["a", "i"], ["b"]), ("Flatten", ["b"], ["y"])],
+         {"i": ints(1)}, (4, 1), False),
+    File("squeeze-an-image", (1, 1, 3, 4), [SQUEEZE, ("ReduceMax", ["a"], ["y"], {"axes": [0], "keepdims": 0})], {},
+         (4,), False),
+    File("reshape-back", (1, 4), FOLDED_BACK, {"s": ints(4, 1), "t": ints(1, -1), "w": constant(1, 3)}, (1,), False),
+    File("reshape-back-fully", (1, 4), FOLDED_BACK, {"s": ints(4, 1), "t": ints(1, 12), "w": constant(1, 3)}, (1,),
+         False),
+    File("join-and-reshape", (1, 4), [("Concat", ["x", "x"], ["a"], {"axis": 0}), ("Reshape", ["a", "t"], ["y"])],
+         {"t": ints(1, -1)}, (1, 8), False),
+    File("constant-squeeze", (1, 4), [("Squeeze", ["c"], ["d"]), ("Gather", ["d", "i"], ["e"]),
+         ("Mul", ["x", "e"], ["y"])],
+         {"c": constant(1, 3), "i": ints(2)}, (1, 4)),
+]  # fmt: skip
+OPEN_BATCH = [
+    File("open-squeeze", ("n", 1, 3), [("Relu", ["x"], ["r"]), ("Squeeze", ["r"], ["y"])], {}, ("n", 3)),
+    File("open-reshape", ("n", 2, 3), one("Reshape", "s"), {"s": ints(-1, 6)}, ("n", 6)),
+    File("open-size", ("n", 3), [("Shape", ["x"], ["s"]), ("Gather", ["s", "i"], ["n"]), ("Squeeze", ["n"], ["q"]),
+         ("Unsqueeze", ["q", "i"], ["u"]), ("Concat", ["u", "t"], ["z"], {"axis": 0}), ("Reshape", ["x", "z"], ["y"])],
+         {"i": ints(0), "t": ints(3, 1)}, ("n", 3, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("file", [*WITHOUT_BATCH, *BATCH_OF_ONE, *OPEN_BATCH], ids=lambda file: file.name)
 def test_a_file_is_read_as_it_is_written(file: File, tmp_path: Path) -> None:
     network = rs.read_onnx(file.write(tmp_path))
     for rows in (3, 2, 1):
@@ -122,4 +163,27 @@ def test_an_image_needs_the_dimension_of_its_batch(kind: str, tmp_path: Path) ->
     path = File(kind, (3, 5, 6), one(kind, *(["w"] if kind == "Conv" else []), kernel_shape=[2, 2]),
                 {"w": constant(4, 3, 2, 2)}).write(tmp_path)  # fmt: skip
     with pytest.raises(rs.InputError, match="expected 4 dimensions, got 3"):
+        rs.read_onnx(path)
+
+
+@pytest.mark.parametrize("name", ["squeeze-at-the-end", "squeeze-then-linear", "open-squeeze", "open-size"])
+def test_rows_that_stay_apart_run_together(name: str, tmp_path: Path) -> None:
+    (file,) = (file for file in [*BATCH_OF_ONE, *OPEN_BATCH] if file.name == name)
+    assert not rs.read_onnx(file.write(tmp_path)).row_by_row
+
+
+def test_an_open_batch_that_fails_on_one_row_runs_on_many(tmp_path: Path) -> None:
+    """With one row, Squeeze would remove the batch, and there is no dimension 1 to join."""
+    nodes = [("Squeeze", ["x"], ["a"]), ("Concat", ["a", "a"], ["b"], {"axis": 1})]
+    network = rs.read_onnx(File("", ("n", 1, 3), [*nodes, ("Relu", ["b"], ["y"])]).write(tmp_path))
+    x = torch.randn(2, 1, 3)
+    assert torch.equal(network(x), torch.relu(torch.cat([x[:, 0], x[:, 0]], 1)))
+    mixing = [*nodes, ("ReduceMax", ["b"], ["y"], {"axes": [0], "keepdims": 1})]
+    with pytest.raises(rs.InputError, match=r"mixes them\. Export the model with a fixed batch of 1"):
+        rs.read_onnx(File("", ("n", 1, 3), mixing).write(tmp_path))
+
+
+def test_a_declared_number_is_checked(tmp_path: Path) -> None:
+    path = write(tmp_path / "net.onnx", [node("Relu", ["x"])], {}, [1, 2], output=[])
+    with pytest.raises(rs.InputError, match=r"output of shape \(\), as .* declares, got \(1, 2\)"):
         rs.read_onnx(path)

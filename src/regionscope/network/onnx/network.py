@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.errors import InputError
+from regionscope.network.onnx.table import Apply
 
 
 class _Planned(NamedTuple):
@@ -70,6 +71,14 @@ class OnnxNetwork(nn.Module):
         for name, i in last.items():
             dead.setdefault(i, []).append(name)
         self._plan = [each._replace(dead=tuple(dead.get(i, ()))) for i, each in enumerate(self._plan)]
+
+    def set_literal(self, on: bool) -> None:
+        """Whether nodes take dimension 0 as the file does: always right for one row, and the default. Otherwise it is
+        the batch, of any size, even where the file writes 1 for it.
+        """
+        for module in self.children():
+            if isinstance(module, Apply) and "literal" in module.options:
+                module.options["literal"] = on
 
     def forward(self, x: Tensor) -> Tensor:
         if tuple(x.shape[1:]) != self.input_shape:

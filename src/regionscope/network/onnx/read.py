@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from regionscope.checks import read_path
 from regionscope.errors import InputError
@@ -47,7 +48,7 @@ class _Reading:
     def __init__(self, graph: Graph, input_shape: tuple[int, ...] | None) -> None:
         self.graph = graph
         self.constants = dict(graph.constants)
-        name, shape, lift = _input(graph, input_shape)
+        name, shape, lift, self.open = _input(graph, input_shape)
         output = graph.proto.output[0].name
         if len(graph.proto.output) != 1:
             names = ", ".join(value.name for value in graph.proto.output)
@@ -73,7 +74,7 @@ class _Reading:
             )
         self._check_shape(output)
         self.result.close()
-        self.result.row_by_row = self._mixes_rows()
+        self._choose_rows()
         return self.result.eval()
 
     def _read(self, proto: Any, i: int) -> None:
@@ -96,6 +97,7 @@ class _Reading:
             attributes={each.name: _attribute(each, self.graph.path.parent) for each in proto.attribute},
             inputs=tuple(proto.input), constants=tuple(self.constants.get(read) for read in proto.input),
             n_outputs=sum(1 for each in proto.output if each), lift=self.lift if data else 0,
+            literal=not (data and self.open),
         )  # fmt: skip
         step = _step(node)
         made = self._run(node, step)
@@ -130,7 +132,7 @@ class _Reading:
     def _check_shape(self, output: Any) -> None:
         found = tuple(self.values[output.name].shape)[self.lift :]
         declared = tuple(dimensions(output))
-        if declared and (
+        if output.type.tensor_type.HasField("shape") and (
             len(declared) != len(found)
             or any(size not in (None, 0, own) for size, own in zip(declared, found, strict=True))
         ):
@@ -138,22 +140,42 @@ class _Reading:
                 f"Expected an output of shape {declared}, as {self.graph.path} declares, got {found}. Export it again."
             )
 
-    def _mixes_rows(self) -> bool:
-        """Whether rows must run one at a time: a graph with a fixed batch may not treat dimension 0 as a batch."""
-        x = torch.cat([self.probe, 1 - self.probe])
-        alone = torch.cat([self.result.run_row(row) for row in x.split(1)])
+    def _choose_rows(self) -> None:
+        """Run many rows at once if that gives what the file says for each of them, otherwise one row at a time."""
+        network, x = self.result, torch.cat([self.probe, 1 - self.probe])
+        literal = alone = self._alone(x)
+        network.set_literal(False)
+        if alone is None:  # a graph with an open batch that cannot run on one row alone
+            alone = torch.cat([network.run_row(row) for row in x.split(1)])
         try:
-            together = self.result._run(x)
+            network.row_by_row = not all(_close(network._run(x[:n]), alone[:n]) for n in (2, 1))
         except (InputError, *_FAILURES):
-            return True
-        if together.shape != alone.shape:
-            return True
-        size = float(alone.abs().nan_to_num(0.0, 0.0).max()) if alone.numel() else 0.0
-        return not torch.allclose(together, alone, rtol=1e-4, atol=1e-4 * size, equal_nan=True)
+            network.row_by_row = True
+        network.set_literal(network.row_by_row)
+        if network.row_by_row and literal is None:
+            raise InputError(
+                f"Expected a graph that treats each row of a batch alone, got {self.graph.path}, which mixes them. "
+                "Export the model with a fixed batch of 1."
+            )
+
+    def _alone(self, x: Tensor) -> Tensor | None:
+        """The outputs of the file for each row alone; None if it cannot run on one."""
+        self.result.set_literal(True)
+        try:
+            return torch.cat([self.result.run_row(row) for row in x.split(1)])
+        except (InputError, *_FAILURES):
+            return None
 
 
-def _input(graph: Graph, given: tuple[int, ...] | None) -> tuple[str, tuple[int, ...], int]:
-    """Name of the only input, its shape without the batch, and 1 where the batch has to be added."""
+def _close(a: Tensor, b: Tensor) -> bool:
+    size = float(b.abs().nan_to_num(0.0, 0.0).max()) if b.numel() else 0.0
+    return a.shape == b.shape and torch.allclose(a, b, rtol=1e-4, atol=1e-4 * size, equal_nan=True)
+
+
+def _input(graph: Graph, given: tuple[int, ...] | None) -> tuple[str, tuple[int, ...], int, bool]:
+    """Name of the only input, its shape without the batch, 1 where the batch has to be added, and whether its size is
+    open.
+    """
     inputs = [value for value in graph.proto.input if value.name not in graph.constants]
     if len(inputs) != 1:
         names = ", ".join(value.name for value in inputs) or "none"
@@ -174,7 +196,7 @@ def _input(graph: Graph, given: tuple[int, ...] | None) -> tuple[str, tuple[int,
         raise InputError(
             f"Expected an input of known shape, got {sizes} in {graph.path}. Pass input_shape=... without the batch."
         )
-    return inputs[0].name, known, lift
+    return inputs[0].name, known, lift, not lift and sizes[:1] != (1,)
 
 
 def _step(node: Node) -> Step:

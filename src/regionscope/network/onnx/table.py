@@ -23,6 +23,7 @@ class Node:
 
     constants: the value of each input that does not depend on the network's input, else None.
     lift: 1 in a graph without a batch dimension, whose values get one in front; dimensions then count from 1.
+    literal: whether dimension 0 is what the file says, and not a batch of any size.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Node:
     constants: tuple[Tensor | None, ...]
     n_outputs: int
     lift: int
+    literal: bool
 
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute, or its default."""

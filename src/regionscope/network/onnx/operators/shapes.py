@@ -16,19 +16,26 @@ def integers(values: Any) -> list[int]:
     return [int(n) for n in (values.reshape(-1).tolist() if isinstance(values, Tensor) else values)]
 
 
+def _has_batch(x: Any, literal: bool) -> bool:
+    """Whether dimension 0 is the batch; integers are sizes, and have none."""
+    return not literal and x.is_floating_point()
+
+
 @operator("Reshape")
 def _reshape(node: Node) -> Step:
-    return applied(node, _reshaped, lift=node.lift, keep_zero=bool(node.get("allowzero", 0)))
+    return applied(node, _reshaped, lift=node.lift, keep_zero=bool(node.get("allowzero", 0)), literal=node.literal)
 
 
-def _reshaped(x: Any, shape: Any, *, lift: int, keep_zero: bool) -> Any:
-    """A shape that says 1 for the batch, as files with a fixed batch do, holds for any number of inputs."""
+def _reshaped(x: Any, shape: Any, *, lift: int, keep_zero: bool, literal: bool) -> Any:
+    """Where dimension 0 is the batch, a shape that says 1 for it, as files with a fixed batch do, holds for any number
+    of inputs.
+    """
     wanted = integers(shape)
     if not keep_zero:
         wanted = [x.shape[i + lift] if size == 0 else size for i, size in enumerate(wanted)]
     if lift:
         return x.reshape(x.shape[0], *wanted)
-    if wanted and wanted[0] == 1 and x.ndim > 0 and x.shape[0] != 1:
+    if _has_batch(x, literal) and wanted and wanted[0] == 1 and x.ndim > 0 and x.shape[0] != 1:
         wanted[0] = x.shape[0]
     return x.reshape(wanted)
 
@@ -61,12 +68,12 @@ def _permuted(x: Any, *, order: list[int] | None, lift: int) -> Any:
 
 @operator("Squeeze")
 def _squeeze(node: Node) -> Step:
-    return applied(node, _squeezed, takes=(0,), axes=node.axes(1), lift=node.lift)
+    return applied(node, _squeezed, takes=(0,), axes=node.axes(1), lift=node.lift, literal=node.literal)
 
 
-def _squeezed(x: Any, *, axes: list[int] | None, lift: int) -> Any:
+def _squeezed(x: Any, *, axes: list[int] | None, lift: int, literal: bool) -> Any:
     if axes is None:
-        axes = [axis for axis in range(max(lift, 1) if x.ndim > 1 else 0, x.ndim) if x.shape[axis] == 1]
+        axes = [axis for axis in range(1 if _has_batch(x, literal) else lift, x.ndim) if x.shape[axis] == 1]
     gone = sorted({axis % x.ndim for axis in axes})
     if any(x.shape[axis] != 1 for axis in gone):
         raise ValueError(f"dimensions {gone} of a value of shape {tuple(x.shape)} are not of size 1")
