@@ -97,7 +97,7 @@ class _Reading:
             attributes={each.name: _attribute(each, self.graph.path.parent) for each in proto.attribute},
             inputs=tuple(proto.input), constants=tuple(self.constants.get(read) for read in proto.input),
             n_outputs=sum(1 for each in proto.output if each), lift=self.lift if data else 0,
-            literal=not (data and self.open),
+            rank=self._rank(proto), literal=not (data and self.open),
         )  # fmt: skip
         step = _step(node)
         made = self._run(node, step)
@@ -113,6 +113,13 @@ class _Reading:
                 self.result.store(read, self.constants[read])
         self.result.add(name, step.module, reads, tuple(proto.output))
         self.values.update(zip(proto.output, made, strict=False))
+
+    def _rank(self, proto: Any) -> int:
+        """Number of dimensions of the first input in the file."""
+        first = proto.input[0] if proto.input else ""
+        if first in self.values:
+            return int(self.values[first].ndim) - self.lift
+        return self.constants[first].ndim if first in self.constants else 0
 
     def _run(self, node: Node, step: Step) -> tuple[Any, ...]:
         """The outputs of one node."""

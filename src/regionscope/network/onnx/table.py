@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from torch import Tensor, nn
 
 from regionscope.errors import InputError
+from regionscope.formatting import counted
 
 LARGEST = 2**27  # entries that one node may make for one input
 MOST_INDICES = 2**16
@@ -23,6 +24,7 @@ class Node:
 
     constants: the value of each input that does not depend on the network's input, else None.
     lift: 1 in a graph without a batch dimension, whose values get one in front; dimensions then count from 1.
+    rank: number of dimensions that the first input has in the file.
     literal: whether dimension 0 is what the file says, and not a batch of any size.
     """
 
@@ -34,6 +36,7 @@ class Node:
     constants: tuple[Tensor | None, ...]
     n_outputs: int
     lift: int
+    rank: int
     literal: bool
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -62,16 +65,23 @@ class Node:
             self.error(f"its {what} has {len(found)} entries")
         return [int(n) for n in found.tolist()]
 
-    def lifted(self, axes: Iterable[int]) -> list[int]:
-        """Dimensions as the program counts them."""
-        return [axis + self.lift if axis >= 0 else axis for axis in axes]
+    def lifted(self, axes: Iterable[int], more: int = 0) -> list[int]:
+        """Dimensions as the program counts them, those of ``more`` included that the node adds to its first input."""
+        given = list(axes)
+        rank = self.rank + more
+        if any(not -rank <= axis < rank for axis in given):
+            self.error(f"dimensions {given} do not fit a value with {counted(rank, 'dimension')}")
+        return [axis + self.lift if axis >= 0 else axis for axis in given]
 
-    def axes(self, i: int) -> list[int] | None:
-        """Dimensions given as attribute ``axes`` or, since later opsets, as input i; None where there are none."""
+    def axes(self, i: int, *, more: bool = False) -> list[int] | None:
+        """Dimensions given as attribute ``axes`` or, since later opsets, as input i; None where there are none.
+
+        more: whether they are those that the node adds.
+        """
         given = self.get("axes")
         if given is None and self.has(i):
             given = self.numbers(i, "axes")
-        return None if given is None else self.lifted(given)
+        return None if given is None else self.lifted(given, more=len(given) if more else 0)
 
     def error(self, reason: str) -> NoReturn:
         """Refuse the node."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from regionscope.network.onnx.operators.arithmetic import lifts, raised
+from regionscope.network.onnx.operators.arithmetic import of_many
 from regionscope.network.onnx.table import Node, Step, applied, must_fit, operator, plain
 
 
@@ -57,21 +56,8 @@ def _clamped(x: Any, *, low: float | None, high: float | None) -> Any:
 plain({"Abs": torch.abs, "Sigmoid": torch.sigmoid, "Tanh": torch.tanh, "Erf": torch.erf, "Softplus": F.softplus})
 
 
-def _extreme(kind: str, function: Callable[[Any, Any], Any]) -> None:
-    @operator(kind)
-    def _read(node: Node) -> Step:
-        if len(node.inputs) > 2 and node.lift:
-            node.error("more than two inputs need a batch dimension")
-        return applied(node, _run, pair=lifts(node) if len(node.inputs) == 2 else (0, 0))
-
-    def _run(first: Any, *others: Any, pair: tuple[int, int]) -> Any:
-        for other in others:
-            first = function(*raised(first, other, pair))
-        return first
-
-
-_extreme("Max", torch.maximum)
-_extreme("Min", torch.minimum)
+of_many("Max", torch.maximum)
+of_many("Min", torch.minimum)
 
 
 @operator("HardSigmoid")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,25 +18,25 @@ def _binary(name: str, function: Callable[[Any, Any], Any]) -> None:
             node.error("it uses the broadcasting of opset 6")
         return applied(node, _run, lifts=lifts(node))
 
-    def _run(a: Any, b: Any, lifts: tuple[int, int]) -> Any:
-        return function(*raised(a, b, lifts))
+    def _run(a: Any, b: Any, lifts: list[int]) -> Any:
+        a, b = raised((a, b), lifts)
+        must_fit(np.broadcast_shapes(a.shape, b.shape))
+        return function(a, b)
 
 
-def lifts(node: Node) -> tuple[int, int]:
-    """Which operands carry the batch of a lifted graph."""
-    first, second = (0 if node.constants[i] is not None else node.lift for i in (0, 1))
-    return first, second
+def lifts(node: Node) -> list[int]:
+    """1 for each operand that carries the batch of a lifted graph, else 0."""
+    return [0 if found is not None else node.lift for found in node.constants]
 
 
-def raised(a: Any, b: Any, lifts: tuple[int, int]) -> tuple[Any, Any]:
-    """Operands of equal rank where a lifted one meets one of higher rank; the batch stays in front."""
-    rank = max(x.ndim - lift for x, lift in zip((a, b), lifts, strict=True))
-    x, y = (
+def raised(operands: Sequence[Any], lifts: Sequence[int]) -> list[Any]:
+    """Operands that broadcast as in the file: a lifted one of lower rank gets ones behind its batch."""
+    pairs = list(zip(operands, lifts, strict=True))
+    rank = max(x.ndim - lift for x, lift in pairs)
+    return [
         x.reshape(x.shape[0], *[1] * (rank - x.ndim + 1), *x.shape[1:]) if lift and x.ndim - 1 < rank else x
-        for x, lift in zip((a, b), lifts, strict=True)
-    )
-    must_fit(np.broadcast_shapes(x.shape, y.shape))
-    return x, y
+        for x, lift in pairs
+    ]
 
 
 _binary("Add", torch.add)
@@ -54,12 +54,20 @@ def _divide(a: Any, b: Any) -> Any:
 _binary("Div", _divide)
 
 
-def _add_all(*terms: Any) -> Any:
-    total = terms[0]
-    for term in terms[1:]:
-        must_fit(np.broadcast_shapes(total.shape, term.shape))
-        total = total + term
-    return total
+def of_many(kind: str, function: Callable[[Any, Any], Any]) -> None:
+    """Register an operator of any number of operands."""
+
+    @operator(kind)
+    def _read(node: Node) -> Step:
+        return applied(node, _run, lifts=lifts(node))
+
+    def _run(*operands: Any, lifts: list[int]) -> Any:
+        total, *others = raised(operands, lifts)
+        for other in others:
+            must_fit(np.broadcast_shapes(total.shape, other.shape))
+            total = function(total, other)
+        return total
 
 
-plain({"Sum": _add_all, "Neg": torch.neg, "Sqrt": torch.sqrt, "Exp": torch.exp, "Reciprocal": torch.reciprocal})
+of_many("Sum", torch.add)
+plain({"Neg": torch.neg, "Sqrt": torch.sqrt, "Exp": torch.exp, "Reciprocal": torch.reciprocal})

@@ -82,6 +82,8 @@ def _cut(
 
 @operator("Gather")
 def _gather(node: Node) -> Step:
+    if node.lift and not node.is_constant(1):
+        node.error("its indices may depend on the input only where the input has a batch dimension")
     (axis,) = node.lifted([int(node.get("axis", 0))])
     return applied(node, _gathered, axis=axis)
 

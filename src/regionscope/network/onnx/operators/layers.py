@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any
 
@@ -11,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regionscope.network.onnx.operators.arithmetic import lifts, raised
 from regionscope.network.onnx.operators.windows import Window, on_images, padded, padded_size, read_window, repeated
 from regionscope.network.onnx.table import Node, Step, applied, must_fit, operator
 
@@ -62,7 +62,18 @@ def _matmul(node: Node) -> Step:
         return Step(linear(right.T, None), (0,))
     if left is not None and right is None and left.ndim == 2 and node.lift:
         return applied(node, _times, takes=(1, 0))
-    return applied(node, _product)
+    return applied(node, _lifted_product if node.lift else _product, **({"lifts": lifts(node)} if node.lift else {}))
+
+
+def _lifted_product(a: Any, b: Any, *, lifts: list[int]) -> Any:
+    """The product of a lifted graph: a vector of the file becomes a matrix with one row on the left, one column on the
+    right.
+    """
+    row, column = (x.ndim - lift == 1 for x, lift in zip((a, b), lifts, strict=True))
+    a, b = raised((a.unsqueeze(-2) if row else a, b.unsqueeze(-1) if column else b), lifts)
+    found = _product(a, b)
+    found = found.squeeze(-1) if column else found
+    return found.squeeze(-1 if column else -2) if row else found
 
 
 def _product(a: Any, b: Any) -> Any:
@@ -89,7 +100,7 @@ def _gemm(node: Node) -> Step:
             vector = None if bias is None else bias.reshape(-1).expand(matrix.shape[0])
             return Step(linear(matrix, vector), (0,))
     flipped = (bool(node.get("transA", 0)), bool(node.get("transB", 0)))
-    return applied(node, _general_gemm, alpha=alpha, beta=beta, flipped=flipped)
+    return applied(node, _general_gemm, alpha=alpha, beta=beta, flipped=flipped, lifts=lifts(node))
 
 
 def _is_row(bias: Tensor, n: int) -> bool:
@@ -97,12 +108,15 @@ def _is_row(bias: Tensor, n: int) -> bool:
     return bias.numel() == 1 or tuple(bias.shape) in ((n,), (1, n))
 
 
-def _general_gemm(a: Any, b: Any, c: Any = None, *, alpha: float, beta: float, flipped: tuple[bool, bool]) -> Any:
+def _general_gemm(
+    a: Any, b: Any, c: Any = None, *, alpha: float, beta: float, flipped: tuple[bool, bool], lifts: list[int]
+) -> Any:
     a = a.transpose(-1, -2) if flipped[0] else a
     b = b.transpose(-1, -2) if flipped[1] else b
     product = _product(a, b) * alpha
     if c is None:
         return product
+    product, c = raised((product, c), (max(lifts[:2]), lifts[2]))
     must_fit(np.broadcast_shapes(product.shape, c.shape))
     return product + c * beta
 
@@ -191,12 +205,15 @@ def _layer_norm(node: Node) -> Step:
     (axis,) = node.lifted([int(node.get("axis", -1))])
     if node.n_outputs > 1:
         node.error("only its first output is supported")
+    for i, name in ((1, "scale"), (2, "bias")):
+        if node.has(i):
+            node.constant(i, name)
     return applied(node, _over_last, axis=axis, epsilon=float(node.get("epsilon", 1e-5)))
 
 
 def _over_last(x: Any, scale: Any, bias: Any = None, *, axis: int, epsilon: float) -> Any:
     shape = list(x.shape[axis:])
-    if math.prod(scale.shape) == math.prod(shape):
-        return F.layer_norm(x, shape, scale.reshape(shape), None if bias is None else bias.reshape(shape), epsilon)
+    if all(each is None or list(each.shape) == shape for each in (scale, bias)):
+        return F.layer_norm(x, shape, scale, bias, epsilon)
     normal = F.layer_norm(x, shape, None, None, epsilon) * scale
     return normal if bias is None else normal + bias

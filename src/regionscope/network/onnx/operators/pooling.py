@@ -108,7 +108,7 @@ def _resize(node: Node) -> Step:
     if math.prod(sizes or factors or ()) > LARGEST:
         node.error("it would fill the memory")
     _check_sampling(node)
-    return applied(node, _repeated, takes=(0,), factors=factors, sizes=sizes, lift=node.lift)
+    return applied(node, _repeated, takes=(0,), factors=factors, sizes=sizes, lift=node.lift, literal=node.literal)
 
 
 def _check_sampling(node: Node) -> None:
@@ -125,11 +125,12 @@ def _check_sampling(node: Node) -> None:
         node.error(f"coordinate_transformation_mode {transform!r} with nearest_mode {rounding!r} is not supported")
 
 
-def _repeated(x: Any, *, factors: list[float] | None, sizes: list[int] | None, lift: int) -> Any:
+def _repeated(x: Any, *, factors: list[float] | None, sizes: list[int] | None, lift: int, literal: bool) -> Any:
     whole = [int(scale) for scale in factors or ()]
     if sizes is not None:
         now = list(x.shape[lift:])
-        now[:1] = now[:1] if lift or sizes[:1] != [1] else [1]  # a batch of 1 in the file is any number of rows
+        if not lift and not literal and sizes[:1] == [1]:
+            now[0] = 1  # a batch of 1 in the file is any number of rows
         if len(sizes) != len(now) or any(new % old for new, old in zip(sizes, now, strict=True)):
             raise ValueError(f"sizes {sizes} are not whole multiples of {now}")
         whole = [new // old for new, old in zip(sizes, now, strict=True)]

@@ -22,7 +22,8 @@ def _reduction(kind: str, function: Callable[..., Any]) -> None:
         return applied(node, _run, takes=(0,), axes=axes, keep=keep, lift=node.lift)
 
     def _run(x: Any, *, axes: list[int] | None, keep: bool, lift: int) -> Any:
-        return function(x, list(range(lift, x.ndim)) if axes is None else axes, keep)
+        axes = list(range(lift, x.ndim)) if axes is None else axes
+        return function(x, axes, keep) if axes else x  # torch takes no dimensions for all of them
 
 
 def _same(x: Any) -> Any:

@@ -84,7 +84,7 @@ def _squeezed(x: Any, *, axes: list[int] | None, lift: int, literal: bool) -> An
 
 @operator("Unsqueeze")
 def _unsqueeze(node: Node) -> Step:
-    axes = node.axes(1)
+    axes = node.axes(1, more=True)
     if axes is None:
         node.error("it has no axes")
     return applied(node, _unsqueezed, takes=(0,), axes=axes)
