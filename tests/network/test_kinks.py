@@ -142,6 +142,24 @@ def test_operations_that_do_not_fold(function: Callable[..., Tensor]) -> None:
     assert torch.equal(program(x), function(None, x))
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda s, x: torch.clamp(s.c, min=s.d, max=x),
+        lambda s, x: torch.clamp(s.c, min=x, max=s.d),
+        lambda s, x: torch.clamp(s.c, max=x),
+        lambda s, x: torch.clamp(s.c, min=x, max=2 * x + 1),
+        lambda s, x: torch.clamp(torch.tensor(0.3), min=torch.tensor(0.1), max=x),
+    ],
+)
+def test_a_constant_is_clamped_by_bounds_that_depend_on_the_input(function: Callable[..., Tensor]) -> None:
+    numbers = torch.Generator().manual_seed(0)
+    module = Lambda(function)
+    module.c, module.d = (nn.Parameter(torch.randn(4, generator=numbers)) for _ in range(2))
+    x = torch.randn(20, 4, generator=numbers)
+    torch.testing.assert_close(trace(module, (4,))(x).float(), module(x))
+
+
 class Named(nn.Module):
     def __init__(self) -> None:
         super().__init__()

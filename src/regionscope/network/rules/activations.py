@@ -106,9 +106,11 @@ def _clamped(call: Call, x: Data, low: float | None, high: float | None) -> Data
 
 
 @rule("clamp", "clip", data=("x", "min", "max"), any_axis=True)
-def _clamp(call: Call, x: Data, min: Any = None, max: Any = None) -> Data:
+def _clamp(call: Call, x: Any, min: Any = None, max: Any = None) -> Data:
     if not isinstance(min, Data | Tensor) and not isinstance(max, Data | Tensor):
         return _clamped(call, x, min, max)
+    if isinstance(x, Tensor) and isinstance(min, Tensor):  # the upper bound alone depends on the input
+        return _larger(call, torch.maximum(x, min), max, largest=False)
     low = x if min is None else _larger(call, x, min, largest=True)
     return low if max is None else _larger(call, low, max, largest=False)
 
