@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -174,7 +175,7 @@ OPEN_BATCH = [
 
 @pytest.mark.parametrize("file", [*WITHOUT_BATCH, *BATCH_OF_ONE, *OPEN_BATCH], ids=lambda file: file.name)
 def test_a_file_is_read_as_it_is_written(file: File, tmp_path: Path) -> None:
-    network = rs.read_onnx(file.write(tmp_path))
+    network = pickle.loads(pickle.dumps(rs.read_onnx(file.write(tmp_path))))
     for rows in (3, 2, 1):
         x = torch.randn(rows, *network.input_shape, generator=torch.Generator().manual_seed(rows))
         wanted = reference_outputs(network, x)
@@ -261,3 +262,9 @@ def test_indices_from_the_input_need_a_batch(tmp_path: Path) -> None:
     nodes = [("Cast", ["x"], ["i"], {"to": 7}), ("Gather", ["c", "i"], ["y"], {"axis": 1})]
     with pytest.raises(rs.InputError, match="its indices may depend on the input only where"):
         rs.read_onnx(File("", (3,), nodes, {"c": constant(2, 5)}).write(tmp_path))
+
+
+def test_resize_does_not_take_two_images_for_the_batch(tmp_path: Path) -> None:
+    nodes = [("Concat", ["x", "x"], ["a"], {"axis": 0}), ("Resize", ["a", "", "", "s"], ["y"], {"mode": "nearest"})]
+    with pytest.raises(rs.InputError, match="not whole multiples"):
+        rs.read_onnx(File("", (1, 3, 4), nodes, {"s": ints(1, 3, 8)}).write(tmp_path))

@@ -25,13 +25,14 @@ def read_onnx(path: str | PathLike[str], *, input_shape: tuple[int, ...] | None 
 
     Exact functions accept it if it is piecewise affine, sampled functions always. Dimension 0 of the input is the batch
     if its size is 1 or open; otherwise, and for inputs with one dimension, the file describes a single input and a
-    batch dimension is added. A matrix that is almost all zeros is stored sparsely. Operators are read from opset 7 on.
+    batch dimension is added. Rows run one at a time where the graph moves or removes a batch of 1. A matrix that is
+    almost all zeros is stored sparsely. Operators are read from opset 7 on.
 
     input_shape: shape of one input without the batch dimension, where the file leaves sizes open.
 
     Raises ``InputError`` for a missing, damaged or unsupported file; the message names the node, the operator and the
     opset. External data is read only from the folder of the file. Needs the extra ``onnx``. Cost: one copy of the
-    weights and one forward pass.
+    weights and a few forward passes.
     """
     graph = read_graph(read_path(path))
     token = reading.set(True)

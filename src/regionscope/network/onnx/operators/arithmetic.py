@@ -16,12 +16,7 @@ def _binary(name: str, function: Callable[[Any, Any], Any]) -> None:
     def _read(node: Node) -> Step:
         if node.get("broadcast"):
             node.error("it uses the broadcasting of opset 6")
-        return applied(node, _run, lifts=lifts(node))
-
-    def _run(a: Any, b: Any, lifts: list[int]) -> Any:
-        a, b = raised((a, b), lifts)
-        must_fit(np.broadcast_shapes(a.shape, b.shape))
-        return function(a, b)
+        return applied(node, _combined, pair=function, lifts=lifts(node))
 
 
 def lifts(node: Node) -> list[int]:
@@ -59,14 +54,15 @@ def of_many(kind: str, function: Callable[[Any, Any], Any]) -> None:
 
     @operator(kind)
     def _read(node: Node) -> Step:
-        return applied(node, _run, lifts=lifts(node))
+        return applied(node, _combined, pair=function, lifts=lifts(node))
 
-    def _run(*operands: Any, lifts: list[int]) -> Any:
-        total, *others = raised(operands, lifts)
-        for other in others:
-            must_fit(np.broadcast_shapes(total.shape, other.shape))
-            total = function(total, other)
-        return total
+
+def _combined(*operands: Any, pair: Callable[[Any, Any], Any], lifts: list[int]) -> Any:
+    total, *others = raised(operands, lifts)
+    for other in others:
+        must_fit(np.broadcast_shapes(total.shape, other.shape))
+        total = pair(total, other)
+    return total
 
 
 of_many("Sum", torch.add)

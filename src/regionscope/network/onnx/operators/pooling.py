@@ -78,11 +78,12 @@ def _average(x: Any, count: int, *, window: Window, ceil: bool, inside: bool) ->
 def _global_pool(kind: str, function: Callable[..., Any]) -> None:
     @operator(kind)
     def _read(node: Node) -> Step:
-        return applied(node, _run, lift=node.lift)
+        return applied(node, _over_image, reduce=function, lift=node.lift)
 
-    def _run(x: Any, *, lift: int) -> Any:
-        image = tuple(range(2 + lift, x.ndim))
-        return function(x, image, keepdim=True) if image else x  # torch takes no dimensions for all of them
+
+def _over_image(x: Any, *, reduce: Callable[..., Any], lift: int) -> Any:
+    image = tuple(range(2 + lift, x.ndim))
+    return reduce(x, image, keepdim=True) if image else x  # torch takes no dimensions for all of them
 
 
 _global_pool("GlobalAveragePool", torch.mean)

@@ -19,11 +19,12 @@ def _reduction(kind: str, function: Callable[..., Any]) -> None:
                 return applied(node, _same, takes=(0,))
             axes = None
         keep = bool(node.get("keepdims", 1))
-        return applied(node, _run, takes=(0,), axes=axes, keep=keep, lift=node.lift)
+        return applied(node, _over, takes=(0,), reduce=function, axes=axes, keep=keep, lift=node.lift)
 
-    def _run(x: Any, *, axes: list[int] | None, keep: bool, lift: int) -> Any:
-        axes = list(range(lift, x.ndim)) if axes is None else axes
-        return function(x, axes, keep) if axes else x  # torch takes no dimensions for all of them
+
+def _over(x: Any, *, reduce: Callable[..., Any], axes: list[int] | None, keep: bool, lift: int) -> Any:
+    axes = list(range(lift, x.ndim)) if axes is None else axes
+    return reduce(x, axes, keep) if axes else x  # torch takes no dimensions for all of them
 
 
 def _same(x: Any) -> Any:
