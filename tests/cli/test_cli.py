@@ -201,7 +201,7 @@ def test_memory_is_what_came_and_else_left_to_the_library(command: str, monkeypa
         ("regions", "2GiB, on a GPU half of the free memory"),
         ("decision", "2GiB, on a GPU half of the free memory"),
         ("count", "64MiB, on a GPU 4GiB; for exact counts 2GiB, on a GPU half of the free memory"),
-        ("complexity", "16MiB, on a GPU 1GiB"),
+        ("complexity", "48MiB, on a GPU 1GiB"),
     ],
 )
 def test_help_says_how_much_memory_is_used(command: str, default: str) -> None:

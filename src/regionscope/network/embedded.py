@@ -30,9 +30,7 @@ from regionscope.network.token_ids import read_tokens, without_padding
 _ROWS = 64  # sequences that are embedded at a time
 _FIRST = 3  # sequences that are tested in every case
 _TOKENS = 512  # of the sequences that are tested at a time, if these are more than the first
-_FEW = (
-    8  # sequences that are all tested; of more, the first three, one in the middle, the last, and at most four others
-)
+_FEW = 8  # sequences that are all tested; of more the first three, one in the middle, the last, and at most four others
 _SPECIAL = ("pad_token_id", "eos_token_id", "sep_token_id", "cls_token_id", "mask_token_id", "bos_token_id")
 _ALIKE = 1e-2  # of the largest output: what differs by less is the same in half precision
 _ROUNDING = 1024  # of the spacing of floating-point numbers at the largest output: the same in full precision
@@ -346,7 +344,8 @@ def _tested(ids: Tensor, config: Any) -> tuple[Tensor, Tensor]:
         left = sorted(set(range(len(kinds))) - set(kind[rows].tolist()), reverse=True)
         rows += [int((kind == each).nonzero()[0]) for each in (*left[:2], *left[2:][-2:])]
     at_once = max(_FIRST, _TOKENS // ids.shape[1])
-    return ids[rows[:at_once]], ids[rows[at_once:]]
+    chosen = ids[torch.tensor(rows, device=ids.device)]
+    return chosen[:at_once], chosen[at_once:]
 
 
 def _embedding_of(model: nn.Module, ids: Tensor, args: Arguments) -> tuple[str, Any]:
