@@ -29,6 +29,7 @@ from results import write
 from timing import busy_seconds
 
 LIMIT = 1.3  # of local complexity
+_GRID = 200  # points of region_count on a line
 
 
 @dataclass(frozen=True)
@@ -41,30 +42,26 @@ class Sizes:
     tokens: int
     vocabulary: int
     points: tuple[int, ...]  # of local complexity: few points show the fixed cost of a call
-    slices: int
     prompts: int
     rounds: int  # for the fewest points, fewer for more
+    slices: int = 0  # of region_count; 0: local complexity alone
 
 
-CPU = Sizes(
-    width=128, depth=4, heads=4, tokens=32, vocabulary=256, points=(32, 64, 128), slices=2, prompts=128, rounds=9
-)
-GPU = Sizes(  # of GPT-2 and ViT-Base
-    width=768, depth=12, heads=12, tokens=64, vocabulary=50257, points=(32, 64, 256), slices=8, prompts=256, rounds=9
-)
-
-
-def gpt(sizes: Sizes) -> nn.Module:
-    return zoo.gpt(
-        classes=sizes.vocabulary, input_shape=(sizes.tokens,), depth=sizes.depth, width=sizes.width,
-        heads=sizes.heads, activation="relu",
-    )  # fmt: skip
-
-
-def vit(sizes: Sizes) -> nn.Module:
-    return zoo.vit(
-        classes=10, input_shape=(3, 32, 32), depth=sizes.depth, width=sizes.width, heads=sizes.heads
-    )  # fmt: skip
+SIZES = {
+    "cpu": (
+        Sizes(
+            width=128, depth=4, heads=4, tokens=32, vocabulary=256, points=(32, 64, 128), prompts=128, rounds=9,
+            slices=2,
+        ),
+        Sizes(width=384, depth=6, heads=6, tokens=32, vocabulary=256, points=(16,), prompts=16, rounds=3),
+    ),
+    "cuda": (  # of GPT-2 and ViT-Base
+        Sizes(
+            width=768, depth=12, heads=12, tokens=64, vocabulary=50257, points=(32, 64, 256), prompts=256, rounds=9,
+            slices=8,
+        ),
+    ),
+}  # fmt: skip
 
 
 def forward(model: nn.Module, inputs: Tensor, n: int, batches: tuple[int, ...]) -> Any:
@@ -85,84 +82,103 @@ def forward(model: nn.Module, inputs: Tensor, n: int, batches: tuple[int, ...]) 
     return lambda: over(n, best)
 
 
-def measure(device: torch.device, sizes: Sizes) -> list[dict[str, object]]:
-    torch.manual_seed(0)
-    batches = (32, 128) if device.type == "cpu" else (64, 256, 1024)
-    text, image = (build(sizes).eval().to(device) for build in (gpt, vit))
-    ids = torch.randint(1, sizes.vocabulary, (sizes.prompts, sizes.tokens), device=device)
-    images = torch.rand(max(sizes.points), 3, 32, 32, device=device)
-    if len(ids.unique(dim=0)) < max(sizes.points):
-        raise ValueError(f"Expected at least {max(sizes.points)} different prompts, got {len(ids.unique(dim=0))}.")
-    grid = 200
-    rows: list[dict[str, object]] = []
+class Bench:
+    """A GPT and a ViT of some sizes, and a row for each instrument."""
+
+    def __init__(self, device: torch.device, sizes: Sizes) -> None:
+        torch.manual_seed(0)
+        self.device, self.sizes = device, sizes
+        self.batches = (32, 128) if device.type == "cpu" else (64, 256, 1024)
+        shape = {"depth": sizes.depth, "width": sizes.width, "heads": sizes.heads}
+        text = zoo.gpt(classes=sizes.vocabulary, input_shape=(sizes.tokens,), activation="relu", **shape)
+        image = zoo.vit(classes=10, input_shape=(3, 32, 32), **shape)
+        self.text, self.image = (model.eval().to(device) for model in (text, image))
+        self.ids = torch.randint(1, sizes.vocabulary, (sizes.prompts, sizes.tokens), device=device)
+        self.images = torch.rand(max(sizes.points), 3, 32, 32, device=device)
+        different = len(self.ids.unique(dim=0))
+        if different < max(sizes.points):
+            raise ValueError(f"Expected at least {max(sizes.points)} different prompts, got {different}.")
+        self.rows: list[dict[str, object]] = []
 
     def row(
-        network: str, instrument: str, n: int, work: Callable[[], object], floor: Callable[[], object],
-        rounds: int = sizes.rounds,
+        self, kind: str, instrument: str, n: int, work: Callable[[], object], floor: Callable[[], object],
+        rounds: int = 0,
     ) -> None:  # fmt: skip
-        busy_seconds(floor, device), busy_seconds(work, device)  # to warm up
+        network = f"{kind}, {self.sizes.depth} x {self.sizes.width}"
+        busy_seconds(floor, self.device), busy_seconds(work, self.device)  # to warm up
         bottom, seconds = zip(
-            *((busy_seconds(floor, device), busy_seconds(work, device)) for _ in range(rounds)), strict=True
+            *(
+                (busy_seconds(floor, self.device), busy_seconds(work, self.device))
+                for _ in range(rounds or self.sizes.rounds)
+            ),
+            strict=True,
         )
         ratios = [own / least for own, least in zip(seconds, bottom, strict=True)]
-        rows.append({
-            "network": network, "instrument": instrument, "forward_passes": n, "rounds": rounds,
+        self.rows.append({
+            "network": network, "instrument": instrument, "forward_passes": n, "rounds": len(ratios),
             "seconds": statistics.median(seconds), "floor": statistics.median(bottom),
             "ratio": statistics.median(ratios), "ratio_least": min(ratios), "ratio_most": max(ratios),
         })  # fmt: skip
         times = f"{statistics.median(seconds):9.3f} {statistics.median(bottom):9.3f}"
         spread = f"{statistics.median(ratios):6.2f} {min(ratios):6.2f} {max(ratios):6.2f}"
-        print(f"{network:5} {instrument:34} {n:8d} {times} {spread}", flush=True)
+        print(f"{network:13} {instrument:34} {n:8d} {times} {spread}", flush=True)
 
-    def on_text(n: int) -> Any:
-        return forward(text, ids, n, batches)
+    def on_text(self, n: int) -> Any:
+        return forward(self.text, self.ids, n, self.batches)
 
-    def on_images(n: int) -> Any:
-        return forward(image, images, n, batches)
+    def on_images(self, n: int) -> Any:
+        return forward(self.image, self.images, n, self.batches)
 
-    for points in sizes.points:
-        n = 50 * points
-        rounds = max(3, sizes.rounds * sizes.points[0] // points | 1)  # an odd number
-        plain = partial(rs.local_complexity, text, ids[:points], radius=0.1)
-        row("GPT", "local_complexity", n, plain, on_text(n), rounds)
-        more = partial(rs.local_complexity, text, ids[:points], radius=0.1, attention=True, norms=True)
-        row("GPT", "local_complexity, attention, norms", n, more, on_text(n), rounds)
-        of_images = partial(rs.local_complexity, image, images[:points], radius=0.5)
-        row("ViT", "local_complexity", n, of_images, on_images(n), rounds)
-    n = sizes.slices * grid
-    row("GPT", "region_count, next token", n, lambda: rs.region_count(text, ids, slices=sizes.slices), on_text(n))
-    row("GPT", "spline_features", len(ids), lambda: rs.spline_features(text, ids), on_text(len(ids)))
-    found = rs.block(text, "layers.0.mlp", ids[0])
-    plane = rs.Box(found.activation, torch.eye(sizes.width, device=device)[:2], 1.0)
-    part = rs.linear_regions(found.program, plane)
-    inputs = plane.embed(part.vertices)
-    with torch.no_grad():
-        row(
-            "GPT", "block, exact plane", len(inputs),
-            lambda: rs.linear_regions(found.program, plane), lambda: found.program(inputs),
+    def local_complexity(self) -> None:
+        for points in self.sizes.points:
+            n = 50 * points
+            rounds = max(3, self.sizes.rounds * self.sizes.points[0] // points | 1)  # an odd number
+            plain = partial(rs.local_complexity, self.text, self.ids[:points], radius=0.1)
+            self.row("GPT", "local_complexity", n, plain, self.on_text(n), rounds)
+            more = partial(plain, attention=True, norms=True)
+            self.row("GPT", "local_complexity, attention, norms", n, more, self.on_text(n), rounds)
+            of_images = partial(rs.local_complexity, self.image, self.images[:points], radius=0.5)
+            self.row("ViT", "local_complexity", n, of_images, self.on_images(n), rounds)
+
+    def other_instruments(self) -> None:
+        text, ids, slices = self.text, self.ids, self.sizes.slices
+        n = slices * _GRID
+        self.row(
+            "GPT", "region_count, next token", n, lambda: rs.region_count(text, ids, slices=slices), self.on_text(n)
+        )
+        self.row("GPT", "spline_features", len(ids), lambda: rs.spline_features(text, ids), self.on_text(len(ids)))
+        found = rs.block(text, "layers.0.mlp", ids[0])
+        plane = rs.Box(found.activation, torch.eye(self.sizes.width, device=self.device)[:2], 1.0)
+        inputs = plane.embed(rs.linear_regions(found.program, plane).vertices)
+        with torch.no_grad():
+            self.row(
+                "GPT", "block, exact plane", len(inputs),
+                lambda: rs.linear_regions(found.program, plane), lambda: found.program(inputs),
+            )  # fmt: skip
+        self.row(
+            "ViT", "region_count", n,
+            lambda: rs.region_count(self.image, self.images, slices=slices), self.on_images(n),
         )  # fmt: skip
-    row(
-        "ViT", "region_count", n,
-        lambda: rs.region_count(image, images, slices=sizes.slices), on_images(n),
-    )  # fmt: skip
-    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="time the instruments of transformers against their floors")
     parser.add_argument("--device", default="cpu")
-    options = parser.parse_args()
-    device = torch.device(options.device)
+    device = torch.device(parser.parse_args().device)
     if device.type == "cpu":
         torch.set_num_threads(1)
-    sizes = GPU if device.type == "cuda" else CPU
-    print(
-        f"{'model':5} {'instrument':34} {'passes':>8} {'seconds':>9} {'floor':>9} {'ratio':>6} {'least':>6} {'most':>6}"
-    )
-    rows = measure(device, sizes)
+    heads = f"{'seconds':>9} {'floor':>9} {'ratio':>6} {'least':>6} {'most':>6}"
+    print(f"{'model':13} {'instrument':34} {'passes':>8} {heads}")
+    rows = []
+    for sizes in SIZES[device.type]:
+        bench = Bench(device, sizes)
+        bench.local_complexity()
+        if sizes.slices:
+            bench.other_instruments()
+        rows += bench.rows
     print(f"aim: local_complexity at most {LIMIT} of its floor")
     clock = "seconds" if device.type == "cuda" else "processor seconds"
-    report = {"clock": clock, "sizes": vars(sizes), "rows": rows}
+    report = {"clock": clock, "sizes": [vars(sizes) for sizes in SIZES[device.type]], "rows": rows}
     print(f"wrote {write(f'transformers_{device.type}', report, device)}")
 
 
