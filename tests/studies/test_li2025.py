@@ -71,7 +71,12 @@ def test_studies_share_their_runs() -> None:
 def trained_in_other_ways(size: Any) -> tuple[Experiment, ...]:
     found = (*augmentation.runs_of_augmentation(size), *consistency.runs_of_table7(size))
     plain = {one.key for one in cifar10.runs_of_cifar10(size)}
-    return tuple(one for one in found if one.key not in plain)
+    return tuple(one for one in found if one.key not in plain and one.network.name == settings.PRIMARY[size][0])
+
+
+def test_table_7_has_all_networks_with_three_optimisers() -> None:
+    runs = {(one.network.name, one.training.optimizer) for one in consistency.runs_of_table7("full")}
+    assert runs == {(network, name) for network in paper.ALL_NETWORKS for name in ("sgd", "adam", "adagrad")}
 
 
 @pytest.mark.parametrize(

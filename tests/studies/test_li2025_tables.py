@@ -62,7 +62,9 @@ def made(
     return run
 
 
-def planted(folder: Path, *, sign: float = 1.0, others: float = 0.0, network: str = "mlp") -> list[RunFolder]:
+def planted(
+    folder: Path, *, sign: float = 1.0, others: float = 0.0, network: str = "mlp", optimizer: str = "sgd"
+) -> list[RunFolder]:
     """Nine settings whose counts fall with the rate, rise with the batch, and go with the gap by ``sign``."""
     runs = []
     for i, lr in enumerate((0.1, 0.01, 0.001)):
@@ -73,7 +75,8 @@ def planted(folder: Path, *, sign: float = 1.0, others: float = 0.0, network: st
             noise = (0.5, 0.1, 0.9, 0.3, 0.7, 0.2, 0.8, 0.4, 0.6)[level]
             weak = {"distance": noise + others * level, "norm.l2": noise, "margin": noise}
             test = 0.2 + sign * 0.01 * level + 0.001 * noise
-            runs.append(made(folder, counts | weak, test=test, lr=lr, batch_size=batch, network=network))
+            setting = {"lr": lr, "batch_size": batch, "optimizer": optimizer}
+            runs.append(made(folder, counts | weak, test=test, network=network, **setting))
     return runs
 
 
@@ -119,6 +122,27 @@ def test_pages_of_networks_at_full_size_have_the_settings_that_fit(tmp_path: Pat
     desk, full = (networks.read_networks(place, [*wanted, lacking], size) for size in ("desk", "full"))
     assert (len(desk[0]), len(full[0])) == (10, 9)
     assert "mlp, 10 epochs: 1 of 10 settings have a training error of 1% or more" in full[1][-1]
+
+
+def test_optimisers_are_compared_with_and_without_the_settings_that_do_not_fit(tmp_path: Path) -> None:
+    place = Workspace(tmp_path)
+    runs = planted(place.runs_folder) + planted(place.runs_folder, optimizer="adam", sign=-1.0)
+    runs += planted(place.runs_folder, network="cnn")
+    runs.append(
+        made(place.runs_folder, {"regions": 9.0}, train=0.2, test=0.21, lr=0.5, batch_size=16, optimizer="adam")
+    )
+    wanted = [run.experiment for run in runs]
+    lacking = replace(wanted[0], training=replace(wanted[0].training, optimizer="adagrad"))
+    outcome = consistency.of_table7(*networks.whole_grids(place, [*wanted, lacking]))
+    assert {claim.what: claim.spread.split("], ")[1] for claim in outcome.claims} == {
+        "mlp, sgd": "9 settings",
+        "mlp, adam": "10 settings",
+        "mlp, adam, settings that fit": "9 settings",
+    }  # neither the whole grid of another network with SGD alone, nor one that lacks settings
+    assert grades(outcome)["mlp, sgd"] is Grade.REPRODUCED
+    assert grades(outcome)["mlp, adam, settings that fit"] is Grade.NOT_REPRODUCED
+    assert [(table.title, len(table.rows)) for table in outcome.tables] == [("SGD", 9), ("Adam", 10)]
+    assert any(note.startswith("mlp, adam, 10 epochs: 1 of 10 settings") for note in outcome.notes)
 
 
 def test_settings_that_did_not_train_are_left_out(tmp_path: Path) -> None:

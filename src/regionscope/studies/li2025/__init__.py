@@ -21,7 +21,7 @@ from regionscope.studies.li2025 import (
     settings,
     theory,
 )
-from regionscope.studies.li2025.networks import fitted_networks, read_networks
+from regionscope.studies.li2025.networks import fitted_networks, read_networks, whole_grids
 from regionscope.studies.li2025.schedule import planned
 from regionscope.studies.li2025.tables import stored, stored_points
 from regionscope.studies.papers import read_study
@@ -67,7 +67,7 @@ _STUDIES = (
     read_study("li2025-table4", experiments=settings.counting_runs, analyse=counting.table4),
     read_study("li2025-table5", experiments=settings.counting_runs, analyse=counting.table5),
     _study("li2025-table6", predictors.runs_of_primary, counting.of_table6),
-    read_study("li2025-table7", experiments=consistency.runs_of_table7, analyse=consistency.table7),
+    _study("li2025-table7", consistency.runs_of_table7, consistency.of_table7, whole_grids),
     _networks_study("li2025-table8", predictors.runs_of_figure8, consistency.of_table8),
     read_study("li2025-section3", experiments=reparametrisation.runs_of_section3, analyse=reparametrisation.section3),
     read_study("li2025-section6", analyse=theory.section6),

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from regionscope.lab.config import Experiment
+from regionscope.lab.store import RunFolder
 from regionscope.measures.correlate import Coefficient
 from regionscope.studies.charts import Bars, Series
 from regionscope.studies.li2025 import paper, settings
 from regionscope.studies.li2025.claims import correlation_claim, points_table, undefined
-from regionscope.studies.li2025.networks import read_networks
-from regionscope.studies.li2025.tables import Point, correlation, group_by, points, stored
+from regionscope.studies.li2025.networks import Grid, named, read_networks
+from regionscope.studies.li2025.tables import Point, correlation, fitting, group_by, points
 from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Workspace
 
 _DIMENSIONS = ("regions", "regions_2d", "regions_3d", "regions_4d", "regions_5d")
+_SETTINGS = ("regions", "gap", "train_error")
 _METHODS = {
     "regions": "between training points",
     "regions_test": "between test points",
@@ -42,7 +45,7 @@ def table2(workspace: Workspace, size: Size) -> Outcome:
     dimensions = of_dimensions(own, notes)
     return Outcome(
         claims=(*claims, *dimensions.claims),
-        tables=(points_table("Settings", chosen, ("regions", "gap", "train_error", *_DIMENSIONS[1:])),),
+        tables=(points_table("Settings", chosen, (*_SETTINGS, *_DIMENSIONS[1:])),),
         charts=dimensions.charts,
         notes=dimensions.notes,
     )
@@ -83,35 +86,43 @@ def runs_of_table7(size: Size) -> tuple[Experiment, ...]:
     return tuple(found)
 
 
-def table7(workspace: Workspace, size: Size) -> Outcome:
-    runs, notes = stored(workspace, runs_of_table7(size))
-    chosen = points(runs)
-    claims = tuple(
-        correlation_claim(
-            f"{members[0].network}, {members[0].experiment.training.optimizer}",
-            paper.expected(paper.OPTIMISERS, members[0].network, members[0].experiment.training.optimizer),
-            members,
-            "regions",
-        )
-        for members in group_by(chosen, lambda point: f"{point.network} {point.experiment.training.optimizer}").values()
-    )
+def of_table7(every: Mapping[Grid, Sequence[RunFolder]], notes: tuple[str, ...] = ()) -> Outcome:
+    """A claim for each network and optimiser; where some settings do not fit their data, a second one without them.
+
+    Networks that have been trained with SGD alone are left out.
+    """
+    compared = {grid.network for grid in every if grid.optimizer != "sgd"}
+    grids = {grid: runs for grid, runs in every.items() if grid.network in compared}
+    claims: list[Claim] = []
+    sentences: list[str] = []
+    for grid, runs in grids.items():
+        expected = paper.expected(paper.OPTIMISERS, grid.network, grid.optimizer)
+        name = f"{grid.network}, {grid.optimizer}"
+        claims.append(correlation_claim(name, expected, points(runs), "regions"))
+        fitted, said = fitting(runs, others="a row of its own leaves them out")
+        sentences += [f"{named(grid, runs)}: {sentence}" for sentence in said]
+        if len(fitted) < len(runs):
+            claims.append(correlation_claim(f"{name}, settings that fit", expected, points(fitted), "regions"))
     names = {"SGD": "sgd", "Adam": "adam", "Adagrad": "adagrad"}
-    by_optimiser = {
-        net: group_by(members, lambda point: point.experiment.training.optimizer)
-        for net, members in group_by(chosen, lambda point: point.network).items()
-    }
+    by_network: dict[str, dict[str, tuple[Point, ...]]] = defaultdict(dict)
+    for grid, runs in grids.items():
+        by_network[grid.network][grid.optimizer] = points(runs)
     chart = _bars(
         "Correlation by optimiser", "optimiser", tuple(names),
-        {net: [(own.get(name, ()), "regions") for name in names.values()] for net, own in by_optimiser.items()},
+        {net: [(own.get(name, ()), "regions") for name in names.values()] for net, own in by_network.items()},
     )  # fmt: skip
+    of_optimiser = {
+        label: [point for own in by_network.values() for point in own.get(name, ())] for label, name in names.items()
+    }
     return Outcome(
-        claims=claims,
-        tables=(points_table("Settings", chosen, ("regions", "gap", "train_error")),),
+        claims=tuple(claims),
+        tables=tuple(points_table(label, chosen, _SETTINGS) for label, chosen in of_optimiser.items() if chosen),
         charts=(chart,),
         notes=(
             "The paper does not say which learning rates Adam had; here they are a tenth of Table 1's, since Adam does "
             "not train with 0.1.",
             *notes,
+            *sentences,
         ),
     )
 
@@ -134,8 +145,9 @@ def of_table8(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
 
 
 def _optimised(size: Size) -> tuple[tuple[str, str], ...]:
-    """ResNet18 at size full; else the MLP, which is the cheapest to train."""
-    return (settings.PRIMARY[size] if size == "full" else ("mlp", settings.PRIMARY[size][1]),)
+    """All nine networks at size full; else the MLP, which is the cheapest to train."""
+    data = settings.PRIMARY[size][1]
+    return tuple((network, data) for network in (paper.ALL_NETWORKS if size == "full" else ("mlp",)))
 
 
 _Pairs = Mapping[str, Sequence[tuple[Sequence[Point], str]]]  # by network
