@@ -91,4 +91,21 @@ def test_a_map_may_miss_the_network_by_as_much_as_its_precision(off: float, fail
 @pytest.mark.parametrize("zero", [-1.0, float("nan"), float("inf"), "1", True])
 def test_thresholds_are_numbers_of_at_least_0(zero: float) -> None:
     with pytest.raises(rs.InputError, match="zero of a Tolerance"):
-        Tolerance(zero=zero, slope=1e-9, rank=1e-10)
+        Tolerance(zero=zero, slope=1e-9)
+
+
+@pytest.mark.parametrize("part_of", ["sizes", "outputs", "constant"])
+def test_a_check_does_not_pass_on_nan(part_of: str) -> None:
+    part = _halves()
+    damaged = {"sizes": part.sizes, "outputs": part.outputs, "constant": part.maps.constant}[part_of]
+    damaged[0] = float("nan")
+    with pytest.raises(rs.CheckFailed, match="got"):
+        part.check()
+
+
+def test_the_accuracy_that_a_check_requires_is_the_users() -> None:
+    part = _halves()
+    part.maps.constant[:] += 1e-6 * part.maps.size
+    with pytest.raises(rs.CheckFailed, match="Expected one affine map"):
+        part.check()
+    replace(part, tolerance=Tolerance(zero=0.0, slope=1e-5)).check()

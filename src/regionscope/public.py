@@ -12,8 +12,8 @@ from regionscope.measures import *
 from regionscope.network import *
 from regionscope.network.onnx import *
 from regionscope.sampled import *
-from regionscope.tolerance import *
-from regionscope.types import *
+from regionscope.tolerance import Tolerance
+from regionscope.types import Estimate, Readable, Stats, Status
 from regionscope.verification import *
 
 if "IPython" in sys.modules:  # in a notebook, results show a table and a figure

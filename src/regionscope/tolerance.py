@@ -15,6 +15,8 @@ SLIVER = 1e-14  # of the square of a cell's size: a piece of less area is none
 COVER = 1e-9  # of the size of a slice: by so much the sum of its regions may be off
 LOST = 1e-6  # of the size of a slice: if more is missing, something went wrong
 WITHIN = 1e-9  # of the extent of a slice: so far outside a region a point may seem to lie by rounding
+RANK = 1e-10  # of the largest singular value of a slice: if the smallest is below, the slice has lost a dimension
+NEAR = 1e-6  # of the norm of an input in single precision: so far from a slice it still lies on it
 UNIT = 2.0**-53  # largest relative error of one operation in float64
 LEAST = torch.finfo(torch.float64).tiny  # the zero tolerance of a unit that is zero on all probe points
 TINY = 1e-300  # in place of 0 where something is divided by it
@@ -32,12 +34,10 @@ class Tolerance:
         absolute value of that unit on fixed probe points of the slice. The vertex is then snapped:
         it lies on the unit's zero set. Rounding in a forward pass stays well below this.
     slope: relative accuracy of the affine maps that ``Partition.check`` requires.
-    rank: a slice has lost a dimension when its smallest singular value is below ``rank`` times the largest.
     """
 
     zero: float
     slope: float
-    rank: float
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -56,5 +56,5 @@ class Tolerance:
         """
         eps = torch.finfo(dtype).eps
         if dtype == torch.float64:
-            return Tolerance(zero=2048 * eps, slope=1e-9, rank=1e-10)
-        return Tolerance(zero=4 * eps, slope=1e-4, rank=1e-5)
+            return Tolerance(zero=2048 * eps, slope=1e-9)
+        return Tolerance(zero=4 * eps, slope=1e-4)

@@ -218,5 +218,5 @@ def test_a_wide_tolerance_swallows_breakpoints_of_a_line() -> None:
         nn.Linear(32 * 144, 10),
     )  # fmt: skip
     line = rs.Segment(*torch.rand(2, 3, 12, 12))
-    wide = Tolerance(zero=1e-6, slope=1e-4, rank=1e-5)
+    wide = Tolerance(zero=1e-6, slope=1e-4)
     assert len(rs.linear_regions(model, line, tolerance=wide)) < len(rs.linear_regions(model, line))

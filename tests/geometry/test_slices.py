@@ -14,6 +14,7 @@ from torch.utils.data import TensorDataset
 
 from regionscope.errors import SliceError
 from regionscope.geometry import Box, Segment, Simplex, Slice
+from regionscope.geometry.slices import on_slice
 
 EYE = [[1.0, 0.0], [0.0, 1.0]]
 SLICES: dict[str, Slice] = {
@@ -314,3 +315,24 @@ def test_a_small_triangle_around_a_large_input_is_accepted() -> None:
     points[1, 0] += 1e-5
     points[2, 1] += 1e-5
     assert Simplex(points).size == pytest.approx(0.5e-10, rel=1e-2)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_whether_a_point_lies_on_a_slice_depends_neither_on_units_nor_on_coordinates(scale: float, unit: float) -> None:
+    edge = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], dtype=torch.float64) * unit
+    where = Box([0.0, 0.0, 0.0], edge / scale, scale)
+    inside, outside = [[1.0, -1.0], [0.3, 0.2]], [[1.001, 0.0], [0.0, -1.001]]
+    coords = torch.tensor(inside + outside, dtype=torch.float64) * scale
+    assert where.contains(coords).tolist() == [True, True, False, False]
+    off = torch.tensor([[0.3, 0.2, 0.001]], dtype=torch.float64) * unit
+    found, on = on_slice(where, torch.cat([where.embed(coords), off]).float())
+    assert torch.allclose(found[:4], coords, rtol=1e-6)
+    assert on.tolist() == [True, True, False, False, False]
+
+
+def test_points_of_a_small_slice_far_away_lie_on_it_up_to_single_precision() -> None:
+    ends = torch.tensor([[1000.0, 0.0], [1000.0, 0.01]])
+    line = Segment(*ends)
+    assert on_slice(line, ends + torch.tensor([6e-5, 0.0]))[1].all()
+    assert on_slice(line, ends + torch.tensor([6e-3, 0.0]))[1].tolist() == [False, False]

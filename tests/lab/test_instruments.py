@@ -233,6 +233,8 @@ PYTHON_ONLY = {
     "path",
     ("linear_regions", "tolerance"),
     ("decision_regions", "tolerance"),
+    ("linear_regions", "dask"),
+    ("decision_regions", "dask"),
     "options",
 }
 

@@ -11,6 +11,7 @@ import torch
 from regionscope.errors import InputError
 from regionscope.exact import decision_regions, linear_regions
 from regionscope.geometry import Box, Segment
+from regionscope.geometry.slices import on_slice
 from regionscope.lab import instruments
 from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
 from regionscope.lab.default_slice import default_slice, plane_of
@@ -23,7 +24,6 @@ from regionscope.lab.training_frames import (
     frames_of_models,
     frames_of_partition,
     frames_of_run,
-    on_slice,
     thin,
 )
 from regionscope.lab.zoo import mlp

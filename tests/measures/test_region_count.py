@@ -325,3 +325,9 @@ def test_a_model_in_half_precision_has_the_regions_of_its_weights(dtype: torch.d
     assert torch.equal(found.counts, wanted.counts)
     assert wanted.value > 1
     assert next(half.parameters()).dtype == dtype
+
+
+@pytest.mark.parametrize("option", [{"grid": 50}, {"batch_size": 8}, {"autocast": torch.bfloat16}])
+def test_an_exact_count_refuses_the_options_of_a_lattice(option: dict[str, Any]) -> None:
+    with pytest.raises(rs.InputError, match=f'{next(iter(option))}=None with method="exact"'):
+        rs.region_count(NET, DATA, slices=2, method="exact", **option)

@@ -314,5 +314,4 @@ def _room(slice: Slice, resolution: int) -> Tensor:
     n = resolution if slice.dim == 2 else resolution * 8
     steps = (torch.arange(n, dtype=torch.float64, device="cpu") + 0.5) / n
     grid = torch.cartesian_prod(*[low[i] + (high[i] - low[i]) * steps for i in range(slice.dim)]).reshape(-1, slice.dim)
-    matrix, limit = (each.cpu() for each in slice.halfspaces)
-    return grid[(grid @ matrix.T <= limit + 1e-9 * (high - low).max()).all(1)]
+    return grid[slice.contains(grid)]

@@ -37,41 +37,44 @@ _CANDIDATES = 4096  # regions among which the steepest are looked for
 
 
 def check_coverage(sizes: Tensor, whole: float) -> None:
-    """Every region (sizes (r,)) has positive size, and the sizes add up to that of the slice."""
+    """No region (sizes (r,)) has a negative size, and the sizes add up to that of the slice."""
     total = float(sizes.sum())
-    if abs(total - whole) > COVER * whole:
+    if not abs(total - whole) <= COVER * whole:  # a NaN fails too, here and below
         raise CheckFailed(
             f"Expected the sizes of the {len(sizes)} regions to add up to {whole}, got {total}. {_ADVICE}"
         )
-    if bool((sizes < -FLAT * whole).any()):
+    if not bool((sizes >= -FLAT * whole).all()):
         raise CheckFailed(
-            f"Expected regions of positive size, got {int((sizes < 0).sum())} of negative size. {_ADVICE}"
+            f"Expected no region of negative size, got {int((sizes < 0).sum())} of negative size. {_ADVICE}"
         )
 
 
-def check_maps(maps: AffineMaps, region: Tensor, coords: Tensor, outputs: Tensor, rounding: float) -> None:
+def check_maps(
+    maps: AffineMaps, region: Tensor, coords: Tensor, outputs: Tensor, rounding: float, accuracy: float
+) -> None:
     """The map of each region meets the network's outputs at all its corners, so that neighbours agree.
 
     region (n,), coords (n, k), outputs (n, c): of each corner of each region. rounding: of the outputs.
+    accuracy: relative.
     """
     at_corner = maps.constant[region] + (coords[:, None] @ maps.slope[region])[:, 0]
-    gap = (at_corner - outputs.double()).abs().amax(1)
-    accuracy = Tolerance.of(outputs.dtype).slope
+    difference = (at_corner - outputs.double()).abs().amax(1)
     allowed = accuracy * maps.size + rounding + 16 * maps.noise[region] * maps.extent
-    if bool((gap > allowed).any()):
-        worst = int((gap - allowed).argmax())
+    if not bool((difference <= allowed).all()):
+        worst = int((difference - allowed).argmax())
         raise CheckFailed(
             f"Expected one affine map on region {int(region[worst])}, got one that misses the value at a corner by "
-            f"{float(gap[worst]):.3g}. {_ADVICE}"
+            f"{float(difference[worst]):.3g}. {_ADVICE}"
         )
 
 
-def check_network(program: Program, slice: Slice, interior: Tensor, maps: AffineMaps, rounding: float) -> None:
+def check_network(
+    program: Program, slice: Slice, interior: Tensor, maps: AffineMaps, rounding: float, accuracy: float
+) -> None:
     """Map and network agree at the interior point (r, k) of each region, and no two regions show one pattern there.
 
     Regions thinner than rounding may share a pattern. Cost: one forward pass over the regions.
     """
-    accuracy = Tolerance.of(program.dtype).slope
     thin = maps.noise * maps.extent > accuracy * max(maps.size, TINY)
     seen: dict[bytes, int] = {}
     with torch.no_grad(), full_precision():
@@ -79,13 +82,13 @@ def check_network(program: Program, slice: Slice, interior: Tensor, maps: Affine
             start, coords = int(rows[0]), interior[rows]
             inputs = slice.embed(coords, dtype=program.dtype)
             expected = maps.constant[rows] + (coords[:, None] @ maps.slope[rows])[:, 0]
-            gap = (program(inputs).to(expected) - expected).abs().amax(1)
+            difference = (program(inputs).to(expected) - expected).abs().amax(1)
             allowed = accuracy * maps.size + rounding + 16 * maps.noise[rows] * maps.extent
-            if bool((gap > allowed).any()):
-                worst = int((gap - allowed).argmax())
+            if not bool((difference <= allowed).all()):
+                worst = int((difference - allowed).argmax())
                 raise CheckFailed(
                     f"Expected the map of region {start + worst} to equal the network, got a difference of "
-                    f"{float(gap[worst]):.3g} at its interior point. {_ASK}"
+                    f"{float(difference[worst]):.3g} at its interior point. {_ASK}"
                 )
             for i, row in enumerate(patterns(program, inputs).cpu().numpy()):
                 key = blake2b(row.tobytes(), digest_size=16).digest()
@@ -141,12 +144,12 @@ def check_sample(
     for start in range(0, len(regions), rows):
         part = slice(start, start + rows)
         inputs = inputs_of(program, slices, xp.as_tensors(middle[part]), xp.as_tensors(slice_id[part]))
-        gap = abs(xp.numpy_on_cpu(program(inputs)) - mean[part])
-        if not bool((gap <= (allowed if len(slices) == 1 else allowed[part])).all()):
+        difference = abs(xp.numpy_on_cpu(program(inputs)) - mean[part])
+        if not bool((difference <= (allowed if len(slices) == 1 else allowed[part])).all()):
             raise CheckFailed(
                 f"Expected the affine map of each region to equal the network, got a difference of "
-                f"{float(gap.max()):.3g} (largest output: {float(size.max()):.3g}). The slopes of this network are too "
-                "steep for float64. Use smaller weights or a smaller slice, or sample it with region_count()."
+                f"{float(difference.max()):.3g} (largest output: {float(size.max()):.3g}). The slopes of this network "
+                "are too steep for float64. Use smaller weights or a smaller slice, or sample it with region_count()."
             )
 
 
@@ -163,8 +166,8 @@ def _at_probes(line: Slice, coords: Tensor, outputs: Tensor, rounding: Tensor, s
     gentle = steps * (UNIT * abs(coords).max()) <= _GENTLE * allowed * lengths[:, None]
     last = xp.searchsorted(coords, points).clip(1, len(coords) - 1)
     t = ((points - xp.take(coords, last - 1)) / xp.take(lengths, last - 1))[:, None]
-    gap = abs(xp.take(outputs, last - 1) * (1 - t) + xp.take(outputs, last) * t - seen)
-    missed = xp.take(last - 1, xp.nonzero(~(gap <= allowed).all(1)))
+    difference = abs(xp.take(outputs, last - 1) * (1 - t) + xp.take(outputs, last) * t - seen)
+    missed = xp.take(last - 1, xp.nonzero(~(difference <= allowed).all(1)))
     return bool(gentle.all()) and len(missed) == 0, missed
 
 

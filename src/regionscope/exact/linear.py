@@ -188,7 +188,7 @@ def exact_regions(
     check_shapes(program, slices)
     if tolerance is None:
         tolerance = Tolerance.of(program.dtype)
-    check_instance("tolerance", tolerance, Tolerance, advice="Write Tolerance(zero=1e-9, slope=1e-9, rank=1e-10)")
+    check_instance("tolerance", tolerance, Tolerance, advice="Write Tolerance(zero=1e-9, slope=1e-9)")
     check_progress(progress)
     with torch.no_grad(), nullcontext() if program.dtype == torch.float64 else full_precision():
         budget = Budget.of(program.device, memory, max_regions)

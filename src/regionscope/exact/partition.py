@@ -23,7 +23,7 @@ from regionscope.exact.questions.extremes import Extremes, extremes
 from regionscope.exact.questions.lipschitz import Lipschitz, lipschitz
 from regionscope.exact.questions.output_weights import Target, output_weights
 from regionscope.exact.slope_jumps import output_rounding, slope_jumps
-from regionscope.exact.storage import load_arrays, save_arrays, slice_from_json, slice_to_json
+from regionscope.exact.storage import load_arrays, read_tolerance, save_arrays, slice_from_json, slice_to_json
 from regionscope.exact.walls import Walls
 from regionscope.extras import data_frame
 from regionscope.formatting import counted
@@ -309,7 +309,7 @@ class Partition:
     def check(self) -> None:
         """Raise CheckFailed with the reason unless the partition passes these checks.
 
-        Coverage: every region has positive size and the sizes add up to that of the slice. Continuity: the map of every
+        Coverage: no region has a negative size and the sizes add up to that of the slice. Continuity: the map of every
         region meets the shared outputs at all its corners. Truth: map and network agree at every interior point.
         Activation: no two regions have the same pattern there, except regions thinner than rounding. Raises
         ``InputError`` if the partition has no network (pass it to ``load``). Cost: one forward pass over the regions.
@@ -318,9 +318,9 @@ class Partition:
             raise CheckFailed(f"Expected a finished partition, but {self.status.reason}. Raise max_regions.")
         program = self._network()
         check_coverage(self.sizes, self.slice.size)
-        at, rounding = self.corners, self.stats.rounding
-        check_maps(self.maps, owners(self.offsets), self.vertices[at], self.outputs[at], rounding)
-        check_network(program, self.slice, self.interior, self.maps, rounding)
+        at, rounding, accuracy = self.corners, self.stats.rounding, self.tolerance.slope
+        check_maps(self.maps, owners(self.offsets), self.vertices[at], self.outputs[at], rounding, accuracy)
+        check_network(program, self.slice, self.interior, self.maps, rounding, accuracy)
 
     def certify(self, *, max_recomputed: int = 10_000) -> Certificate:
         """Certify that this is the true partition of ``program``, whose constants are taken as exact float64 numbers.
@@ -373,7 +373,7 @@ class Partition:
             **{name: arrays[name] for name in _ARRAYS},
             walls=Walls(**{name: arrays[f"wall_{name}"] for name in _WALLS}),
             by_layer=about["by_layer"],
-            tolerance=Tolerance(**about["tolerance"]),
+            tolerance=read_tolerance(about),
             stats=Stats(**about["stats"]),
             status=Status(**about["status"]),
             program=program and program.in_float64(),

@@ -58,6 +58,11 @@ def load_arrays(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return about, arrays
 
 
+def read_tolerance(about: Mapping[str, Any]) -> Tolerance:
+    """The thresholds in the header of a file. Files of older versions also hold a ``rank``, which nothing used."""
+    return Tolerance(**{name: value for name, value in about["tolerance"].items() if name != "rank"})
+
+
 def _checksum(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
     """Of the header and of all arrays with their names, types and shapes."""
     digest = blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=16)
@@ -74,7 +79,7 @@ def _check(about: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> None:
     if slice.basis.shape[1:] != slice.origin.shape or not all(bool(part.isfinite().all()) for part in inputs):
         raise ValueError("its slice is not valid")
     layers, complete = about["by_layer"], bool(Status(**about["status"]))
-    kinds = (Tolerance(**about["tolerance"]), Stats(**about["stats"]))
+    kinds = (read_tolerance(about), Stats(**about["stats"]))
     counts = layers.values() if isinstance(layers, dict) else [layers]
     if not all(map(is_integer, counts)) or not all(map(_is_numbers, kinds)):
         raise ValueError("its header lacks numbers")

@@ -12,11 +12,9 @@ from torch import Tensor
 from regionscope.checks import unreadable
 from regionscope.errors import SliceError
 from regionscope.formatting import counted
-from regionscope.tolerance import Tolerance
+from regionscope.tolerance import RANK
 
 PointLike = Tensor | np.ndarray[Any, Any] | Sequence[Any]
-
-RANK = Tolerance.of(torch.float64).rank
 
 
 def read_point(point: PointLike, what: str) -> Tensor:
@@ -97,7 +95,7 @@ def read_points(points: Sequence[PointLike] | Tensor | np.ndarray[Any, Any], wha
 
 
 def check_distinct(points: Tensor) -> None:
-    """Raise when two of the points (n, *shape) cannot be told apart: nearer than ``Tolerance.rank`` of their norm."""
+    """Raise when two of the points (n, *shape) cannot be told apart: nearer than ``RANK`` of their norm."""
     flat = points.flatten(1)
     norms = flat.norm(dim=1)
     for i in range(len(flat)):
@@ -125,7 +123,7 @@ def rounding_of_differences(points: Tensor, spacing: float) -> Tensor:
 
 
 def check_rank(directions: Tensor, what: str, *, rounding: Tensor) -> None:
-    """Raise when the directions (k, *shape) are linearly dependent within ``Tolerance.rank`` or their rounding."""
+    """Raise when the directions (k, *shape) are linearly dependent within ``RANK`` or their rounding."""
     flat = directions.flatten(1)
     k, d = flat.shape
     if k > d:

@@ -16,7 +16,6 @@ from torch import Tensor
 from regionscope.checks import check_shape, read_device
 from regionscope.errors import SliceError
 from regionscope.geometry.points import (
-    RANK,
     PointLike,
     check_distinct,
     check_rank,
@@ -28,6 +27,7 @@ from regionscope.geometry.points import (
     spacing,
 )
 from regionscope.inputs import Inputs, read_examples
+from regionscope.tolerance import NEAR, RANK, WITHIN
 
 
 class Projection(NamedTuple):
@@ -73,6 +73,7 @@ class Slice(Protocol):
     def scale(self) -> float: ...
     def embed(self, coords: PointLike, *, dtype: torch.dtype | None = None) -> Tensor: ...
     def project(self, inputs: Inputs) -> Projection: ...
+    def contains(self, coords: PointLike, *, margin: float | Tensor = ...) -> Tensor: ...
     def to(self, device: torch.device | str) -> Self: ...
 
 
@@ -133,6 +134,16 @@ class _AffineSlice(ABC):
         """Length, area or volume of the slice in input space."""
         return self.scale * self._coordinate_size()
 
+    @property
+    @abstractmethod
+    def corners(self) -> Tensor:
+        """Corners of the domain (m, k), in coordinates."""
+
+    @property
+    @abstractmethod
+    def halfspaces(self) -> tuple[Tensor, Tensor]:
+        """A (h, k) and b (h,) such that A c <= b holds for the coordinates c of the domain, and for no others."""
+
     @abstractmethod
     def _coordinate_size(self) -> float:
         """Measure of the domain in its own coordinates."""
@@ -142,10 +153,7 @@ class _AffineSlice(ABC):
 
         Computed in float64 on the device of ``coords``; ``dtype`` casts the result. Cost: one (v, k) by (k, d) product.
         """
-        read = coords if isinstance(coords, Tensor) else read_point(coords, "coordinates")
-        if read.ndim != 2 or read.shape[1] != self.dim:
-            raise SliceError(f"Expected coordinates of shape (v, {self.dim}), got {tuple(read.shape)}. Reshape them.")
-        c = read.to(torch.float64)
+        c = self._read_coords(coords)
         flat = torch.addmm(self.origin.flatten().to(c.device), c, self.basis.flatten(1).to(c.device))
         return flat.reshape(len(c), *self.input_shape).to(dtype or torch.float64)
 
@@ -153,7 +161,7 @@ class _AffineSlice(ABC):
         """Coordinates (n, k) and distances (n,) of inputs (n, *input_shape) in input space.
 
         The coordinates are those of the nearest point of the affine subspace, so that ``embed`` takes them back to the
-        input where the distance is 0. A point may lie outside the slice; compare with ``halfspaces``. Computed in
+        input where the distance is 0. A point may lie outside the slice; see ``contains``. Computed in
         float64 on the device of the inputs. Cost: one least-squares solution with n right-hand sides.
 
         >>> coords, distances = Box([0.0, 0.0, 0.0], [[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]]).project([[4.0, 1.0, 5.0]])
@@ -169,6 +177,25 @@ class _AffineSlice(ABC):
         orthonormal, upper = torch.linalg.qr(basis.T)
         coords = torch.linalg.solve_triangular(upper, (offsets @ orthonormal).T, upper=True).T
         return Projection(coords.contiguous(), (offsets - coords @ basis).norm(dim=1))
+
+    def contains(self, coords: PointLike, *, margin: float | Tensor = WITHIN) -> Tensor:
+        """Whether each of the coordinates (n, k) lies in the slice (n,).
+
+        margin: how far beyond a side they may lie, as a share of the width of the slice there; one number, or (n, 1).
+
+        >>> Segment([0.0], [2.0]).contains([[0.5], [1.5]]).tolist()
+        [True, False]
+        """
+        c = self._read_coords(coords)
+        normals, bounds, corners = (part.to(c.device) for part in (*self.halfspaces, self.corners))
+        heights = corners @ normals.T
+        return (c @ normals.T <= bounds + margin * (heights.amax(0) - heights.amin(0))).all(1)
+
+    def _read_coords(self, coords: PointLike) -> Tensor:
+        read = coords if isinstance(coords, Tensor) else read_point(coords, "coordinates")
+        if read.ndim != 2 or read.shape[1] != self.dim:
+            raise SliceError(f"Expected coordinates of shape (v, {self.dim}), got {tuple(read.shape)}. Reshape them.")
+        return read.to(torch.float64)
 
     def to(self, device: torch.device | str) -> Self:
         """The same slice with its tensors on ``device``."""
@@ -359,6 +386,21 @@ class Box(_AffineSlice):
 
     def _coordinate_size(self) -> float:
         return float((2 * self.radius).prod())
+
+
+def on_slice(slice: Slice, inputs: Inputs) -> tuple[Tensor, Tensor]:
+    """Coordinates (n, k) of inputs (n, *input_shape), and whether each lies on the slice (n,), up to single precision.
+
+    >>> coords, on = on_slice(Segment([0.0, 0.0], [4.0, 0.0]), [[1.0, 0.0], [1.0, 1.0], [5.0, 0.0]])
+    >>> coords.flatten().tolist(), on.tolist()
+    ([0.25, 0.25, 1.25], [True, False, False])
+    """
+    x = read_examples(inputs).all()
+    coords, distances = slice.project(x)
+    extent = slice.embed(slice.corners).flatten(1).to(x.device)
+    extent = (extent - extent[0]).norm(dim=1).max()
+    near = NEAR * x.double().flatten(1).norm(dim=1).clamp_min(extent)
+    return coords, (distances <= near) & slice.contains(coords, margin=(near / extent)[:, None])
 
 
 def isometry(slice: Slice) -> Tensor:

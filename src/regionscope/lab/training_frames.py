@@ -22,6 +22,7 @@ from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
 from regionscope.exact.tracking import follow
 from regionscope.geometry import Slice
+from regionscope.geometry.slices import on_slice
 from regionscope.lab.data.registry import entry, names
 from regionscope.lab.default_slice import default_slice
 from regionscope.lab.store import RunFolder
@@ -220,22 +221,6 @@ def thin(n: int, most: int | None) -> list[int]:
     if most is None or n <= most:
         return list(range(n))
     return [n - 1] if most == 1 else [int(i) for i in np.linspace(0, n - 1, most).round()]
-
-
-def on_slice(slice: Slice, inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """Slice coordinates (n, k) of inputs (n, *input_shape), and whether each lies on the slice (n,), up to rounding."""
-    if tuple(inputs.shape[1:]) != slice.input_shape:
-        raise InputError(
-            f"Expected inputs of shape {slice.input_shape}, as the slice has, got {tuple(inputs.shape[1:])}. "
-            "Pass inputs of the network."
-        )
-    flat = inputs.double().flatten(1) - slice.origin.flatten()
-    basis = slice.basis.flatten(1)
-    coords = flat @ torch.linalg.pinv(basis)
-    normals, bounds = slice.halfspaces
-    extent = (slice.corners @ basis).norm(dim=1).max()
-    within = (coords @ normals.T <= bounds + 1e-9 * bounds.abs().max()).all(1)
-    return coords, within & ((coords @ basis - flat).norm(dim=1) <= 1e-6 * extent)
 
 
 def curves_of_rows(rows: Iterable[Mapping[str, Any]]) -> list[TrainingCurve]:

@@ -14,14 +14,13 @@ from regionscope.checks import check_instance, check_labels, read_integer
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions
 from regionscope.geometry import Slice
-from regionscope.geometry.slices import isometry
+from regionscope.geometry.slices import isometry, on_slice
 from regionscope.inputs import Inputs, Labels, read_array
 from regionscope.measures.gap import read_labels, some_examples
 from regionscope.network import device_and_dtype, untouched
 from regionscope.network.call.forward import call_model
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.sampled.labels import refuse_batch_statistics
-from regionscope.tolerance import Tolerance
 from regionscope.types import Array, Estimate
 
 
@@ -106,23 +105,17 @@ def _margins(logits: Any, labels: Tensor) -> Tensor:
 
 def _coordinates(slice: Slice, point: Tensor | Array) -> Array:
     """The coordinates (k,) of an input that lies on the slice."""
-    flat = read_array(point).detach().double().cpu()
-    if tuple(flat.shape) != slice.input_shape:
+    read = read_array(point).detach()
+    if tuple(read.shape) != slice.input_shape:
         raise InputError(
-            f"Expected a point of shape {slice.input_shape}, got {tuple(flat.shape)}. Pass one input of the network."
+            f"Expected a point of shape {slice.input_shape}, got {tuple(read.shape)}. Pass one input of the network."
         )
-    offset = (flat - slice.origin.cpu()).flatten().numpy()
-    basis = slice.basis.flatten(1).cpu().numpy()
-    coords: Array = np.linalg.lstsq(basis.T, offset, rcond=None)[0]
-    # Inputs often come in single precision, and so do their distances from the slice.
-    near = Tolerance.of(torch.float32).rank
-    size = max(float(np.linalg.norm(basis)), float(flat.norm()))
-    a, b = (side.cpu().numpy() for side in slice.halfspaces)
-    if np.linalg.norm(coords @ basis - offset) > near * size or bool((a @ coords > b + near).any()):
+    coords, on = on_slice(slice, read[None])
+    if not on:
         raise InputError(
             "Expected a point of the slice, got one that does not lie on it. Use a slice through the point."
         )
-    return coords
+    return np.asarray(coords[0].cpu())
 
 
 def _to_segments(a: Array, b: Array) -> Array:

@@ -81,11 +81,12 @@ def open_counter(
 ) -> Iterator[SliceCounter]:  # fmt: skip
     """The counter of a method; the model is in eval mode while it is open."""
     if method == "exact":
-        if autocast is not None:
-            raise InputError(
-                f'Expected autocast=None with method="exact", which computes in float64, got {autocast}. '
-                'Leave it out, or use method="grid" or "refined".'
-            )
+        for name, value in (("grid", grid), ("batch_size", batch_size), ("autocast", autocast)):
+            if value is not None:
+                raise InputError(
+                    f'Expected {name}=None with method="exact", which has no lattice and computes in float64, got '
+                    f'{value}. Leave it out, or use method="grid" or "refined".'
+                )
         yield SliceCounter(_exact(model, first, memory), None)
         return
     one_of("method", method, ("grid", "refined", "exact"))

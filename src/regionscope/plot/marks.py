@@ -102,8 +102,7 @@ def points(
     ax = style.axes_or_current(ax)
     x, own = _read(inputs, labels)
     coords, distances = (found.cpu() for found in slice.project(x))
-    normals, bounds = (part.cpu() for part in slice.halfspaces)
-    near = (coords @ normals.T <= bounds + 1e-9 * bounds.abs().max()).all(1)
+    near = slice.contains(coords)
     if max_distance is not None:
         near &= distances <= max_distance
     xy = coords[near] if slice.dim == 2 else torch.cat([coords[near], torch.full_like(coords[near], 0.5)], 1)

@@ -55,11 +55,11 @@ _INSTRUMENTS = Registry("an instrument", {
     ),
     "linear_regions": Instrument(
         "exact linear and activation regions on the default slice of the training data, a box or a plane",
-        regions.linear, linear_regions, {**_WHERE, "by_layer": False}, ("on_limit",),
+        regions.linear, linear_regions, {**_WHERE, "by_layer": False}, ("on_limit", "dask"),
     ),
     "decision_regions": Instrument(
         "exact decision regions on the default slice of the training data, a box or a plane", regions.decision,
-        decision_regions, _WHERE, ("on_limit",),
+        decision_regions, _WHERE, ("on_limit", "dask"),
     ),
     "local_complexity": Instrument(
         "mean local complexity at train, test or random points", local.complexity, local_complexity,

@@ -11,9 +11,9 @@ import torch
 from regionscope.complexity import FoldProfile, fold_migration
 from regionscope.exact import decision_regions
 from regionscope.geometry import Simplex
+from regionscope.geometry.slices import on_slice
 from regionscope.lab.default_slice import default_slice
 from regionscope.lab.store import RunFolder
-from regionscope.lab.training_frames import on_slice
 from regionscope.measures.statistics import joined
 from regionscope.studies.charts import Lines, Picture, Pictures, Series
 from regionscope.studies.humayun2023.claims import WithError, larger, three_phases
