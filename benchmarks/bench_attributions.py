@@ -124,7 +124,7 @@ def answers(device: str, repeats: int) -> dict[str, object]:
 
 
 def print_row(row: dict[str, object]) -> None:
-    errors = row["errors"]["gausslegendre"]  # type: ignore[index]
+    errors = row["errors"]["gausslegendre"]
     print(f"{row['network']} ({row['data']}): {row['pieces']:,.0f} pieces on average, gap {row['gap']:.1e}")
     print("  error of Gauss-Legendre: " + ", ".join(f"{float(errors[str(k)]):.2%} at {k}" for k in STEPS))
     print(f"  steps needed for {TOLERANCE:.0%}: {row['steps_needed']}")

@@ -122,7 +122,7 @@ def measure(case: Case, device: torch.device, dims: int) -> list[dict[str, objec
     rows: list[dict[str, object]] = []
     for name, frames in choices:
         taken = median_seconds(
-            lambda frames=frames: rs.local_complexity(model, x, dims=dims, frames=frames),  # type: ignore[misc]
+            lambda frames=frames: rs.local_complexity(model, x, dims=dims, frames=frames),
             device,
             repeats=7,
         )

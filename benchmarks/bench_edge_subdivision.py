@@ -50,7 +50,7 @@ def their_network(model: nn.Sequential, *, output: bool) -> nn.Module:
 
     layers = [layer for layer in model if isinstance(layer, nn.Linear)][: None if output else -1]
     made: nn.Module = Net([3, *[layer.out_features for layer in layers]])
-    for ours, theirs in zip(layers, made.fcs, strict=True):  # type: ignore[arg-type, call-overload]
+    for ours, theirs in zip(layers, made.fcs, strict=True):
         theirs.load_state_dict(ours.state_dict())
     return made
 
@@ -109,7 +109,9 @@ def main() -> None:
         return
     sys.path.append(str(args.peer.resolve()))
     torch.set_num_threads(args.threads)
-    rows = [measure(*case, work, args) for *case, works in cases(args.peer) for work in works]
+    rows = [
+        measure(name, model, radius, work, args) for name, model, radius, works in cases(args.peer) for work in works
+    ]
     commit = subprocess.run(["git", "-C", args.peer, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
     programs = ["regionscope", f"edge subdivision, {commit.stdout.strip()[:7]}"]
     document = {"rounds": args.rounds, "programs": programs, "rows": rows}

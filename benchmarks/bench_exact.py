@@ -35,11 +35,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 import regionscope as rs
 from regionscope.exact import linear
+from regionscope.exact.check import check_sample
 from regionscope.lab import zoo
 from regionscope.network import full_precision
 from regionscope.network.rules import layers, winograd
@@ -187,7 +187,7 @@ def floor_seconds(model: nn.Module, inputs: torch.Tensor, device: str) -> tuple[
 
 def check_seconds(model: nn.Module, piece: rs.Slice | Sequence[rs.Slice], device: str) -> float:
     """Time that a call spends on comparing a sample of its maps with the network; the least of three."""
-    check, times = linear.check_sample, []
+    check, times = check_sample, []
 
     def watched(*args: Any) -> None:
         times.append(best_time(lambda: check(*args), device, least=1, seconds=0))
@@ -333,7 +333,7 @@ def print_profile(case: Case, device: str, *, first: bool) -> None:
     found = seen.key_averages()
     print(f"{case.name}: {plain:.4f} s, {watched:.4f} s under the profiler")
     if device == "cuda":
-        busy = sum(each.self_device_time_total for each in found if each.device_type == DeviceType.CUDA) / 1e6
+        busy = sum(each.self_device_time_total for each in found if each.device_type.name == "CUDA") / 1e6
         count = {name: sum(each.count for each in found if each.key == name) for name in LAUNCHES + WAITS}
         copies = sum(each.count for each in found if each.key.startswith("cudaMemcpy"))
         print(f"kernels run for {busy:.4f} s, which is {busy / plain:.0%} of the time without the profiler")

@@ -84,7 +84,7 @@ def by_hand(model: nn.Module, split: DataSplit, training: Training, device: torc
                     (model(x).argmax(1) != y).sum()
                     for x, y in zip(part.inputs.split(1000), part.labels.split(1000), strict=True)
                 )
-                float(wrong) / len(part)  # type: ignore[arg-type]
+                float(wrong) / len(part)
         model.train()
         float(total)
 

@@ -105,7 +105,7 @@ def measure(case: Case, device: str) -> dict[str, object]:
         "dtype": "float64", **surroundings(device),
     }  # fmt: skip
     row["floor"], row["floor_batch"] = floor_seconds(model.double(), inputs, device)
-    row["ratio"] = seconds / float(row["floor"])  # type: ignore[arg-type]
+    row["ratio"] = seconds / float(row["floor"])
     if case.twin:
         with mock.patch.object(linear, "partition_space", lambda *args: [polytopes.partition_cells(*args)]):
             row["twin_seconds"], row["twin_cpu"] = least(lambda: rs.linear_regions(model, box), device, 2)
@@ -126,7 +126,7 @@ def print_slope(rows: list[dict[str, object]]) -> None:
     for key in ("seconds", "cpu"):
         chosen = [row for row in rows if row["case"] in SCALING]
         if len(chosen) > 1:
-            x, y = (torch.tensor([float(row[k]) for row in chosen]).log() for k in ("cells", key))  # type: ignore[arg-type]
+            x, y = (torch.tensor([float(row[k]) for row in chosen]).log() for k in ("cells", key))
             slope = float(((x - x.mean()) * (y - y.mean())).sum() / ((x - x.mean()) ** 2).sum())
             print(f"{key} grow as cells ** {slope:.3f} (promise: at most 1.1)")
             for row in chosen:

@@ -37,7 +37,9 @@ def lattice(path: Path, n: int) -> None:
     import onnx
 
     random = np.random.default_rng(0)
-    values, nodes, last = {}, [], "x"
+    values: dict[str, Any] = {}
+    nodes: list[Any] = []
+    last = "x"
 
     def layer(weight: Any, bias: Any, relu: bool) -> None:
         nonlocal last

@@ -186,7 +186,7 @@ def polytope(border, corners, named, dim):
             if max(values) <= 0:
                 raise Fault("a pattern has no region")
             points = cut(points, values, bit, dim)
-    zero = {}
+    zero: dict[frozenset[int], set[object]] = {}
     for name, row in rows:
         own = frozenset(i for i, (point, _) in enumerate(points) if value(row, point) == 0)
         if dim <= len(own) < len(points):
@@ -229,7 +229,8 @@ def joined(n, pairs):
 def topology(labels, regions, corners, border):
     """Components and holes of each class on a plane. A hole is a component of the complement that does not reach the
     border; there, a common corner connects. regions: the component of each piece."""
-    n, places = len(labels), {}
+    n = len(labels)
+    places: dict[object, int] = {}
     nodes = [[n + 1 + places.setdefault(point, len(places)) for point in own] for own in corners]
     outside = [(n, n + 1 + i) for point, i in places.items() if any(value(row, point) == 0 for row in border)]
     found = {}
@@ -251,7 +252,8 @@ def check(document):
     border, corners = (document["slice"][name]["numbers"] for name in ("border", "corners"))
     check_slice(border, corners, network.width - 1)
     patterns = [[ord(letter) - 48 for letter in text] for text in document["regions"]]
-    n, around = len(patterns), [[] for _ in patterns]
+    n = len(patterns)
+    around: list[list[object]] = [[] for _ in patterns]
     if len({*map(tuple, patterns)}) != n or n == 0:
         raise Fault("two regions have the same pattern, or there is none")
     for a, b in walls:

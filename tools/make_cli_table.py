@@ -14,7 +14,7 @@ def main() -> None:
     print(f"wrote {table.FILE}")
 
 
-def text_of(commands: table.Table) -> str:
+def text_of(commands: table.CommandTable) -> str:
     """JSON with one option in each line."""
     lines = []
     for name, entry in commands.items():
