@@ -18,6 +18,7 @@ from torch import nn
 
 from regionscope.errors import InputError, RegionscopeError
 from regionscope.extras import import_extra
+from regionscope.types import Progress
 
 _ANSWER = 10  # seconds for the scheduler to answer
 _STDLIB = sysconfig.get_path("stdlib")
@@ -41,7 +42,7 @@ class Shards(Generic[Answer]):
         """Number of threads of the workers that there are now, at least 1."""
         return max(1, int(sum(self._client.nthreads().values())))
 
-    def __call__(self, items: Sequence[Any], progress: Callable[[float], None] | None = None) -> Answer:
+    def __call__(self, items: Sequence[Any], progress: Progress | None = None) -> Answer:
         """What the function says of the items. progress: called with the finished share of the shards."""
         size = -(-len(items) // (_SHARDS * self.threads))
         shards = [list(items[start : start + size]) for start in range(0, len(items), size)]

@@ -33,14 +33,23 @@ def estimated(value: float, stderr: float | None) -> str:
     return f"{_rounded(value, 4)}{error}"
 
 
-def one_line(error: BaseException) -> str:
+def first_line(error: BaseException | None) -> str:
+    """The first line of an error's message; "" if it has none.
+
+    >>> first_line(ValueError("first line\\nsecond line"))
+    'first line'
+    """
+    return next(iter(str(error).strip().splitlines()), "")
+
+
+def described(error: BaseException) -> str:
     """The error's type and the first line of its message, as one clause that ends in a full stop.
 
-    >>> one_line(ValueError("first line\\nsecond line"))
-    'ValueError: first line.'
+    >>> described(ValueError("first line\\nsecond line")), described(ValueError())
+    ('ValueError: first line.', 'ValueError.')
     """
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0].rstrip('.')}." if lines else f"{type(error).__name__}."
+    line = first_line(error).rstrip(".")
+    return f"{type(error).__name__}: {line}." if line else f"{type(error).__name__}."
 
 
 def _rounded(number: float, digits: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,6 +18,9 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 Array = NDArray[Any]
 
+Progress = Callable[[float], None]
+"""A function that long work calls with the share that is done, from 0 to 1."""
+
 Reading = tuple[str, float, float | None]
 """Name, value and standard error of a number. The main number of a result has the name ""; None: no standard error."""
 
@@ -30,10 +34,10 @@ class Readable(Protocol):
         ...
 
 
-def one_line(result: Readable, **first: object) -> str:
+def repr_of(result: Readable, **first: object) -> str:
     """The repr of a result in one line: ``first``, then its readings, each with its standard error.
 
-    >>> one_line(Estimate(2.0, 0.5, 3), n=3)
+    >>> repr_of(Estimate(2.0, 0.5, 3), n=3)
     'Estimate(n=3, value=2 ± 0.5)'
     """
     parts = [f"{name}={value!r}" for name, value in first.items()]

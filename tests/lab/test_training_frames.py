@@ -11,7 +11,7 @@ import torch
 from regionscope.errors import InputError
 from regionscope.exact import decision_regions, linear_regions
 from regionscope.geometry import Box, Segment
-from regionscope.geometry.slices import on_slice
+from regionscope.geometry.coordinates import on_slice
 from regionscope.lab import instruments
 from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
 from regionscope.lab.default_slice import default_slice, plane_of

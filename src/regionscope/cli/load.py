@@ -21,7 +21,7 @@ from regionscope.checks import unknown_name, unreadable
 from regionscope.cli.command_line import note_file
 from regionscope.errors import InputError
 from regionscope.file_io import ARRAY_FILE_ERRORS, check_file
-from regionscope.formatting import one_line
+from regionscope.formatting import described
 from regionscope.geometry import Box, Segment, Simplex, Slice
 from regionscope.lab.data import names
 from regionscope.lab.user_code import as_module, call, imported
@@ -143,7 +143,7 @@ def _read_numpy(path: Path) -> Any:
             loaded = np.load(file, allow_pickle=False)
             return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
     except ARRAY_FILE_ERRORS as error:
-        reason = "." if "pickle" in str(error) else f": {one_line(error)}"  # numpy's advice there is to trust the file
+        reason = "." if "pickle" in str(error) else f": {described(error)}"  # numpy's advice there is to trust the file
         raise InputError(
             f"Expected an .npy or .npz file of numbers, got {path}{reason} Write one with numpy.save(path, inputs)."
         ) from error
@@ -160,7 +160,7 @@ def _read_csv(path: Path) -> Any:
         return np.loadtxt(lines, delimiter=",", ndmin=2) if lines else np.empty((0, 1))
     except (ValueError, OSError) as error:
         raise InputError(
-            f"Expected a number in every cell of {path}, got: {one_line(error)} Remove the other cells."
+            f"Expected a number in every cell of {path}, got: {described(error)} Remove the other cells."
         ) from error
 
 
@@ -228,7 +228,7 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
         return safetensors.torch.load_file(path)
     except (safetensors.SafetensorError, OSError) as error:
-        raise InputError(f"Expected a safetensors file, got {path}: {one_line(error)} Save it again.") from error
+        raise InputError(f"Expected a safetensors file, got {path}: {described(error)} Save it again.") from error
 
 
 def _torch_load(path: Path, otherwise: str) -> Any:

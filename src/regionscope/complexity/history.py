@@ -20,7 +20,7 @@ from regionscope.extras import data_frame
 from regionscope.file_io import replace_file
 from regionscope.formatting import counted
 from regionscope.network.output import Arguments, Output
-from regionscope.types import Reading, one_line
+from regionscope.types import Reading, repr_of
 
 _COLUMNS, _LEVEL = ("step", "train_accuracy", "test_accuracy"), ("mean", "std", "stderr")
 _GAP = {"gap": "value", "gap.stderr": "stderr", "gap.auc": "auc", "gap.auc.stderr": "auc_stderr"}  # column -> field
@@ -69,7 +69,7 @@ class ComplexityHistory:
     rows: tuple[ComplexityRow, ...]
 
     def __repr__(self) -> str:
-        return one_line(self, rows=len(self.rows), last_step=self.steps[-1] if self.rows else None)
+        return repr_of(self, rows=len(self.rows), last_step=self.steps[-1] if self.rows else None)
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -17,7 +17,7 @@ from regionscope.inputs import Inputs, read_examples
 from regionscope.network import Program
 from regionscope.network.output import Arguments, Output
 from regionscope.tolerance import Tolerance
-from regionscope.types import Reading, one_line
+from regionscope.types import Progress, Reading, repr_of
 
 Distance = Callable[[Tensor], Tensor]
 
@@ -39,7 +39,7 @@ class FoldProfile:
     room_distance: Tensor
 
     def __repr__(self) -> str:
-        return one_line(self, bins=self.folds.shape[1], slices=len(self.folds))
+        return repr_of(self, bins=self.folds.shape[1], slices=len(self.folds))
 
     def readings(self) -> tuple[Reading, ...]:
         """The two statistics of the profile."""
@@ -120,7 +120,7 @@ class Migration:
     n_folds: int
 
     def __repr__(self) -> str:
-        return one_line(self)
+        return repr_of(self)
 
     def readings(self) -> tuple[Reading, ...]:
         """The statistics of both profiles, and the number of folds."""
@@ -141,7 +141,7 @@ def fold_migration(
     max_regions: int | None = None,
     memory: int | None = None,
     tolerance: Tolerance | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
     output: Output | None = None,
     args: Arguments = (),
 ) -> Migration:

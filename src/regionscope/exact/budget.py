@@ -15,6 +15,7 @@ from regionscope.errors import LimitReached
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
 from regionscope.network import Kink, Program, Values
+from regionscope.types import Progress
 
 Keep = Callable[[int, Callable[[], tuple[Tensor, Tensor]], Tensor, Values], Tensor | None]
 """Which cells to go on with behind a nonlinearity: a mask (r,), at least one of them True, or None for all, from the
@@ -72,14 +73,12 @@ class Record:
 
     counts: Tensor  # (kinks, slices)
     snapped: Tensor  # (slices,)
-    finished: Callable[[float], None] | None = None
+    finished: Progress | None = None
     done: float = field(default=0.0)
     deadline: float = math.inf  # of time.monotonic()
 
     @staticmethod
-    def start(
-        n_kinks: int, n_slices: int, finished: Callable[[float], None] | None, deadline: float = math.inf
-    ) -> Record:
+    def start(n_kinks: int, n_slices: int, finished: Progress | None, deadline: float = math.inf) -> Record:
         return Record(
             torch.zeros(n_kinks, n_slices, dtype=torch.int64, device="cpu"),
             torch.zeros(n_slices, dtype=torch.int64, device="cpu"),
@@ -121,7 +120,7 @@ class Record:
             self.finished(min(1.0, self.done))
 
 
-def rising(progress: Callable[[float], None]) -> Callable[[float], None]:
+def rising(progress: Progress) -> Progress:
     """Pass on the shares that are larger than all before, so that a computation that starts again does not go back."""
     most = 0.0
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regionscope.certificate import Certificate, certify
 from regionscope.errors import InputError
-from regionscope.exact.linear import Progress, as_list, exact_regions, on_workers, program_of
+from regionscope.exact.linear import as_list, exact_regions, on_workers, program_of
 from regionscope.exact.partition import Partition
 from regionscope.exact.questions.export import geojson, pandas_table
 from regionscope.exact.questions.topology import ClassTopology, topology
@@ -28,7 +28,7 @@ from regionscope.geometry.ragged import owners
 from regionscope.network import Program, with_decision
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import Tolerance
-from regionscope.types import Reading
+from regionscope.types import Progress, Reading
 
 _LABELS = ("piece_labels", "piece_regions", "labels")  # stored beside the arrays of the partition
 

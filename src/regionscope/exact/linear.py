@@ -29,9 +29,8 @@ from regionscope.geometry import Slice
 from regionscope.network import Program, Values, full_precision, trace
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import LOST, Tolerance
-from regionscope.types import Stats, Status
+from regionscope.types import Progress, Stats, Status
 
-Progress = Callable[[float], None]
 Consume = Callable[[RegionBatch], None]
 
 

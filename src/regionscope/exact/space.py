@@ -25,6 +25,7 @@ from regionscope.geometry.spatial.faces import Unresolved
 from regionscope.geometry.spatial.merge import merge_cells
 from regionscope.geometry.spatial.solids import NotPolytopes, Solids
 from regionscope.network import Kink, Program, Thresholds
+from regionscope.types import Progress
 
 _COMPARISONS = 32  # of candidates for a maximum at a time, where cells may be divided for nothing
 _MOST_CANDIDATES = 16  # of a maximum: between more, most comparisons are of two that both lose
@@ -152,7 +153,7 @@ class _SpaceCutter:
 
 
 def cut_space(
-    program: Program, layer: int, state: SpaceState, zero_tolerance: Tensor, finish: Callable[[float], None]
+    program: Program, layer: int, state: SpaceState, zero_tolerance: Tensor, finish: Progress
 ) -> tuple[SpaceState, Tensor]:
     """Cut the cells where nonlinearity ``layer`` folds, before it is applied.
 

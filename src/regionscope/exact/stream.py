@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.exact.affine_maps import AffineMaps, affine_maps
-from regionscope.exact.linear import Progress, as_list, exact_regions, program_of
+from regionscope.exact.linear import as_list, exact_regions, program_of
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.geometry import Slice
 from regionscope.geometry.ragged import mean_of_rows
@@ -24,7 +24,7 @@ from regionscope.inputs import read_array
 from regionscope.network import Program
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import Tolerance
-from regionscope.types import Reading, Stats, one_line
+from regionscope.types import Progress, Reading, Stats, repr_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class RegionTotals:
     stats: Stats
 
     def __repr__(self) -> str:
-        return one_line(self, dim=self.slice.dim)
+        return repr_of(self, dim=self.slice.dim)
 
     def readings(self) -> tuple[Reading, ...]:
         """The number of activation regions, and of signs that rounding hides if any."""

@@ -94,6 +94,16 @@ def read_points(points: Sequence[PointLike] | Tensor | np.ndarray[Any, Any], wha
     return torch.stack([point.to(device) for point in read])
 
 
+def read_radius(radius: float | Sequence[float] | Tensor | np.ndarray[Any, Any], k: int) -> Tensor:
+    """One radius for each of k directions (k,), from one number or k."""
+    values = read_numbers(radius, "radius")
+    if values.shape not in ((1,), (k,)):
+        raise SliceError(f"Expected one radius or {k}, one for each direction, got {len(values)}. Pass one number.")
+    if bool((values <= 0).any()):
+        raise SliceError(f"Expected radius to be larger than 0, got {values.tolist()}. Pass positive numbers.")
+    return values.expand(k).clone()
+
+
 def check_distinct(points: Tensor) -> None:
     """Raise when two of the points (n, *shape) cannot be told apart: nearer than ``RANK`` of their norm."""
     flat = points.flatten(1)

@@ -23,11 +23,12 @@ from regionscope.geometry.points import (
     read_numbers,
     read_point,
     read_points,
+    read_radius,
     rounding_of_differences,
     spacing,
 )
 from regionscope.inputs import Inputs, read_examples
-from regionscope.tolerance import NEAR, RANK, WITHIN
+from regionscope.tolerance import RANK, WITHIN
 
 
 class Projection(NamedTuple):
@@ -306,7 +307,7 @@ class Box(_AffineSlice):
             )
         device = origin.device if origin.device.type != "cpu" else basis.device
         origin, basis = origin.to(device), basis.to(device)
-        radii = _read_radius(radius, len(basis)).to(device)
+        radii = read_radius(radius, len(basis)).to(device)
         reach = basis * radii.reshape(-1, *[1] * origin.ndim)
         check_rank(reach, "the directions, scaled by their radii,", rounding=spacing(directions) * reach.abs())
         varied = origin[(basis != 0).any(0)]
@@ -388,39 +389,6 @@ class Box(_AffineSlice):
         return float((2 * self.radius).prod())
 
 
-def on_slice(slice: Slice, inputs: Inputs) -> tuple[Tensor, Tensor]:
-    """Coordinates (n, k) of inputs (n, *input_shape), and whether each lies on the slice (n,), up to single precision.
-
-    >>> coords, on = on_slice(Segment([0.0, 0.0], [4.0, 0.0]), [[1.0, 0.0], [1.0, 1.0], [5.0, 0.0]])
-    >>> coords.flatten().tolist(), on.tolist()
-    ([0.25, 0.25, 1.25], [True, False, False])
-    """
-    x = read_examples(inputs).all()
-    coords, distances = slice.project(x)
-    extent = slice.embed(slice.corners).flatten(1).to(x.device)
-    extent = (extent - extent[0]).norm(dim=1).max()
-    near = NEAR * x.double().flatten(1).norm(dim=1).clamp_min(extent)
-    return coords, (distances <= near) & slice.contains(coords, margin=(near / extent)[:, None])
-
-
-def isometry(slice: Slice) -> Tensor:
-    """F (k, k) such that |c @ F| is the length in input space of a difference c of coordinates.
-
-    A QR decomposition of the basis: products B B^T would lose directions that are almost parallel.
-    """
-    upper: Tensor = torch.linalg.qr(slice.basis.flatten(1).T, mode="r").R
-    return upper.T
-
-
 def _check_margin(margin: float) -> None:
     if read_numbers([margin], "margin").tolist()[0] < 0:
         raise SliceError(f"Expected margin of at least 0, a share of the extent of the box, got {margin}. Pass 0.1.")
-
-
-def _read_radius(radius: float | Sequence[float] | Tensor | np.ndarray[Any, Any], k: int) -> Tensor:
-    values = read_numbers(radius, "radius")
-    if values.shape not in ((1,), (k,)):
-        raise SliceError(f"Expected one radius or {k}, one for each direction, got {len(values)}. Pass one number.")
-    if bool((values <= 0).any()):
-        raise SliceError(f"Expected radius to be larger than 0, got {values.tolist()}. Pass positive numbers.")
-    return values.expand(k).clone()

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from regionscope.checks import check_instance, read_device
 from regionscope.errors import Busy, DiskFull, InputError, LockLost, RegionscopeError, Stopped
+from regionscope.formatting import described, first_line
 from regionscope.lab import instruments, zoo
 from regionscope.lab.config import DataSpec, Experiment
 from regionscope.lab.data import DataSplit, load
@@ -134,7 +135,7 @@ def prepare(experiment: Experiment, *, device: torch.device | str = "cpu", data_
     except Exception as error:  # the user's code may raise anything
         raise InputError(
             f"Expected {experiment.network.name} to accept inputs of shape {tuple(inputs.shape)}, got "
-            f"{type(error).__name__}: {_first_line(error).rstrip('.')}. Reshape the inputs, or change the network."
+            f"{described(error)} Reshape the inputs, or change the network."
         ) from error
     if not isinstance(found, Tensor) or found.shape != wanted:
         got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
@@ -169,12 +170,8 @@ def fail(experiment: Experiment, runs_dir: Path | str, sentence: str) -> None:
 def failure(error: Exception) -> dict[str, Any]:
     """A failed run's result."""
     known = isinstance(error, RegionscopeError)
-    first = _first_line(error)
+    first = first_line(error)
     return {"status": "failed", "error": first if known else f"{type(error).__name__}: {first}", "measures": {}}
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [""])[0]
 
 
 def _work(
@@ -263,7 +260,7 @@ class _StoringMonitor(Monitor):
         try:
             return self._instrument(model)
         except RegionscopeError as error:
-            self._why = _first_line(error)
+            self._why = first_line(error)
             return math.nan
         finally:
             self._on_measure(None)

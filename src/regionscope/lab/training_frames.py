@@ -7,7 +7,7 @@ region from frame to frame, the curves, and the data that lie on the slice. Draw
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,13 +22,12 @@ from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
 from regionscope.exact.tracking import follow
 from regionscope.geometry import Slice
-from regionscope.geometry.slices import on_slice
+from regionscope.geometry.coordinates import on_slice
 from regionscope.lab.data.registry import entry, names
 from regionscope.lab.default_slice import default_slice
 from regionscope.lab.store import RunFolder
 from regionscope.network import Program, retrace
-
-Progress = Callable[[float], None]
+from regionscope.types import Progress
 
 _MOST_POINTS = 2000  # of the data, in a picture
 

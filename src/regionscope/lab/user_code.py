@@ -20,7 +20,7 @@ from torch import nn
 from regionscope.checks import unknown_name
 from regionscope.errors import InputError
 from regionscope.file_io import check_file
-from regionscope.formatting import one_line
+from regionscope.formatting import described
 
 
 def call_function(spec: str, options: Mapping[str, Any], *, what: str, offered: Mapping[str, Any] | None = None) -> Any:
@@ -91,7 +91,7 @@ def call(factory: Any, spec: str, options: Mapping[str, Any]) -> Any:
         advice = "Correct this function."
         if lacking:
             advice = "Give every parameter a default value, or name a function without parameters."
-        raise InputError(f"Calling {spec} {how} failed: {one_line(error)} {advice}") from error
+        raise InputError(f"Calling {spec} {how} failed: {described(error)} {advice}") from error
 
 
 def as_module(found: Any, spec: str) -> nn.Module:
@@ -125,7 +125,7 @@ def _import_file(path: Path, what: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # the user's code may raise anything
-        raise InputError(f"Running {path} failed: {one_line(error)} Correct this file.") from error
+        raise InputError(f"Running {path} failed: {described(error)} Correct this file.") from error
     return module
 
 
@@ -138,7 +138,7 @@ def _import_module(name: str) -> ModuleType:
             "or pass a file as file.py:factory."
         ) from error
     except Exception as error:  # the user's code may raise anything
-        raise InputError(f"Importing {name!r} failed: {one_line(error)} Correct this module.") from error
+        raise InputError(f"Importing {name!r} failed: {described(error)} Correct this module.") from error
 
 
 def _offer(module: object) -> str:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regionscope.checks import check_module, one_of, unreadable
 from regionscope.errors import InputError
 from regionscope.network.call.wrappers import unwrapped
-from regionscope.types import Reading, one_line
+from regionscope.types import Reading, repr_of
 
 Which = Literal["all", "weights"]
 _WRAPPERS = ("module.", "_orig_mod.")  # in the state dicts of data-parallel and of compiled modules
@@ -34,7 +34,7 @@ class ParameterNorms:
     spectral: dict[str, float]
 
     def __repr__(self) -> str:
-        return one_line(self, parameters=len(self.frobenius))
+        return repr_of(self, parameters=len(self.frobenius))
 
     def readings(self) -> tuple[Reading, ...]:
         """The norms of all parameters together."""

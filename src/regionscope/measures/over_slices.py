@@ -15,7 +15,7 @@ from regionscope.checks import check_progress, is_integer, read_integer, read_nu
 from regionscope.errors import InputError
 from regionscope.geometry import Slice
 from regionscope.sampled.drawn_slices import SliceSampler
-from regionscope.types import Estimate, Reading, Status, one_line
+from regionscope.types import Estimate, Progress, Reading, Status, repr_of
 
 _RESAMPLES = 2000
 _BYTES_OF_SLICES = 1 << 26
@@ -31,7 +31,7 @@ class SliceValues:
     seconds: float
 
     def __repr__(self) -> str:
-        return one_line(self, n=len(self.values))
+        return repr_of(self, n=len(self.values))
 
     def readings(self) -> tuple[Reading, ...]:
         """The mean over the slices."""
@@ -52,7 +52,7 @@ def over_slices(
     max_slices: int = 100_000,
     slices_per_call: int = 64,
     finished: Tensor | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> SliceValues:
     """Draw slices, measure each, and stop after ``slices`` of them, or when the mean is precise enough.
 

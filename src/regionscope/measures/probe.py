@@ -12,7 +12,7 @@ from torch import Tensor
 from regionscope.checks import read_generator, read_number
 from regionscope.errors import InputError
 from regionscope.inputs import Labels, read_array
-from regionscope.types import Estimate, Reading, one_line
+from regionscope.types import Estimate, Reading, repr_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class LinearProbe:
     test_rows: Tensor
 
     def __repr__(self) -> str:
-        return one_line(self, classes=len(self.classes))
+        return repr_of(self, classes=len(self.classes))
 
     def readings(self) -> tuple[Reading, ...]:
         """The accuracy on the test part, on the training part, and of the most frequent class."""

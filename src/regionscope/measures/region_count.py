@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -35,7 +35,7 @@ from regionscope.sampled.drawn_slices import (
     seed_of,
 )
 from regionscope.sampled.grid import lattice_for
-from regionscope.types import Estimate, Reading, Status
+from regionscope.types import Estimate, Progress, Reading, Status
 
 Through = Literal["inputs", "direction", "origin"]
 
@@ -118,7 +118,7 @@ def region_count(
     through: Through = "inputs", alpha: tuple[float, float] = (0.0, 1.0), length: float | None = None,
     until: float | None = None, max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None,
     batch_size: int | None = None, memory: int | None = None, autocast: torch.dtype | None = None,
-    max_points: int = 100_000, progress: Callable[[float], None] | None = None, output: Output | None = None,
+    max_points: int = 100_000, progress: Progress | None = None, output: Output | None = None,
     args: Arguments = (), position: int = -1, attention_mask: Any = None, path: str | Path | None = None,
     dask: str | None = None,
 ) -> RegionCount:  # fmt: skip
@@ -205,7 +205,7 @@ def linear_region_count(
     pieces: Pieces = "linear", through: Through = "inputs",
     alpha: tuple[float, float] = (0.0, 1.0), length: float | None = None, until: float | None = None,
     max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None, memory: int | None = None,
-    progress: Callable[[float], None] | None = None, output: Output | None = None, args: Arguments = (),
+    progress: Progress | None = None, output: Output | None = None, args: Arguments = (),
     path: str | Path | None = None, dask: str | None = None,
 ) -> RegionCount:  # fmt: skip
     """The mean exact number of linear (or activation) regions on random slices, with its standard error.

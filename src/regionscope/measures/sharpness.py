@@ -15,6 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regionscope.checks import check_labels, read_generator, read_integer, read_seed
 from regionscope.errors import InputError, LimitReached
+from regionscope.formatting import described
 from regionscope.inputs import Examples, Inputs, Labels
 from regionscope.measures.gap import some_examples
 from regionscope.network import device_and_dtype, untouched
@@ -214,9 +215,8 @@ class _Hessian:
             return self._loss(outputs, labels)
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
             found = f"shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else type(outputs).__name__
-            reason = (str(error).strip().splitlines() or [""])[0].rstrip(".")
             raise InputError(
-                f"The loss failed on outputs of {found} and labels of shape {tuple(labels.shape)}: {reason}. "
+                f"The loss failed on outputs of {found} and labels of shape {tuple(labels.shape)}: {described(error)} "
                 "Pass a loss that accepts them."
             ) from error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from regionscope.plot.animation_file import write_animation
 from regionscope.plot.marks import data
 from regionscope.plot.regions import decision_boundary, decision_regions, linear_regions
 from regionscope.plot.walls import zero_lines
+from regionscope.types import Progress
 
 KINDS = ("linear", "decision", "neurons")
 _RIGHT, _TOP, _TITLE, _STRIP, _GAP = 0.94, 0.94, 0.955, 0.07, 0.055  # shares of the figure
@@ -40,7 +41,7 @@ def animate(
     fps: float = 6.0,
     size: int = 640,
     points: bool = True,
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Path:
     """Write the frames to a .gif or .mp4 file of ``size`` pixels width and return its path.
 

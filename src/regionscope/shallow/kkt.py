@@ -12,7 +12,7 @@ from torch import Tensor
 from regionscope.checks import check_instance, read_number
 from regionscope.shallow.network import Network
 from regionscope.shallow.teachers import Sample
-from regionscope.types import FloatArray, Reading, one_line
+from regionscope.types import FloatArray, Reading, repr_of
 
 _TIE = 1e5  # weight of the rows that say m + s = lambda; what they leave is removed by clipping
 
@@ -34,7 +34,7 @@ class KKT:
     norm_squared: float
 
     def __repr__(self) -> str:
-        return one_line(self, n=len(self.multipliers))
+        return repr_of(self, n=len(self.multipliers))
 
     def readings(self) -> tuple[Reading, ...]:
         """The residual and its two parts."""

@@ -20,7 +20,7 @@ from regionscope.network import Program, select_output, trace
 from regionscope.network.onnx import OnnxNetwork, reference_outputs
 from regionscope.network.output import Arguments, Output
 from regionscope.tolerance import UNIT
-from regionscope.types import FloatArray, Reading, one_line
+from regionscope.types import FloatArray, Reading, repr_of
 from regionscope.verification.by_partition import margin_by_partition
 from regionscope.verification.property import Case, Constraint, Property
 from regionscope.verification.search import Found, largest_margin
@@ -60,7 +60,7 @@ class Verification:
     reason: str
 
     def __repr__(self) -> str:
-        return one_line(self, verdict=self.verdict)
+        return repr_of(self, verdict=self.verdict)
 
     def readings(self) -> tuple[Reading, ...]:
         """The margin, its proven bound, and the number of cells."""

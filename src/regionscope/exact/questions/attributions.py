@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from regionscope.checks import check_memory, check_positive, check_progress
 from regionscope.errors import InputError, NotPiecewiseAffine
-from regionscope.exact.linear import Progress
 from regionscope.exact.questions.output_weights import Target, output_weights
 from regionscope.exact.questions.paths import PathPieces, Paths, input_gradients, pieces_of, rises
 from regionscope.exact.questions.quadrature_steps import StepsNeeded, quadrature_errors
@@ -27,7 +26,7 @@ from regionscope.inputs import Inputs, read_array, read_examples
 from regionscope.network import Program, Values, select_output, trace
 from regionscope.network.output import Arguments, Output
 from regionscope.tolerance import TINY
-from regionscope.types import Reading
+from regionscope.types import Progress, Reading
 
 Numbers = float | Tensor | np.ndarray[Any, Any] | list[Any] | tuple[Any, ...]
 _ROUNDING = 2.0**-44  # of the largest target on a path: a total variation below this is rounding

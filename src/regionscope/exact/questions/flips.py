@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from regionscope.checks import check_memory, check_positive, check_progress
 from regionscope.errors import InputError, LimitReached
 from regionscope.exact.decision import DecisionRegions, decision_regions
-from regionscope.exact.linear import Progress, program_of
+from regionscope.exact.linear import program_of
 from regionscope.exact.questions.paths import gradients
 from regionscope.geometry import Segment, Slice
 from regionscope.geometry.points import PointLike, read_point
 from regionscope.network import Program, select_output
 from regionscope.network.output import Arguments, Output
 from regionscope.tolerance import SHORTEST
-from regionscope.types import Reading
+from regionscope.types import Progress, Reading
 
 _SHOWN = 4  # flips in a repr
 _WINDOW = 64  # pieces that first_flip wants to build at a time

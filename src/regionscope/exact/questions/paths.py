@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from regionscope.exact.budget import Budget
-from regionscope.exact.linear import Progress, exact_regions
+from regionscope.exact.linear import exact_regions
 from regionscope.geometry import Segment
 from regionscope.network import Program, Values, full_precision
 from regionscope.network.program import Instruction
+from regionscope.types import Progress
 
 _PIECES = 1 << 18  # about this number of pieces is cut at a time
 _PATHS = 256

@@ -19,11 +19,10 @@ from torch import Tensor
 
 from regionscope.checks import read_integer
 from regionscope.exact.budget import Budget
-from regionscope.exact.linear import Progress
 from regionscope.exact.questions.legendre import gauss_legendre
 from regionscope.exact.questions.paths import PathPieces, Paths, input_gradients, pieces_of
 from regionscope.tolerance import TINY
-from regionscope.types import FloatArray, Reading, one_line
+from regionscope.types import FloatArray, Progress, Reading, repr_of
 
 RULES = ("gausslegendre", "riemann_left", "riemann_middle", "riemann_right", "riemann_trapezoid")
 _NODES = 1 << 22  # held at a time
@@ -57,7 +56,7 @@ class StepsNeeded:
         return StepsNeeded(tolerance, k_max, steps, errors)
 
     def __repr__(self) -> str:
-        return one_line(self, tolerance=self.tolerance, k_max=self.k_max)
+        return repr_of(self, tolerance=self.tolerance, k_max=self.k_max)
 
     def readings(self) -> tuple[Reading, ...]:
         """For each rule the largest number of steps that an input needs; infinite where ``k_max`` is not enough."""

@@ -13,7 +13,7 @@ from regionscope.checks import check_memory, check_progress, read_integer, read_
 from regionscope.errors import InputError, LimitReached
 from regionscope.exact.budget import Budget, Record, TooManyRegions, rising
 from regionscope.exact.decision import extremes_at_corners, labels_of
-from regionscope.exact.linear import Progress, as_list, check_shapes, cut_slices, program_of
+from regionscope.exact.linear import as_list, check_shapes, cut_slices, program_of
 from regionscope.exact.questions.output_weights import Target, output_weights
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.surfaces.polygons import normals_of, ordered_corners
@@ -25,7 +25,7 @@ from regionscope.geometry.ragged import gather_rows, mean_of_rows, owners, range
 from regionscope.network import Program, full_precision, with_decision, with_level
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import Tolerance
-from regionscope.types import Stats
+from regionscope.types import Progress, Stats
 
 
 def level_set(

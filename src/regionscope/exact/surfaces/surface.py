@@ -16,8 +16,8 @@ from regionscope.exact.surfaces.polygons import normals_of
 from regionscope.extras import data_frame
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
+from regionscope.geometry.coordinates import isometry
 from regionscope.geometry.ragged import next_in_row, owners, ranges
-from regionscope.geometry.slices import isometry
 from regionscope.types import Reading, Stats
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from regionscope.cluster import open_client
 from regionscope.errors import InputError, RegionscopeError
 from regionscope.file_io import room
+from regionscope.formatting import first_line
 from regionscope.lab.experiment import fail
 from regionscope.lab.store import files
 from regionscope.lab.sweep.work import Job, JobResult, work
@@ -87,7 +88,7 @@ def _outcome(future: Any, job: Job) -> JobResult:
     if type(error).__name__ == "KilledWorker":
         sentence = "Its Dask workers died repeatedly, often for lack of memory."
     else:
-        sentence = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        sentence = f"{type(error).__name__}: {first_line(error)}"
     fail(job.experiment, job.runs_dir, sentence)
     return JobResult(job.key, label, "failed", sentence)
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.errors import InputError
+from regionscope.formatting import described
 from regionscope.lab.data import Dataset, DataSplit
 from regionscope.lab.monitor.no_trace import no_trace, same_randomness
 from regionscope.lab.train.state import TrainState
@@ -42,10 +43,9 @@ def check_outputs(model: nn.Module, example: Tensor, classes: int) -> int:
         try:
             outputs = private(example.clone())  # it may write into its inputs
         except RuntimeError as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise InputError(
                 f"Expected a model that takes inputs of shape {tuple(example.shape[1:])} in {example.dtype}, got one "
-                f"that fails on them: {reason.rstrip('.')}. Change the network or the data."
+                f"that fails on them: {described(error)} Change the network or the data."
             ) from error
     if not isinstance(outputs, Tensor) or outputs.ndim != 2 or outputs.shape[1] < classes:
         came = f"shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else f"a {type(outputs).__name__}"

@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from regionscope.errors import InputError, RegionscopeError
+from regionscope.formatting import described, first_line
 from regionscope.network.exported import OPEN_BATCH
 
 # What torch 2.6, and what newer ones say where an exported program takes another number of inputs.
@@ -26,8 +27,7 @@ def call_model(function: Callable[..., Any], inputs: Any) -> Any:
     except (torch.OutOfMemoryError, RegionscopeError):
         raise
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, AssertionError) as error:
-        lines = str(error).strip().splitlines() or [""]
-        if any(each.search(lines[0]) for each in _FIXED_BATCH):
+        if any(each.search(first_line(error)) for each in _FIXED_BATCH):
             raise InputError(
                 f"Expected an exported program for any number of inputs, got one of a fixed number. {OPEN_BATCH}"
             ) from error
@@ -39,7 +39,7 @@ def call_model(function: Callable[..., Any], inputs: Any) -> Any:
             )
         raise InputError(
             f"The model failed on inputs of shape {tuple(inputs.shape)} and type {inputs.dtype}: "
-            f"{type(error).__name__}: {lines[0].rstrip('.')}. {advice}"
+            f"{described(error)} {advice}"
         ) from error
 
 

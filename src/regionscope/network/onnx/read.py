@@ -12,6 +12,7 @@ from torch import Tensor
 
 from regionscope.checks import read_path
 from regionscope.errors import InputError
+from regionscope.formatting import described
 from regionscope.network.onnx import operators  # noqa: F401  (importing them fills the table)
 from regionscope.network.onnx.file import Graph, dimensions, onnx_library, read_graph, read_tensor
 from regionscope.network.onnx.network import OnnxNetwork
@@ -135,7 +136,7 @@ class _Reading:
             raise
         except _FAILURES as error:
             shapes = ", ".join(str(tuple(x.shape)) for x in given)
-            node.error(f"inputs of shape {shapes} do not fit ({str(error).splitlines()[0] if str(error) else error!r})")
+            node.error(f"inputs of shape {shapes} do not fit ({described(error).rstrip('.')})")
 
     def _check_shape(self, output: Any) -> None:
         found = tuple(self.values[output.name].shape)[self.lift :]

@@ -11,7 +11,7 @@ import torch
 from regionscope.complexity import FoldProfile, fold_migration
 from regionscope.exact import decision_regions
 from regionscope.geometry import Simplex
-from regionscope.geometry.slices import on_slice
+from regionscope.geometry.coordinates import on_slice
 from regionscope.lab.default_slice import default_slice
 from regionscope.lab.store import RunFolder
 from regionscope.measures.statistics import joined
