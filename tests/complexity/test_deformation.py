@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from regionscope.complexity import deformation, orthonormal_frames, trusted_radius
-from regionscope.complexity.reference import deformation_of_points, embedded, vertices_one_by_one
+from regionscope.complexity.reference import deformation_of_points, inputs_of_layer, vertices_one_by_one
 from regionscope.errors import InputError
 
 
@@ -27,7 +27,7 @@ def test_equals_the_slow_twin(frames: str) -> None:
     for i, point in enumerate(x):
         vertices = vertices_one_by_one(point, own if frames == "shared" else own[i], radius, "cross-polytope")
         for name in ("0", "2", "4"):
-            inside = [embedded(model, model.get_submodule(name), vertex, of="input")[0] for vertex in vertices]
+            inside = [inputs_of_layer(model, model.get_submodule(name), vertex)[0] for vertex in vertices]
             mean, largest = deformation_of_points(inside, lambda v: (v + dims) % (2 * dims))
             assert float(found.eccentricity[name][i]) == pytest.approx(mean, rel=1e-9)
             assert float(found.diameter[name][i]) == pytest.approx(largest, rel=1e-9)

@@ -27,17 +27,14 @@ def vertices_one_by_one(x: Tensor, frame: Tensor, radius: float, hull: str) -> l
     return found
 
 
-def embedded(model: nn.Module, module: nn.Module, vertex: Tensor, *, of: str) -> list[Tensor]:
-    """The flat inputs (or outputs) of ``module`` in a forward pass of one vertex: one for each time it is called."""
+def inputs_of_layer(model: nn.Module, module: nn.Module, vertex: Tensor) -> list[Tensor]:
+    """The flat inputs of ``module`` in a forward pass of one vertex: one for each time it is called."""
     kept: list[Tensor] = []
 
     def before(_: nn.Module, args: tuple[Tensor, ...]) -> None:
         kept.append(args[0].detach().clone().flatten())
 
-    def after(_: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
-        kept.append(output.detach().clone().flatten())
-
-    handle = module.register_forward_pre_hook(before) if of == "input" else module.register_forward_hook(after)
+    handle = module.register_forward_pre_hook(before)
     try:
         with torch.no_grad():
             model(vertex[None])
@@ -54,7 +51,6 @@ def local_complexity_by_hooks(
     watched: dict[str, tuple[nn.Module, Sequence[float]]],
     *,
     hull: str = "cross-polytope",
-    of: str = "input",
 ) -> dict[str, list[int]]:
     """Counts for each point of x (b, *shape) at the inputs of the watched modules, {name: (module, where it folds)}.
 
@@ -65,7 +61,7 @@ def local_complexity_by_hooks(
         for name, (module, folds) in watched.items():
             call = int(name.split("#")[1]) - 1 if "#" in name else 0
             seen = [
-                embedded(model, module, vertex, of=of)[call]
+                inputs_of_layer(model, module, vertex)[call]
                 for vertex in vertices_one_by_one(point, frame, radius, hull)
             ]
             cut = 0

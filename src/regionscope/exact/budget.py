@@ -164,7 +164,7 @@ def corner_inputs(program: Program, slices: Sequence[Slice], corners: Sequence[T
     return _embedded(program, slices, torch.stack(corners))
 
 
-def inputs_of(program: Program, slices: Sequence[Slice], coords: Tensor, slice_id: Tensor) -> Tensor:
+def embed_on_slices(program: Program, slices: Sequence[Slice], coords: Tensor, slice_id: Tensor) -> Tensor:
     """Network inputs (v, *input_shape) of coordinates (v, k) on their slices (``slice_id`` (v,))."""
     if len(slices) == 1:
         return slices[0].embed(coords.to(program.device), dtype=program.dtype)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regionscope.errors import CheckFailed
 from regionscope.exact.affine_maps import AffineMaps
-from regionscope.exact.budget import Budget, inputs_of
+from regionscope.exact.budget import Budget, embed_on_slices
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.zero_tolerance import probe_points
 from regionscope.geometry import Slice
@@ -143,7 +143,7 @@ def check_sample(
     rows = budget.inputs(program)
     for start in range(0, len(regions), rows):
         part = slice(start, start + rows)
-        inputs = inputs_of(program, slices, xp.as_tensors(middle[part]), xp.as_tensors(slice_id[part]))
+        inputs = embed_on_slices(program, slices, xp.as_tensors(middle[part]), xp.as_tensors(slice_id[part]))
         difference = abs(xp.numpy_on_cpu(program(inputs)) - mean[part])
         if not bool((difference <= (allowed if len(slices) == 1 else allowed[part])).all()):
             raise CheckFailed(

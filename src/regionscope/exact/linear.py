@@ -127,7 +127,7 @@ class BatchResult:
         partitions = []
         for i, (slice, part) in enumerate(zip(self.slices, parts, strict=True)):
             scale = slice.scale
-            self.must_cover(slice, covered[i] * scale)
+            must_cover(slice, covered[i] * scale)
             partitions.append(
                 Partition(
                     slice=slice,
@@ -146,14 +146,15 @@ class BatchResult:
             )
         return partitions
 
-    def must_cover(self, slice: Slice, total: float) -> None:
-        """A number of regions that leave a part of the slice out would look like any other."""
-        size = slice.size
-        if not abs(total - size) <= LOST * size:
-            raise CheckFailed(
-                f"Expected regions that cover the slice, got regions that add up to {total / size:.6f} of the slice. "
-                "This is a fault of regionscope, not of the network. Move the slice a little, and report the case."
-            )
+
+def must_cover(slice: Slice, total: float) -> None:
+    """Raise unless regions of this total size cover the slice: a number of fewer regions would look like any other."""
+    size = slice.size
+    if not abs(total - size) <= LOST * size:
+        raise CheckFailed(
+            f"Expected regions that cover the slice, got regions that add up to {total / size:.6f} of the slice. "
+            "This is a fault of regionscope, not of the network. Move the slice a little, and report the case."
+        )
 
 
 def on_workers(

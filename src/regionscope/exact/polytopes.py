@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import CheckFailed
-from regionscope.exact.budget import Budget, Keep, Record, TooManyRegions, inputs_of
+from regionscope.exact.budget import Budget, Keep, Record, TooManyRegions, embed_on_slices
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.formatting import counted
 from regionscope.geometry.polytope.complex import Complex
@@ -63,7 +63,7 @@ def partition_cells(
     domains = [(c.to(program.device), a.to(program.device), b.to(program.device)) for c, a, b in domains]
     cells, coords = Complex.of_domains(domains)
     slice_id = cells.vertex_slice_id
-    values = program.begin(inputs_of(program, slices, coords, slice_id))
+    values = program.begin(embed_on_slices(program, slices, coords, slice_id))
     state = CellState(cells, coords, slice_id, values)
     return carry_cells(program, zero_tolerances, budget, record, state, keep=keep)
 

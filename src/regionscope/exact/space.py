@@ -10,7 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from regionscope.exact.budget import Budget, Keep, Record, bytes_of, inputs_of, shares_of_kinks
+from regionscope.exact.budget import Budget, Keep, Record, bytes_of, embed_on_slices, shares_of_kinks
 from regionscope.exact.polytopes import CellPartition, CellState, carry_cells, partition_cells
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import arrays as xp
@@ -77,7 +77,7 @@ def begin_space(program: Program, slices: Sequence[Slice]) -> SpaceState:
     domains = [(c.to(program.device), a.to(program.device), b.to(program.device)) for c, a, b in domains]
     solids, coords = Solids.of_domains(domains)
     slice_id = torch.tensor([i for i, (c, _, _) in enumerate(domains) for _ in c], device=program.device)
-    return SpaceState(solids, coords, slice_id, program.begin(inputs_of(program, slices, coords, slice_id)))
+    return SpaceState(solids, coords, slice_id, program.begin(embed_on_slices(program, slices, coords, slice_id)))
 
 
 def partition_space(

@@ -138,7 +138,7 @@ def _even(values: Tensor, n: int) -> Tensor:
 
 
 def _keep_deepest(part: Partition, points: Tensor, point: Tensor, region: Tensor, regions: Tensor) -> None:
-    """Among pairs of a point and a region, write the region in which the point lies deepest into ``found``."""
+    """Among pairs of a point and a region, write the region in which the point lies deepest into ``regions``."""
     if not len(point):
         return
     index, offsets = gather_rows(part.offsets, region)

@@ -30,7 +30,7 @@ from regionscope.sampled.drawn_slices import (
     Slices,
     SliceSampler,
     given_sampler,
-    inputs_of,
+    inputs_to_slice,
     number_of,
     seed_of,
 )
@@ -155,7 +155,7 @@ def region_count(
         same. Needs the extra ``dask``. The model is sent to the workers.
     Cost: a forward pass over slices * lattice points in batches that fit ``memory``; exact: see ``decision_regions``.
     """
-    points = inputs_of(inputs, slices)
+    points = inputs_to_slice(inputs, slices)
     if points is not None and takes_tokens(model, points):
         view = embedded(model, points, position=position, attention_mask=attention_mask, output=output, args=args)
         model, points = view.model, view.inputs
@@ -213,7 +213,7 @@ def linear_region_count(
     Arguments as in ``region_count``; with the same seed, both functions use the same slices.
     Cost: see ``linear_regions``.
     """
-    examples = None if (points := inputs_of(inputs, slices)) is None else read_examples(points)
+    examples = None if (points := inputs_to_slice(inputs, slices)) is None else read_examples(points)
     sampler = slice_sampler(
         examples, dim=dim, slices=slices, through=through, alpha=alpha, length=length, seed=seed, generator=generator
     )

@@ -240,7 +240,7 @@ Slices = int | Sequence[Slice] | SliceSampler
 """The slices of a measure: their number, a list of them, or what draws them."""
 
 
-def inputs_of(inputs: Inputs | None, slices: Slices) -> Inputs | Examples | None:
+def inputs_to_slice(inputs: Inputs | None, slices: Slices) -> Inputs | Examples | None:
     """The inputs to draw slices through: those that are given, or those of the sampler."""
     first = inputs[0] if isinstance(inputs, Sequence) and len(inputs) else inputs
     if isinstance(first, Slice | SliceSampler):

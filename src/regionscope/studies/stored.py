@@ -57,6 +57,6 @@ def _split(run: Path, root: Path | None) -> DataSplit:
     return RunFolder.open(run).split(root)
 
 
-def read_number(value: float | None) -> float:
+def nan_if_missing(value: float | None) -> float:
     """A number of a stored answer; JSON has no NaN or infinity, which come back as nothing."""
     return math.nan if value is None else value

@@ -22,7 +22,7 @@ from regionscope.network.rules import winograd
 from regionscope.network.rules.convolution import conv2d_by_product, in_row_blocks
 from regionscope.network.rules.windows import per_dim
 
-_FEW_CHANNELS = 8  # below, and for 1 x 1 kernels, cuDNN is as fast as a matrix product of patches
+_FEW_INPUT_CHANNELS = 8  # below, and for 1 x 1 kernels, cuDNN is as fast as a matrix product of patches
 _PATCHES = 2**30  # bytes of patches on a GPU at a time
 
 
@@ -105,7 +105,7 @@ def _conv(
         columns = 0
     elif double and on_cpu:
         function = in_row_blocks(run, columns)
-    elif double and plain and x.shape[0] >= _FEW_CHANNELS:
+    elif double and plain and x.shape[0] >= _FEW_INPUT_CHANNELS:
         product = partial(conv2d_by_product, stride=per_dim(stride, 2), padding=per_dim(padding, 2))
         function = in_row_blocks(product, columns, block_bytes=_PATCHES)
         if winograd.suits(call.recorder.device, weight, per_dim(stride, 2)):

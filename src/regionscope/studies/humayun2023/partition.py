@@ -20,7 +20,7 @@ from regionscope.studies.humayun2023.claims import WithError, larger, three_phas
 from regionscope.studies.humayun2023.curves import Curve, accuracy, by_part, chart, phases_table, read_curve
 from regionscope.studies.humayun2023.settings import mlp
 from regionscope.studies.papers import read_study
-from regionscope.studies.stored import model_at, nearest, read_number, stored_steps, training_points
+from regionscope.studies.stored import model_at, nan_if_missing, nearest, stored_steps, training_points
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Place, Workspace
 
@@ -145,8 +145,8 @@ def migration_claims(
 
 def _joined(answers: Sequence[Mapping[str, Any]], against: str, what: str) -> WithError:
     """Mean over the seeds where it is defined; its error from those over the slices and from the seeds."""
-    values = [read_number(one[against][what]) for one in answers]
-    errors = [read_number(one[against][f"{what}_error"]) for one in answers]
+    values = [nan_if_missing(one[against][what]) for one in answers]
+    errors = [nan_if_missing(one[against][f"{what}_error"]) for one in answers]
     kept = [(value, error) for value, error in zip(values, errors, strict=True) if not math.isnan(value)]
     return joined([value for value, _ in kept], [error for _, error in kept])
 

@@ -80,7 +80,7 @@ def course_claim(what: str, printed: Sequence[int], ours: Course) -> Claim:
     return Claim(what, listed(printed), f"{listed(ours.means)}; {said}", judged, f"sd {listed(ours.deviations)}")
 
 
-def beside(title: str, what: str, printed: Sequence[int], ours: Course) -> Table:
+def beside(title: str, printed: Sequence[int], ours: Course) -> Table:
     """One row for each epoch: the paper's count, ours with the paper's initial weights, and over all seeds."""
     rows = tuple(
         (
@@ -94,7 +94,7 @@ def beside(title: str, what: str, printed: Sequence[int], ours: Course) -> Table
         for i, epoch in enumerate(ours.epochs)
     )
     seeds = f"mean of {len(ours.values)} seeds"
-    return Table(title, (what, "paper", f"seed {SEED}", seeds, "sd over seeds", f"seed {SEED} / paper"), rows)
+    return Table(title, ("epoch", "paper", f"seed {SEED}", seeds, "sd over seeds", f"seed {SEED} / paper"), rows)
 
 
 def within_seeds(cells: Mapping[str, tuple[Sequence[int], Course]]) -> Claim:

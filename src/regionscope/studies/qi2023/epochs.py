@@ -107,8 +107,7 @@ def _analysis(
             for width, mine in by_width.items()
         )
         tables = tuple(
-            beside(f"{[width] * DEPTH} on {data}", "epoch", _at(printed[width], one), one)
-            for width, one in counts.items()
+            beside(f"{[width] * DEPTH} on {data}", _at(printed[width], one), one) for width, one in counts.items()
         )
         charts: tuple[Chart, ...] = (*_curves(printed, counts, errors, f"Figure {figures[0]}: {data}"), *pictures)
         claims = judge(printed, counts, settles=settles)

@@ -81,7 +81,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
     return Outcome(
         claims=judge(counts, errors),
         tables=(
-            *(beside(f"{n:,} points", "epoch", paper.random(n, one.epochs), one) for n, one in counts.items()),
+            *(beside(f"{n:,} points", paper.random(n, one.epochs), one) for n, one in counts.items()),
             _right(errors),
         ),
         charts=(*_curves(counts, errors), _pictures([mine[0] for mine in by_size.values()], grid.epochs[-1])),
