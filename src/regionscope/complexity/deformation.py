@@ -83,13 +83,16 @@ def deformation(
     Cost: one forward pass of 2·P·b inputs and P² distances per layer.
     """
     model = check_module(select_output(model, output, args))
-    where = Neighbourhoods.read(
-        model, inputs, dims=dims, radius=radius, frames=frames, hull="cross-polytope", seed=seed, generator=generator
-    )
     found: list[dict[str, Tensor]] = []
-    if where.dims < 2:
-        raise InputError("Expected dims of at least 2, got 1, for which the graph of vertices has no edge. Raise dims.")
-    with untouched(model) as private:
+    with untouched(model, widened=True) as private:
+        where = Neighbourhoods.read(
+            private, inputs, dims=dims, radius=radius, frames=frames, hull="cross-polytope", seed=seed,
+            generator=generator,
+        )  # fmt: skip
+        if where.dims < 2:
+            raise InputError(
+                "Expected dims of at least 2, got 1, for which the graph of vertices has no edge. Raise dims."
+            )
         layers = list_layers(private, where.points[0].reshape(where.shape))
         watcher = _Embeddings(private, layers.linear)
         with watcher.watching():

@@ -135,8 +135,9 @@ def local_complexity(
 
     Humayun et al. 2023, section 3.2. Differs: a unit folds at the kink of its activation (ReLU6 has two), or at zero if
     it has none; a value of exactly zero has no sign; all points share one frame by default, which is faster and keeps
-    curves over training smooth (the same ``seed`` gives the same frame). Works for any ``nn.Module``, in eval mode and
-    in the model's own dtype and device. The model, its gradients, buffers and hooks, and the random state do not
+    curves over training smooth (the same ``seed`` gives the same frame). Works for any ``nn.Module``, in eval mode, on
+    the model's device and in its own dtype; one in half precision runs in float32, since rounding would move the
+    vertices by more than the radius. The model, its gradients, buffers and hooks, and the random state do not
     change.
 
     inputs: the points x, (b, *input_shape), as a tensor, an array, a Dataset or a DataLoader. Token ids (b, t) of a
@@ -168,10 +169,10 @@ def local_complexity(
     check_module(model, otherwise="For an exported program, pass program.module().")
 
     def count(model: nn.Module, points: Inputs, *, copy: bool) -> _Counts:
-        where = Neighbourhoods.read(
-            model, points, dims=dims, radius=radius, frames=frames, hull=hull, seed=seed, generator=generator
-        )
-        with untouched(model, copy=copy) as private:
+        with untouched(model, copy=copy, widened=True) as private:
+            where = Neighbourhoods.read(
+                private, points, dims=dims, radius=radius, frames=frames, hull=hull, seed=seed, generator=generator
+            )
             return _counts(private, where, layers, roles, memory)
 
     asked = {"max_pool": max_pool, "linear": linear_outputs, "attention": attention, "norm": norms}

@@ -34,6 +34,7 @@ Shape = Literal["cross-polytope", "hypercube"]
 
 LARGEST_CUBE = 12  # a cube of P dimensions has 2^P vertices
 _USUAL_DIMS = 25
+_MOST_ROUNDED = 0.25  # of the radius: by no more may rounding move a vertex
 _MANY = 256  # numbers of an input from which a group of points shares a frame
 _GROUP = 64  # points
 _BITS = 32  # of a random number that become signs
@@ -263,6 +264,7 @@ class Neighbourhoods:
             )
         check_positive(radius=radius)
         shape, flat = tuple(points.shape[1:]), points.flatten(1)
+        _check_resolution(flat, radius)
         source = read_generator(generator, seed)
         given = _given_frames(frames, len(flat), shape, flat)
         dims = _dims_of(dims, flat.shape[1]) if given is None else given.shape[1]
@@ -319,6 +321,20 @@ def _given_frames(frames: FrameChoice, b: int, shape: tuple[int, ...], like: Ten
             f"Expected orthonormal directions in frames, got an error of {error:.1e}. Use orthonormal_frames."
         )
     return flat
+
+
+def _check_resolution(points: Tensor, radius: float) -> None:
+    """Refuse a radius that is lost in the rounding of the vertices: they would be the points (b, d) themselves."""
+    rounding = (
+        torch.finfo(points.dtype).eps
+        / 2
+        * float(points.norm(dim=1, dtype=torch.promote_types(points.dtype, torch.float32)).max())
+    )
+    if rounding > _MOST_ROUNDED * radius:
+        raise InputError(
+            f"Expected a radius of at least {rounding / _MOST_ROUNDED:.2g} for inputs of this size in {points.dtype}, "
+            f"got {radius:g}, which rounding hides. Raise radius, or pass the model in a more precise dtype."
+        )
 
 
 def _dims_of(dims: int | None, d: int) -> int:

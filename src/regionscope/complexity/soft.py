@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from regionscope.checks import check_module, check_positive
 from regionscope.complexity.activations import Folds
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
+from regionscope.complexity.layers import tensors
 from regionscope.complexity.neighbourhoods import Neighbourhoods, offsets
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs
@@ -75,7 +77,13 @@ class _Ranges(ForwardObserver):
         self._m, self._n = m, n
         self.found: list[tuple[Tensor, Tensor]] = []
 
+        held = (tensor for tensor in vars(model).values() if isinstance(tensor, Tensor))
+        fixed = (*model.parameters(), *model.buffers(), *held)
+        self._from_weights = {id(tensor): ref(tensor) for tensor in fixed}  # what is computed from weights alone
+
     def at_activation(self, call: ObservedCall, found: Folds) -> Any:
+        if not self._takes_inputs(call):
+            return self._followed(call)
         if found.values.ndim == 0 or len(found.values) != self._m * self._n:
             raise InputError(
                 f"Expected '{call.name}' to work on a tensor whose first axis is the batch, got shape "
@@ -84,4 +92,30 @@ class _Ranges(ForwardObserver):
         values = found.values.clone().reshape(self._m, self._n, -1)  # the activation may work in place
         low, high = values.amin(0), values.amax(0)
         self.found += [(low - at, high - at) for at in found.at]
-        return call.run()
+        return self._followed(call)
+
+    def at_linear(self, call: ObservedCall) -> Any:
+        return self._followed(call)
+
+    def at_max_pool(self, call: ObservedCall) -> Any:
+        return self._followed(call)
+
+    def at_other(self, call: ObservedCall) -> Any:
+        return self._followed(call)
+
+    def _takes_inputs(self, call: ObservedCall) -> bool:
+        """Whether a tensor among the arguments is not known to be computed from weights alone."""
+        known = self._from_weights
+        return any(
+            id(tensor) not in known or known[id(tensor)]() is not tensor for tensor in tensors((call.args, call.kwargs))
+        )
+
+    def _followed(self, call: ObservedCall) -> Any:
+        """What the call returns, which is noted if it is computed from weights alone."""
+        takes_inputs, result = self._takes_inputs(call), call.run()
+        for tensor in tensors(call.args[0] if call.op == "__setitem__" else result):
+            if takes_inputs:
+                self._from_weights.pop(id(tensor), None)
+            else:
+                self._from_weights[id(tensor)] = ref(tensor)
+        return result

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regionscope.certificate import Certificate, certify
-from regionscope.errors import InputError
+from regionscope.errors import CheckFailed, InputError
 from regionscope.exact.linear import as_list, exact_regions, on_workers, program_of
 from regionscope.exact.partition import Partition
 from regionscope.exact.questions.export import geojson, pandas_table
@@ -27,7 +27,7 @@ from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
 from regionscope.geometry.ragged import owners
 from regionscope.network import Program, with_decision
 from regionscope.network.output import Arguments, Output, select_output
-from regionscope.tolerance import Tolerance
+from regionscope.tolerance import EQUAL, HIDDEN, UNIT, Tolerance
 from regionscope.types import Progress, Reading
 
 _LABELS = ("piece_labels", "piece_regions", "labels")  # stored beside the arrays of the partition
@@ -243,6 +243,7 @@ def decision_regions(
 
 def label_pieces(part: Partition) -> DecisionRegions:
     """Labels of pieces that are cut at the decision boundary, and their connected components."""
+    _check_leads(part.outputs)
     piece_labels = labels_of(part.outputs, part.corners, part.offsets, part.stats.rounding)
     pairs = part.neighbours
     same = piece_labels[pairs[:, 0]] == piece_labels[pairs[:, 1]]
@@ -250,6 +251,17 @@ def label_pieces(part: Partition) -> DecisionRegions:
     count = int(piece_regions.max()) + 1
     labels = piece_labels.new_empty(count).index_copy_(0, piece_regions, piece_labels)
     return DecisionRegions(part, piece_labels, piece_regions, labels)
+
+
+def _check_leads(outputs: Tensor) -> None:
+    """Raise where rounding of what all outputs (v, c) have in common hides a part of their differences."""
+    largest = float(outputs.abs().max())
+    spread = float((outputs.amax(1) - outputs.amin(1)).max())
+    if spread > EQUAL * UNIT * largest and Tolerance.of(torch.float64).zero * largest > HIDDEN * spread:
+        raise CheckFailed(
+            f"Expected outputs that differ by far more than their rounding, got outputs of up to {largest:.3g} that "
+            f"differ by at most {spread:.3g} on the slice. Subtract one number from all of them: labels stay the same."
+        )
 
 
 def labels_of(outputs: Tensor, corners: Tensor, offsets: Tensor, zero_tolerance: float) -> Tensor:

@@ -148,14 +148,15 @@ def correlation_table(
         raise InputError(
             f"Expected by to have one group for each of {n} runs, got {len(by)}. Pass one entry for each run."
         )
-    if by is not None and "all" in list(by):
+    if by is not None and "all" in _plain(by):
         raise InputError(
             'Expected names of groups other than "all", which names the rows over all runs, got "all" in by. '
             "Choose another name for this group."
         )
     groups = {"all": np.arange(n)}
-    for name in sorted(set(by or ())):
-        groups[name] = np.flatnonzero(np.asarray(by) == name)
+    names = [] if by is None else _plain(by)
+    for name in sorted(dict.fromkeys(names), key=_sort_key):
+        groups[name] = np.array([i for i, own in enumerate(names) if own == name])
     rows = []
     for measure in columns:
         if measure == target:
@@ -288,8 +289,20 @@ def _groups(clusters: Sequence[Any] | None, n: int) -> IntArray:
             f"Expected clusters to have one group for each of {n} pairs, got {len(clusters)}. "
             "Pass one entry for each pair."
         )
-    number = {name: i for i, name in enumerate(dict.fromkeys(clusters))}
-    return np.array([number[name] for name in clusters], dtype=np.int64)
+    names = _plain(clusters)
+    number = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    return np.array([number[name] for name in names], dtype=np.int64)
+
+
+def _plain(names: Any) -> list[Any]:
+    """The names of groups as Python objects: the entries of an array or a tensor cannot be compared one by one."""
+    return list(names.tolist() if hasattr(names, "tolist") else names)
+
+
+def _sort_key(name: Any) -> tuple[bool, Any]:
+    """Numbers by their size, before everything else by its text."""
+    number = isinstance(name, int | float)
+    return not number, name if number else str(name)
 
 
 def _numbers(values: Numbers, name: str) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
 
 from regionscope.checks import check_labels, read_generator, read_integer, read_seed
-from regionscope.errors import InputError, LimitReached
+from regionscope.errors import CheckFailed, InputError, LimitReached
 from regionscope.formatting import described
 from regionscope.inputs import Examples, Inputs, Labels
 from regionscope.measures.gap import some_examples
@@ -22,6 +23,7 @@ from regionscope.network import device_and_dtype, untouched
 from regionscope.network.call.forward import call_model
 from regionscope.network.call.process_wide import ProcessWide
 from regionscope.network.output import Arguments, Output, select_output
+from regionscope.network.token_ids import input_dtype
 from regionscope.sampled.labels import refuse_batch_statistics
 from regionscope.types import Reading
 
@@ -30,6 +32,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 _IGNORED = -100  # a label that cross-entropy leaves out
 _ROOM, _KEPT = 20, 8  # vectors of the basis, and those of them that a restart keeps
 _FEWEST = 12  # products before an eigenvalue is taken for the largest
+_ROUNDING = 1e4  # of the spacing of numbers at the largest eigenvalue: what may be left of a residual
 _ENDED = 2.0**-44  # of the largest eigenvalue: a smaller rest is rounding, and the basis holds all that can be found
 
 
@@ -99,16 +102,35 @@ def sharpness(
                 "Expected a model with trainable parameters, got none, so there is no Hessian. "
                 "Set requires_grad of its parameters."
             )
-        value, vector = _largest(hessian, tolerance, seed)
+        value, vector, largest = _largest(hessian, tolerance, seed)
         residual = float((hessian(vector) - value * vector).norm())
+    if not residual <= 2 * tolerance * abs(value) + _ROUNDING * hessian.eps * largest:
+        raise CheckFailed(
+            f"Expected a residual of at most {tolerance:g} of the eigenvalue {value:.6g}, got {residual:.3g}: second "
+            "derivatives of this model are not symmetric, or rounding is too large. Pass dtype=torch.float64, and "
+            "compare the second derivatives of your own autograd functions with finite differences."
+        )
     return Sharpness(value, residual, hessian.products, hessian.n)
 
 
 _plain_attention = ProcessWide(lambda: sdpa_kernel(SDPBackend.MATH))
 
 
-def _largest(hessian: _Hessian, tolerance: float, seed: int) -> tuple[float, Tensor]:
-    """The largest eigenvalue that shows, up to |H v - value v| <= tolerance |value|, and its unit vector v.
+class _PlainWeightNorm(TorchFunctionMode):
+    """Weight normalisation from basic operations: the second derivative of torch's own function is not symmetric."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if func is not torch._weight_norm:
+            return func(*args, **(kwargs or {}))
+        direction, size, *dim = args
+        return direction * (size / torch.norm_except_dim(direction, 2, *dim))
+
+
+def _largest(hessian: _Hessian, tolerance: float, seed: int) -> tuple[float, Tensor, float]:
+    """The largest eigenvalue that shows, up to |H v - value v| <= tolerance |value|, its unit vector v, and the largest
+    absolute eigenvalue that shows.
 
     Lanczos with thick restarts (Wu and Simon 2000). The rows of ``basis`` are orthonormal, ``inner`` is H among them,
     and H maps their span into itself but for ``rest``. When the basis is full, its best eigenvectors replace it.
@@ -130,7 +152,7 @@ def _largest(hessian: _Hessian, tolerance: float, seed: int) -> tuple[float, Ten
         settled = hessian.products >= _FEWEST and left * abs(vectors[-1, -1]) <= tolerance * abs(values[-1])
         if settled or left <= _ENDED * np.abs(values).max() or used == hessian.size:
             vector = basis.new_tensor(vectors[:, -1]) @ rows
-            return float(values[-1]), vector / vector.norm()
+            return float(values[-1]), vector / vector.norm(), float(np.abs(values).max())
         if used == _ROOM:
             used = _KEPT
             basis[:used] = basis.new_tensor(vectors[:, -used:].T.copy()) @ rows
@@ -148,6 +170,8 @@ class _Hessian:
         self._model, self._loss, self._max_products = model, loss, max_products
         self.device, own = device_and_dtype(model)
         self._dtype = dtype or own
+        taken = input_dtype(model, data[0])
+        self._input_dtype = self._dtype if taken.is_floating_point else taken
         inputs, labels = map(_differentiable, data)
         self._state = {
             name: _differentiable(value.to(self._dtype) if value.is_floating_point() else value)
@@ -155,6 +179,7 @@ class _Hessian:
         }
         trained = [name for name, value in model.named_parameters() if value.requires_grad]
         self._weights = {name: self._state[name].clone().requires_grad_(True) for name in trained}
+        self.eps = torch.finfo(self._dtype).eps
         self.size = sum(value.numel() for value in self._weights.values())
         self.n = len(inputs)
         self.products = 0
@@ -223,8 +248,8 @@ class _Hessian:
     def _product(self, inputs: Tensor, labels: Tensor, pieces: list[Tensor]) -> Tensor:
         weights = list(self._weights.values())
         # The fused kernels of attention have no second derivative.
-        with torch.enable_grad(), _plain_attention:
-            moved = inputs.to(self.device, self._dtype, copy=True)  # the model may write into them
+        with torch.enable_grad(), _plain_attention, _PlainWeightNorm():
+            moved = inputs.to(self.device, self._input_dtype, copy=True)  # the model may write into them
             state = {**self._state, **self._weights}
             outputs = call_model(lambda x: functional_call(self._model, state, (x,)), moved)
             value = self._lost(outputs, labels.to(self.device))

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.inputs import read_array, read_examples
+from regionscope.network.call.untouched import device_and_dtype
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,12 @@ def takes_tokens(model: Any, inputs: Any) -> bool:
         values = inputs if isinstance(inputs, Tensor) else read_array(inputs)
         return not values.is_floating_point()
     return not read_examples(inputs).first.is_floating_point()
+
+
+def input_dtype(model: nn.Module, inputs: Any) -> torch.dtype:
+    """The dtype in which the model takes ``inputs``: that of its weights; token ids (n, t) stay whole numbers."""
+    tokens = inputs is not None and takes_tokens(model, inputs) and read_examples(inputs).first.ndim == 1
+    return torch.int64 if tokens else device_and_dtype(model)[1]
 
 
 def read_tokens(ids: Any, attention_mask: Any = None) -> tuple[Tensor, Tensor]:

@@ -20,6 +20,7 @@ from regionscope.inputs import Examples, Inputs, read_examples
 from regionscope.network import device_and_dtype, untouched
 from regionscope.network.call.determinism import check_fixed_outputs, two_inputs
 from regionscope.network.call.forward import call_model, row_bytes
+from regionscope.network.token_ids import input_dtype
 from regionscope.sampled.half_precision import HalfPrecisionScreen
 
 INVALID = torch.iinfo(torch.int64).min  # the label of an input whose logits hold NaN
@@ -105,19 +106,18 @@ def open_labeller(
             raise InputError(
                 f"Expected autocast to be a torch dtype, or None, got {autocast!r}. Pass torch.bfloat16, for example."
             )
-        device, dtype = device_and_dtype(model)
+        device, _ = device_and_dtype(model)
     elif autocast is not None:
         raise InputError(f"Expected a torch module for autocast, got {type(model).__name__}. Leave autocast out.")
     else:
         examples = None if inputs is None else read_examples(inputs)
         dtype, device = _own_place(model, examples)
-    with untouched(model, device=device) as private:
-        if widened and isinstance(private, nn.Module) and dtype in (torch.float16, torch.bfloat16):
-            private.float()
-            dtype = torch.float32
+    with untouched(model, device=device, widened=widened) as private:
+        if isinstance(private, nn.Module):
+            dtype = input_dtype(private, inputs)
         rows = batch_size or _rows(private, input_shape, dtype, device, memory)
         if isinstance(private, nn.Module):
-            check_fixed_outputs(private, two_inputs(input_shape, dtype, device))
+            check_fixed_outputs(private, _pair(inputs, input_shape, dtype, device))
             classify = _module(private, dtype, device, autocast)
         else:
             classify = _function(private, examples is not None and examples.numpy)
@@ -285,6 +285,16 @@ def _own_place(model: Any, examples: Examples | None) -> tuple[torch.dtype, torc
         first.dtype if first.is_floating_point() else whole_numbers,
         cpu if hasattr(model, "predict") else first.device,
     )
+
+
+def _pair(
+    inputs: Inputs | Examples | None, input_shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    """Two different inputs (2, *input_shape). Token ids are those of the first sequence, forwards and backwards."""
+    if inputs is None or dtype.is_floating_point:
+        return two_inputs(input_shape, dtype, device)
+    first = read_examples(inputs).first.to(device, dtype)
+    return torch.stack([first, first.flip(0)])
 
 
 def _rows(

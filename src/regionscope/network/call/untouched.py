@@ -26,7 +26,7 @@ _WATCHED = 1  # call; to watch every operation of all calls would take longer th
 
 @contextmanager
 def untouched(
-    model: Model, *, device: torch.device | None = None, precise: bool = True, copy: bool = True
+    model: Model, *, device: torch.device | None = None, precise: bool = True, copy: bool = True, widened: bool = False
 ) -> Iterator[Model]:
     """Context with a private copy of ``model`` to run: eval mode, no gradients, full float32. The model does not
     change.
@@ -42,7 +42,9 @@ def untouched(
     device: device whose random state is restored besides that of the CPU; the model's own by default.
     precise: whether to disable TensorFloat-32 (see ``full_precision``); False keeps the user's setting.
     copy: whether to copy a module; False for one that is a private copy in eval mode already and is not used
-    afterwards. Cost: a copy of the parameters and buffers.
+    afterwards.
+    widened: whether a module in half precision runs in float32, where its weights are the same numbers.
+    Cost: a copy of the parameters and buffers.
     """
     module = unwrapped(model) if isinstance(model, nn.Module) else nn.Module()
     place = device_and_dtype(module)[0] if device is None else device
@@ -53,6 +55,8 @@ def untouched(
     with torch.inference_mode(False), torch.no_grad(), precision:
         if isinstance(model, nn.Module):
             private: Any = runnable_copy(module) if copy else module
+            if widened and device_and_dtype(private)[1] in (torch.float16, torch.bfloat16):
+                private.float()
             private.__dict__["_compiled_call_impl"] = partial(
                 first_calls.call, private._call_impl
             )  # calling it runs this
