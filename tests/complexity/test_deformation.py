@@ -66,3 +66,18 @@ def test_the_trusted_radius_is_where_layers_stop_scaling() -> None:
 def test_one_direction_has_no_graph() -> None:
     with pytest.raises(InputError, match="dims of at least 2, got 1, for which the graph of vertices has no edge"):
         deformation(net(), torch.zeros(2, 8), dims=1)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_model_in_half_precision_is_measured_in_float32(dtype: torch.dtype) -> None:
+    low, x = net().to(dtype), torch.rand(20, 8, generator=torch.Generator().manual_seed(1)).to(dtype)
+    radii = [0.0005, 0.005, 0.05, 0.5, 5.0, 50.0]
+    assert trusted_radius(low, x, radii=radii, dims=5) == trusted_radius(low.double(), x.double(), radii=radii, dims=5)
+    assert next(low.to(dtype).parameters()).dtype == dtype
+
+
+def test_a_radius_below_the_rounding_of_the_inputs_is_refused() -> None:
+    model, x = net().float(), 1 + torch.rand(6, 8, generator=torch.Generator().manual_seed(1))
+    with pytest.raises(InputError, match=r"Expected a radius of at least .* got 1e-09, which rounding hides"):
+        trusted_radius(model, x, radii=[1e-9, 0.05, 50.0], dims=5)
+    assert trusted_radius(model.double(), x.double(), radii=[1e-9, 1e-6], dims=5) == 1e-6

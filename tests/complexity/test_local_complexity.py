@@ -400,3 +400,13 @@ def test_the_input_that_is_not_finite_is_named() -> None:
     inputs[2, 1] = torch.nan
     with pytest.raises(InputError, match="NaN or infinite values in input 2"):
         local_complexity(nn.Linear(2, 2), inputs)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_model_in_half_precision_is_measured_in_float32(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    low = nn.Sequential(nn.Linear(64, 50), nn.ReLU(), nn.Linear(50, 50), nn.ReLU(), nn.Linear(50, 3)).to(dtype)
+    x = torch.rand(20, 64).to(dtype)
+    found = local_complexity(low, x, radius=0.005)
+    assert found.total.sum() > 0
+    assert torch.equal(found.total, local_complexity(low.double(), x.double(), radius=0.005).total)

@@ -148,3 +148,23 @@ def test_transformers_and_layers_that_work_in_place() -> None:
 def test_mistakes_are_one_sentence(model: nn.Module, options: dict[str, float], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         rs.soft_local_complexity(model, POINTS, **options)
+
+
+@pytest.mark.parametrize("units", [59, 60])  # 60: as many rows as there are vertices
+def test_activations_of_weights_are_no_units(units: int) -> None:
+    class PositiveWeights(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight, self.out = nn.Parameter(torch.randn(units, 3)), nn.Linear(units, 2)
+            self.register_buffer("shift", torch.zeros(units))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            shift = nn.functional.softplus(self.shift).clone()
+            shift += x.sum() * 0  # from here on computed from the input
+            return self.out(torch.relu(nn.functional.linear(x, self.weight.abs()) + torch.relu(self.weight).sum(1)))
+
+    torch.manual_seed(0)
+    model, x = PositiveWeights(), torch.randn(10, 3)
+    soft = rs.soft_local_complexity(model, x, radius=0.3, temperature=1e-6)
+    assert torch.equal(soft.detach().round().long(), rs.local_complexity(model, x, radius=0.3).total)
+    assert soft.sum() > 0

@@ -227,3 +227,31 @@ def test_a_large_constant_hides_no_small_jump() -> None:
     for parameter, value in zip(net.parameters(), values, strict=True):
         parameter.data = torch.tensor(value, dtype=torch.float64)
     assert rs.linear_regions(net, rs.Segment([-1.0], [1.0])).n_linear_regions == 3
+
+
+@pytest.mark.parametrize(("offset", "refused"), [(0.0, False), (1e8, False), (1e10, True), (1e12, True), (1e14, True)])
+def test_a_large_number_that_all_outputs_share_changes_no_label_unless_it_is_refused(
+    offset: float, refused: bool
+) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 12), nn.ReLU(), nn.Linear(12, 12), nn.ReLU(), nn.Linear(12, 3)).double()
+    square = rs.Box([0.0, 0.0], torch.eye(2), 3.0)
+    plain = rs.decision_regions(model, square)
+    with torch.no_grad():
+        model[4].bias += offset
+    if refused:
+        with pytest.raises(rs.CheckFailed, match="Subtract one number from all of them"):
+            rs.decision_regions(model, square)
+        return
+    moved = rs.decision_regions(model, square)
+    assert moved.count == plain.count
+    assert moved.volumes() == pytest.approx(plain.volumes(), rel=1e-6)
+
+
+def test_equal_outputs_are_a_tie_and_not_refused() -> None:
+    model = nn.Linear(2, 3).double()
+    with torch.no_grad():
+        model.weight[:] = model.weight[0]
+        model.bias.fill_(1e12)
+    found = rs.decision_regions(model, rs.Box([0.0, 0.0], torch.eye(2), 3.0))
+    assert (found.count, found.labels.tolist()) == (1, [0])

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import regionscope as rs
 from regionscope.errors import InputError
@@ -184,3 +185,15 @@ def test_results_with_a_value_are_taken_as_they_are() -> None:
     x, y = [3.0, 1.0, 2.0, 5.0], [1.0, 2.0, 4.0, 3.0]
     results = [rs.Estimate(value, 0.1, 9) for value in x]
     assert rs.correlate(results, y) == rs.correlate(x, y)
+
+
+@pytest.mark.parametrize("names", [np.array(["u", "v", "w"] * 4), torch.arange(12) % 3, [None, "v", 1.5] * 4])
+def test_groups_may_be_arrays_tensors_and_names_of_several_types(names: Any) -> None:
+    source = np.random.default_rng(0)
+    a = source.normal(size=12)
+    b = a + 0.3 * source.normal(size=12)
+    plain = ["uvw"[i % 3] for i in range(12)]
+    found, expected = (rs.correlation_table({"a": a, "b": b}, "b", by=by) for by in (names, plain))
+    assert {row.correlation.pearson.value for row in found} == {row.correlation.pearson.value for row in expected}
+    intervals = [rs.correlate(a, b, clusters=clusters).pearson.interval for clusters in (names, plain)]
+    assert intervals[0] == intervals[1]

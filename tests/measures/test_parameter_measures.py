@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.utils.parametrizations import weight_norm
+from torch.utils.data import TensorDataset
 
 import regionscope as rs
 from regionscope.errors import InputError, LimitReached
@@ -473,3 +475,78 @@ def test_weights_without_numbers_are_named_and_infinite_ones_have_no_spectral_no
         model = nn.Linear(2, 2)
         nn.init.constant_(model.weight, value)
         assert math.isnan(rs.parameter_norms(model).spectral["weight"])
+
+
+class _TokenClassifier(nn.Module):
+    """Classes of token ids (n, t), which bfloat16 does not hold: above 256, it rounds to other tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.out = nn.Embedding(3000, 8), nn.Linear(8, 5)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.out(torch.tanh(self.tokens(ids.long()).mean(1)))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_token_ids_are_not_rounded(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    model, ids = _TokenClassifier().to(dtype).eval(), torch.randint(1000, 2000, (50, 6))
+    logits = model(ids).detach().double()
+    labels = logits.argmax(1)
+    assert rs.error_rate(model, ids, labels).value == 0
+    assert rs.generalisation_gap(model, (ids, labels), TensorDataset(ids, labels)).value == 0
+    top = logits.topk(2, dim=1).values
+    assert rs.output_margin(model, ids, labels).value == pytest.approx(float((top[:, 0] - top[:, 1]).mean()))
+    sharp = [rs.sharpness(model, given, labels, dtype=torch.float64).value for given in (ids, ids.double())]
+    assert sharp[0] == pytest.approx(sharp[1])
+
+
+@pytest.mark.parametrize("dim", [0, None])
+def test_the_sharpness_of_weight_normalised_networks(dim: int | None) -> None:
+    """Torch's own second derivative of weight normalisation is not symmetric."""
+    torch.manual_seed(0)
+    x, y = torch.randn(30, 5).double(), torch.randint(0, 3, (30,))
+    normed = weight_norm(nn.Linear(5, 6), dim=dim)
+    model = nn.Sequential(normed, nn.GELU(), nn.Linear(6, 3)).double().eval()
+    found = rs.sharpness(model, x, y, tolerance=1e-6)
+    weights = dict(model.named_parameters())
+    sizes = [value.numel() for value in weights.values()]
+
+    def slope(flat: torch.Tensor) -> torch.Tensor:
+        flat = flat.requires_grad_(True)
+        own = {n: p.reshape(weights[n].shape) for n, p in zip(weights, flat.split(sizes), strict=True)}
+        loss = nn.functional.cross_entropy(torch.func.functional_call(model, own, (x,)), y)
+        return torch.autograd.grad(loss, flat)[0]
+
+    flat = torch.cat([value.detach().reshape(-1) for value in weights.values()])
+    steps = 1e-5 * torch.eye(len(flat), dtype=torch.float64)
+    hessian = torch.stack([(slope(flat + step) - slope(flat - step)) / 2e-5 for step in steps])
+    assert found.value == pytest.approx(float(torch.linalg.eigvalsh((hessian + hessian.T) / 2)[-1]), rel=1e-5)
+
+
+def test_a_hessian_that_is_not_symmetric_is_refused() -> None:
+    class Wrong(torch.autograd.Function):
+        """x^3, whose second derivative is that of another function for half of the entries."""
+
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx: Any, slope: torch.Tensor) -> torch.Tensor:
+            (x,) = ctx.saved_tensors
+            return slope * 3 * x.detach() * x.roll(1)
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.linspace(-1, 2, 40, dtype=torch.float64))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x @ Wrong.apply(self.weight)[:, None]
+
+    x, y = torch.rand(20, 40, dtype=torch.float64), torch.arange(20) % 2
+    with pytest.raises(rs.CheckFailed, match="not symmetric"):
+        rs.sharpness(Model(), x, y)
