@@ -163,3 +163,33 @@ def test_a_classifier_that_looks_for_padding_is_refused(
     mask = torch.ones_like(ids)
     mask[:, 5:] = 0
     assert rs.embedded(model, ids, attention_mask=mask).inputs.shape == (n, 5, 16)
+
+
+@pytest.mark.parametrize("kind", ["Bart", "MBart"])
+def test_positions_that_are_looked_up_by_the_number_of_tokens_are_not_taken_for_the_tokens(kind: str) -> None:
+    sizes = {"d_model": 16, "decoder_layers": 2, "decoder_attention_heads": 2, "decoder_ffn_dim": 24}
+    config = getattr(transformers, f"{kind}Config")(vocab_size=40, max_position_embeddings=16, **sizes)
+    model = seeded(getattr(transformers, f"{kind}ForCausalLM"), config)
+    assert rs.embedded(model, IDS, output="logits").at == "model.decoder.embed_tokens"
+    found = rs.local_complexity(model, IDS, output="logits", radius=0.1)
+    assert found.total.min() > 0
+    assert rs.region_count(model, IDS, slices=3, output="logits").value >= 1
+
+
+def test_token_ids_of_a_decoder_are_those_of_every_input() -> None:
+    sizes = {"d_model": 16, "d_ff": 24, "num_layers": 1, "num_heads": 2, "d_kv": 8}
+    model = seeded(transformers.T5ForConditionalGeneration, transformers.T5Config(vocab_size=40, **sizes))
+    start = torch.tensor([[0, 4, 5]])
+
+    class Started(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = model
+
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            return self.inner(ids, decoder_input_ids=start.expand(len(ids), -1)).logits
+
+    given = rs.local_complexity(model, IDS, output="logits", args={"decoder_input_ids": start}, radius=1.0)
+    inside = rs.local_complexity(Started(), IDS, radius=1.0)
+    assert given.total.tolist() == inside.total.tolist()
+    assert given.total.min() > 0

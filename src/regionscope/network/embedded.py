@@ -23,7 +23,7 @@ from regionscope.network.call.forward import call_model
 from regionscope.network.call.precision import full_precision
 from regionscope.network.call.untouched import device_and_dtype
 from regionscope.network.call.wrappers import shared_state, unwrapped
-from regionscope.network.output import Arguments, Output, chosen_output
+from regionscope.network.output import Arguments, Output, chosen_output, for_each_input
 from regionscope.network.private_copy import runnable_copy
 from regionscope.network.token_ids import read_tokens, without_padding
 
@@ -316,7 +316,12 @@ def _call(model: nn.Module, ids: Tensor, args: Arguments) -> Any:
     if "use_cache" in inspect.signature(model.forward).parameters:
         kwargs.setdefault("use_cache", False)  # keys and values of earlier tokens would only fill memory
     positional = () if isinstance(args, dict) else tuple(args)
-    return call_model(lambda tokens: model(tokens, *positional, **kwargs), ids)
+
+    def call(tokens: Tensor) -> Any:
+        more = {name: for_each_input(value, tokens) for name, value in kwargs.items()}
+        return model(tokens, *(for_each_input(value, tokens) for value in positional), **more)
+
+    return call_model(call, ids)
 
 
 def _logits(result: Any) -> Tensor:
@@ -350,27 +355,30 @@ def _tested(ids: Tensor, config: Any) -> tuple[Tensor, Tensor]:
 
 def _embedding_of(model: nn.Module, ids: Tensor, args: Arguments) -> tuple[str, Any]:
     """The name of the ``nn.Embedding`` that looks the token ids (n, t) up, and the output for them."""
-    names, results = _embeddings_of(model, ids, args)
-    if len(names) != 1 or bool((ids == ids[0]).all()):
-        # Positions are looked up too, with ids of their own, which may be the same. They do not move with the tokens.
-        names, _ = _embeddings_of(model, torch.cat([ids[:1], ids[:1].roll(1, 1)]), args)
+    found, results = _embeddings_of(model, ids, args)
+    if len(found) != 1 or bool((ids == ids[0]).all()):
+        # Positions are looked up too, by ids of their own or by the number of tokens. They do not move with the tokens.
+        found, _ = _embeddings_of(model, torch.cat([ids[:1], ids[:1].roll(1, 1)]), args)
+        if len(found) > 1:
+            found = {name: rows for name, rows in found.items() if torch.equal(rows[:1].roll(1, 1), rows[1:])}
+    names = list(found)
     if len(names) != 1:
         shown = ", ".join(names) or "none"
         raise InputError(f"Expected one nn.Embedding that takes the token ids, got {shown}. Name the module with at=.")
     return names[0], results
 
 
-def _embeddings_of(model: nn.Module, ids: Tensor, args: Arguments) -> tuple[list[str], Any]:
-    """The names of all ``nn.Embedding`` that take these ids in a forward pass, and its output."""
-    names: list[str] = []
+def _embeddings_of(model: nn.Module, ids: Tensor, args: Arguments) -> tuple[dict[str, Tensor], Any]:
+    """What each ``nn.Embedding`` that takes these ids in a forward pass returns, by name, and the pass's output."""
+    found: dict[str, Tensor] = {}
     handles = []
     for name, module in model.named_modules():
         if isinstance(module, nn.Embedding):
 
             def look(module: nn.Module, inputs: Any, output: Any, name: str = name) -> None:
                 same = bool(inputs) and isinstance(inputs[0], Tensor) and torch.equal(inputs[0], ids)
-                if same and name not in names:
-                    names.append(name)
+                if same:
+                    found.setdefault(name, output)
 
             handles.append(module.register_forward_hook(look))
     try:
@@ -378,7 +386,7 @@ def _embeddings_of(model: nn.Module, ids: Tensor, args: Arguments) -> tuple[list
     finally:
         for handle in handles:
             handle.remove()
-    return names, results
+    return found, results
 
 
 def _named(model: nn.Module, name: str) -> str:

@@ -26,7 +26,8 @@ def select_output(model: Any, output: Output | None = None, args: Arguments = ()
     """The function ``inputs -> part of model(inputs, *args)``; the model itself if output and args are None.
 
     For a module, the result is a module that shares layers, parameters and modes with the original, under the same
-    names. Floating-point tensors among ``args`` are moved to the device and dtype of the inputs.
+    names. Floating-point tensors among ``args`` are moved to the device and dtype of the inputs; whole numbers of
+    shape (1, ...), such as the token ids of a decoder, are those of every input.
 
     >>> import torch
     >>> class Net(nn.Linear):
@@ -89,12 +90,23 @@ class SelectedOutput(nn.Module):
 
 def _call(model: Callable[..., Any], inputs: Any, args: Arguments) -> Any:
     def fit_to_inputs(value: Any) -> Any:
-        fits = isinstance(value, Tensor) and value.is_floating_point() and isinstance(inputs, Tensor | fx.Proxy)
-        return value.to(device=inputs.device, dtype=inputs.dtype) if fits else value
+        if not isinstance(value, Tensor):
+            return value
+        if value.is_floating_point():
+            known = isinstance(inputs, Tensor | fx.Proxy)
+            return value.to(device=inputs.device, dtype=inputs.dtype) if known else value
+        return for_each_input(value, inputs)
 
     if isinstance(args, Mapping):
         return model(inputs, **{name: fit_to_inputs(value) for name, value in args.items()})
     return model(inputs, *map(fit_to_inputs, args))
+
+
+def for_each_input(value: Any, inputs: Any) -> Any:
+    """Whole numbers of shape (1, ...), such as the token ids of a decoder, once for each input; others as they are."""
+    if not isinstance(value, Tensor) or not isinstance(inputs, Tensor) or value.is_floating_point() or value.ndim < 2:
+        return value
+    return value.expand(len(inputs), *value.shape[1:]) if len(value) == 1 else value
 
 
 def chosen_output(result: Any, output: Output | None) -> Any:
