@@ -66,7 +66,7 @@ def deformation(
     frames: FrameChoice = "shared",
     seed: int = 0,
     generator: torch.Generator | None = None,
-    memory: int = 64 << 20,
+    memory: int | None = None,
     output: Output | None = None,
     args: Arguments = (),
 ) -> Deformation:
@@ -77,9 +77,9 @@ def deformation(
     distance, and the diameter is the largest eccentricity. Humayun et al. 2023, appendix C, Figures 18 and 19. By the
     triangle inequality only antipodes need a path of two edges, so no graph search is run.
 
-    inputs, dims, radius, frames, seed, generator, output, args: as in ``local_complexity``, but without token ids.
-    memory: limit on the bytes of live values. Layers cannot be chosen: those that are linear or convolutions are
-    measured, with the vertices of the cross-polytope.
+    inputs, dims, radius, frames, seed, generator, memory, output, args: as in ``local_complexity``, but without token
+    ids. Layers cannot be chosen: those that are linear or convolutions are measured, with the vertices of the
+    cross-polytope.
     Cost: one forward pass of 2·P·b inputs and P² distances per layer.
     """
     model = check_module(select_output(model, output, args))
@@ -118,7 +118,7 @@ def trusted_radius(
     dims: int | None = None,
     frames: FrameChoice = "shared",
     seed: int = 0,
-    memory: int = 64 << 20,
+    memory: int | None = None,
     output: Output | None = None,
     args: Arguments = (),
 ) -> float:

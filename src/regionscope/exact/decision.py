@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regionscope.certificate import Certificate, certify
+from regionscope.checks import read_path
 from regionscope.errors import CheckFailed, InputError
-from regionscope.exact.linear import as_list, exact_regions, on_workers, program_of
+from regionscope.exact.linear import exact_regions, on_workers, program_of
 from regionscope.exact.partition import Partition
 from regionscope.exact.questions.export import geojson, pandas_table
 from regionscope.exact.questions.topology import ClassTopology, topology
@@ -25,6 +26,7 @@ from regionscope.geometry import arrays as xp
 from regionscope.geometry.bitsets import lowest
 from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
 from regionscope.geometry.ragged import owners
+from regionscope.geometry.slice_lists import read_slices
 from regionscope.network import Program, with_decision
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import EQUAL, HIDDEN, UNIT, Tolerance
@@ -167,12 +169,12 @@ class DecisionRegions:
     def save(self, path: str | Path) -> Path:
         """Write everything but the network to an .npz file."""
         about, arrays = self.partition.to_arrays()
-        return save_arrays(Path(path), about, arrays | {name: getattr(self, name) for name in _LABELS})
+        return save_arrays(read_path(path), about, arrays | {name: getattr(self, name) for name in _LABELS})
 
     @staticmethod
     def load(path: str | Path, program: Program | None = None) -> DecisionRegions:
         """Read what ``save`` wrote. Pass the traced network to use ``partition.patterns`` and ``partition.check``."""
-        about, arrays = load_arrays(Path(path))
+        about, arrays = load_arrays(read_path(path))
         if not arrays.keys() >= {*_LABELS}:
             raise InputError(
                 f"Expected decision regions in {path}, got a partition that is not cut at the decision boundary. "
@@ -219,7 +221,7 @@ def decision_regions(
     Arguments and cost are as in ``linear_regions``, except ``on_limit``: an incomplete partition has no decisions, so
     reaching a limit always raises ``LimitReached``.
     """
-    slices = as_list(slice)
+    slices = read_slices(slice)
     program = program_of(select_output(model, output, args), slices)
     if len(program.output_shape) > 1:
         raise InputError(

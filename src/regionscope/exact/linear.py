@@ -26,6 +26,7 @@ from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.space import partition_space
 from regionscope.exact.zero_tolerance import zero_tolerances_of
 from regionscope.geometry import Slice
+from regionscope.geometry.slice_lists import read_slices
 from regionscope.network import Program, Values, full_precision, trace
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import LOST, Tolerance
@@ -85,7 +86,7 @@ def linear_regions(
 
     Cost: about one forward pass over the final vertices.
     """
-    slices = as_list(slice)
+    slices = read_slices(slice)
     program = program_of(select_output(model, output, args), slices)
     if dask is not None:
         if on_limit != "raise":
@@ -271,22 +272,6 @@ def cut_slices(
     if slices[0].dim == 3:
         return RegionBatch.of_space(partition_space(program, slices, zero_tolerances, budget, record, keep), program)
     return RegionBatch.of_space([partition_cells(program, slices, zero_tolerances, budget, record)], program)
-
-
-def as_list(slice: Slice | Sequence[Slice]) -> list[Slice]:
-    slices = list(slice) if isinstance(slice, Sequence) else [slice]
-    if not slices:
-        raise InputError("Expected at least one Segment, Simplex or Box, got an empty list. Add a slice to the list.")
-    for slice in slices:
-        if not hasattr(type(slice), "embed"):  # isinstance would compute every property of the protocol
-            raise InputError(
-                f"Expected a Segment, Simplex or Box, got {type(slice).__name__}. "
-                "Build one from inputs, such as Segment(a, b) or Box.through([a, b, c])."
-            )
-    dims = sorted({slice.dim for slice in slices})
-    if len(dims) > 1:
-        raise InputError(f"Expected slices of one dimension, got {dims}. Call once for each dimension.")
-    return slices
 
 
 def check_shapes(program: Program, slices: Sequence[Slice]) -> None:

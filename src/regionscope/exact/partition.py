@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regionscope.certificate import Certificate, certify
-from regionscope.checks import check_instance, one_of, read_device
+from regionscope.checks import check_instance, one_of, read_device, read_path
 from regionscope.errors import CheckFailed, InputError, LimitReached
 from regionscope.exact.affine_maps import AffineMaps, affine_maps, different_maps, maps_at
 from regionscope.exact.check import check_coverage, check_maps, check_network
@@ -335,12 +335,12 @@ class Partition:
 
     def save(self, path: str | Path) -> Path:
         """Write everything but the network to an .npz file."""
-        return save_arrays(Path(path), *self.to_arrays())
+        return save_arrays(read_path(path), *self.to_arrays())
 
     @staticmethod
     def load(path: str | Path, program: Program | None = None) -> Partition:
         """Read a partition written by ``save``. Pass the traced network to use ``patterns`` and ``check``."""
-        about, arrays = load_arrays(Path(path))
+        about, arrays = load_arrays(read_path(path))
         if not arrays.keys() <= _STORED:
             raise InputError(
                 f"Expected a partition in {path}, got decision regions. Read it with DecisionRegions.load."

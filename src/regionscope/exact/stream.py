@@ -16,10 +16,11 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.exact.affine_maps import AffineMaps, affine_maps
-from regionscope.exact.linear import as_list, exact_regions, must_cover, program_of
+from regionscope.exact.linear import exact_regions, must_cover, program_of
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.geometry import Slice
 from regionscope.geometry.ragged import mean_of_rows
+from regionscope.geometry.slice_lists import read_slices
 from regionscope.inputs import read_array
 from regionscope.network import Program
 from regionscope.network.output import Arguments, Output, select_output
@@ -147,7 +148,7 @@ def stream_regions(
     >>> stream_regions(nn.ReLU(), Segment([-1.0], [3.0])).n_activation_regions
     2
     """
-    slices = as_list(slice)
+    slices = read_slices(slice)
     if len(slices) > 1:
         raise InputError(f"Expected one slice, got {len(slices)}. Call once for each slice.")
     slice = slices[0]

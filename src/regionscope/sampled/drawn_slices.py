@@ -19,6 +19,7 @@ from regionscope.errors import InputError, SliceError
 from regionscope.formatting import counted
 from regionscope.geometry import Segment, Simplex, Slice
 from regionscope.geometry.haar import haar_frames
+from regionscope.geometry.slice_lists import read_slices
 from regionscope.inputs import Examples, Inputs, read_examples, stacked
 
 _ATTEMPTS = 100
@@ -209,20 +210,9 @@ class GivenSlices:
     seed = None  # nothing is drawn
 
     def __post_init__(self) -> None:
-        if len(self.slices) == 0:
-            raise InputError(
-                "Expected at least one Segment, Simplex or Box, got an empty list. Add a slice to the list."
-            )
-        for slice in self.slices:
-            if not isinstance(slice, Slice):
-                raise InputError(
-                    f"Expected a Segment, Simplex or Box, got {type(slice).__name__}. "
-                    "Build one from inputs, such as Segment(a, b) or Box.through([a, b, c])."
-                )
-        if len({(slice.dim, slice.input_shape) for slice in self.slices}) > 1:
-            raise InputError(
-                "Expected slices of one dimension and one input shape, got different ones. Call once for each."
-            )
+        shapes = sorted({slice.input_shape for slice in read_slices(self.slices)})
+        if len(shapes) > 1:
+            raise InputError(f"Expected slices of one input shape, got {shapes}. Call once for each shape.")
 
     @property
     def dim(self) -> int:

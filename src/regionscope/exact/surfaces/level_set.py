@@ -13,7 +13,7 @@ from regionscope.checks import check_memory, check_progress, read_integer, read_
 from regionscope.errors import InputError, LimitReached
 from regionscope.exact.budget import Budget, Record, TooManyRegions, rising
 from regionscope.exact.decision import extremes_at_corners, labels_of
-from regionscope.exact.linear import as_list, check_shapes, cut_slices, program_of
+from regionscope.exact.linear import check_shapes, cut_slices, program_of
 from regionscope.exact.questions.output_weights import Target, output_weights
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.surfaces.polygons import normals_of, ordered_corners
@@ -22,6 +22,7 @@ from regionscope.exact.surfaces.surface import LevelSet
 from regionscope.exact.zero_tolerance import zero_tolerances_of
 from regionscope.geometry import Slice
 from regionscope.geometry.ragged import gather_rows, mean_of_rows, owners, ranges
+from regionscope.geometry.slice_lists import read_slices
 from regionscope.network import Program, full_precision, with_decision, with_level
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import Tolerance
@@ -63,7 +64,7 @@ def level_set(
         are no longer dropped once their values exceed the memory.
     """
     started = time.perf_counter()
-    (slice,) = as_list(slice)
+    (slice,) = read_slices(slice)
     if slice.dim not in (2, 3):
         way_out = "Use flips() on a Segment." if slice.dim == 1 else "Use a slice of fewer dimensions."
         raise InputError(f"Expected a slice of dimension 2 or 3, got {slice.dim}. {way_out}")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from regionscope.checks import read_path
 from regionscope.errors import InputError
 from regionscope.exact.surfaces.files import write_mesh
 from regionscope.exact.surfaces.polygons import normals_of
@@ -200,7 +201,7 @@ class LevelSet:
             has dimensions. triangles: whether to divide the polygons into triangles.
         An .stl file always holds triangles, in float32, and no curves. The other files hold float64.
         """
-        path, points = Path(path), self.vertices
+        path, points = read_path(path), self.vertices
         if inputs:
             points = self.points.flatten(1)
             if points.shape[1] != self.dim:
