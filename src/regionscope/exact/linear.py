@@ -112,7 +112,7 @@ class BatchResult:
 
     program: Program
     slices: Sequence[Slice]
-    found: RegionBatch
+    regions: RegionBatch
     rounding: Tensor
     by_layer: list[dict[str, int]]
     snapped: Tensor
@@ -122,7 +122,7 @@ class BatchResult:
 
     def partitions(self) -> list[Partition]:
         """One Partition a slice."""
-        parts = self.found.apart(len(self.slices))
+        parts = self.regions.apart(len(self.slices))
         covered = torch.stack([part.sizes.sum() for part in parts]).tolist()
         rounding, snapped = self.rounding.tolist(), self.snapped.tolist()
         partitions = []

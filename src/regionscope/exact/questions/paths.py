@@ -106,7 +106,7 @@ def _chunk(paths: Paths, chosen: Tensor, memory: int | None, tell: Progress) -> 
     found = exact_regions(
         program, slices, max_regions=None, on_limit="raise", memory=memory, tolerance=None,
         progress=lambda share: tell(_CUTTING * share),
-    ).found  # fmt: skip
+    ).regions  # fmt: skip
     first, last = found.corners.reshape(-1, 2).T
     local = found.slice_id[first]
     path, at = chosen[local], found.coords[:, 0]

@@ -66,11 +66,10 @@ class MeasurementContext:
                 f"where={where!r}. Leave box out to take a plane through three training points."
             )
         margin = 0.0 if margin is None else float(margin)
-        small = inputs[0].numel() <= 2
-        if where == "plane" or (where == "auto" and not small):
+        if where == "plane":
             three = Hulls(inputs, dim=2, seed=self.seed_of(options)).draw(0)
             return Box.through(three.embed(three.corners), margin)
-        if not small:
+        if inputs[0].numel() > 2:
             raise InputError(
                 f'Expected inputs with one or two entries for where="box", got {inputs[0].numel()}. Use "plane".'
             )
