@@ -325,11 +325,8 @@ def _given_frames(frames: FrameChoice, b: int, shape: tuple[int, ...], like: Ten
 
 def _check_resolution(points: Tensor, radius: float) -> None:
     """Refuse a radius that is lost in the rounding of the vertices: they would be the points (b, d) themselves."""
-    rounding = (
-        torch.finfo(points.dtype).eps
-        / 2
-        * float(points.norm(dim=1, dtype=torch.promote_types(points.dtype, torch.float32)).max())
-    )
+    norms = torch.linalg.vector_norm(points, dim=1, dtype=torch.promote_types(points.dtype, torch.float32))
+    rounding = torch.finfo(points.dtype).eps / 2 * float(norms.max())
     if rounding > _MOST_ROUNDED * radius:
         raise InputError(
             f"Expected a radius of at least {rounding / _MOST_ROUNDED:.2g} for inputs of this size in {points.dtype}, "
