@@ -97,7 +97,7 @@ def test_a_surface_is_labelled_and_not_cut_off() -> None:
     space: Any = figure.add_subplot(projection="3d")
     plot.surface(rs.linear_regions(NET, SQUARE), ax=space, output=1)
     figure.draw_without_rendering()
-    assert (space.get_xlabel(), space.get_ylabel(), space.get_zlabel()) == ("coordinate 1", "coordinate 2", "output 1")
+    assert (space.get_xlabel(), space.get_ylabel(), space.get_zlabel()) == ("input 0", "input 1", "output 1")
     box = space.get_tightbbox()
     assert figure.bbox.x0 <= box.x0 <= box.x1 <= figure.bbox.x1
     assert figure.bbox.y0 <= box.y0 <= box.y1 <= figure.bbox.y1

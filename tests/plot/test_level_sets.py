@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -57,6 +59,27 @@ def test_a_notebook_shows_the_numbers_and_the_picture() -> None:
     shown = as_html(found(3))
     assert "<td>euler</td><td>2</td>" in shown
     assert "data:image/png" in shown
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_axes_show_inputs_as_in_other_pictures(k: int) -> None:
+    around_ten = nn.Linear(k, 1)
+    around_ten.weight.data[:], around_ten.bias.data[:] = 1.0, -10.0 * k
+    figure = plot.level_set_figure(level_set(around_ten, Box.between(9, 11, (k,))))
+    figure.draw_without_rendering()
+    ax: Any = figure.axes[0]
+    axes = [ax.xaxis, ax.yaxis, *([ax.zaxis] if k == 3 else [])]
+    assert [axis.get_label_text() for axis in axes] == [f"input {i}" for i in range(k)]
+    for axis in axes:
+        numbers = [text.get_text() for text in axis.get_ticklabels()]
+        assert {"9.5", "10.0", "10.5"} <= {*numbers} <= {"9.0", "9.5", "10.0", "10.5", "11.0"}
+
+
+@pytest.mark.parametrize(("k", "what"), [(2, "curve"), (3, "surface")])
+def test_an_empty_picture_says_why(k: int, what: str) -> None:
+    ax = plot.level_set_figure(found(k, radius=0.2)).axes[0]
+    assert [text.get_text() for text in ax.texts] == [f"The {what} does not\nmeet the slice."]
+    assert not plot.level_set_figure(found(k)).axes[0].texts
 
 
 def test_flat_axes_are_refused_for_a_surface() -> None:

@@ -19,6 +19,7 @@ from regionscope.plot.figures import panel
 from regionscope.plot.graphs import function_graph
 from regionscope.plot.kinds import decision_for, partition_for
 from regionscope.plot.regions import decision_regions, region_values
+from regionscope.plot.ticks import input_ticks
 
 _POINT = 70.0
 
@@ -33,7 +34,8 @@ def extremes_figure(part: Partition, found: Extremes) -> Figure:
         at = part.vertices[:, 0].cpu().numpy()
         order = np.argsort(at, kind="stable")
         ax.plot(at[order], found.values.cpu().numpy()[order], color=style.BLACK, linewidth=style.LINE_WIDTH)
-        ax.set(xlabel="position on the slice", xlim=(at.min(), at.max()))
+        ax.set(xlim=(at.min(), at.max()))
+        input_ticks(part.slice, (ax.xaxis,))
         heights = [found.min, found.max]
     else:
         _colourbar(figure, region_values(part, found.by_region.max, ax=ax), ax, "largest value on the region")
@@ -54,7 +56,8 @@ def lipschitz_figure(part: Partition, found: Lipschitz) -> Figure:
     if part.dim == 1:
         at = np.sort(part.vertices[:, 0].cpu().numpy())
         ax.stairs(steep[np.argsort(part.interior[:, 0].cpu().numpy())], at, color=style.BLACK)
-        ax.set(xlabel="position on the slice", xlim=(at[0], at[-1]))
+        ax.set(xlim=(at[0], at[-1]))
+        input_ticks(part.slice, (ax.xaxis,))
         _mark(ax, [*found.coords.tolist(), found.value], "^", style.VERMILLION, label)
     else:
         _colourbar(figure, region_values(part, found.by_region, ax=ax), ax, f"norm {found.norm:g} of the slope")

@@ -20,6 +20,7 @@ from regionscope.plot import style
 from regionscope.plot.artists import faces_in_space
 from regionscope.plot.kinds import partition_for
 from regionscope.plot.legends import legend_beside
+from regionscope.plot.ticks import input_ticks
 
 _MOST_NAMES = 20  # in the legend of a graph
 _HEIGHT = 0.6  # of the surface, against its wider side
@@ -65,7 +66,8 @@ def function_graph(part: Partition, *, ax: Axes | None = None, outputs: Sequence
             x, y, s=style.MARKER_SIZE, color=[colour], linewidths=0, zorder=3, label=f"folds of {name}"
         )
     ax.set_xlim(coords.min(), coords.max())
-    ax.set(xlabel="position on the slice", ylabel=f"output {chosen[0]}" if len(chosen) == 1 else "output")
+    input_ticks(part.slice, (ax.xaxis,))
+    ax.set(ylabel=f"output {chosen[0]}" if len(chosen) == 1 else "output")
     curves, layers = list(lines) if len(lines) > 1 else [], list(dots.values())
     if named := next((some for some in ([*curves, *layers], curves) if 0 < len(some) <= _MOST_NAMES), None):
         legend_beside(named, ax=ax)
@@ -115,7 +117,8 @@ def surface(
     space.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], max(high[2], low[2] + 1e-12)))
     wide = high[:2] - low[:2]
     space.set_box_aspect((*wide, _HEIGHT * wide.max()), zoom=_ZOOM)
-    space.set(xlabel="coordinate 1", ylabel="coordinate 2", zlabel=zlabel)
+    input_ticks(part.slice, (space.xaxis, space.yaxis))
+    space.set_zlabel(zlabel)
     style.space_axes(space)
     return drawn
 

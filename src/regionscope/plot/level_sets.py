@@ -15,29 +15,34 @@ from regionscope.exact import LevelSet
 from regionscope.formatting import counted
 from regionscope.plot import style
 from regionscope.plot.artists import faces_in_space
+from regionscope.plot.regions import frame_slice
+from regionscope.plot.ticks import input_ticks
 
 _EYE = np.array([0.394, -0.682, 0.616])  # the direction of the default view
 _LAMP = np.array([-0.09, -0.61, 0.79])  # above the reader's left shoulder
 _INSIDE = 0.8  # light on faces that are seen from behind
 _BASE, _TINT = np.array([0.72, 0.83, 0.93]), 0.4  # a common colour, and how far the tint of a face is from it
 _ADVICE = "Compute it with regionscope.level_set(model, slice)"
+_EMPTY = "does not\nmeet the slice."
 _ZOOM = 0.8  # leaves room for the labels of the axes
 
 
 def level_set(found: LevelSet, *, ax: Axes | None = None) -> Any:
     """Draw the segments of a level set on a plane, or its polygons in space, each shaded in its own tint.
 
+    Axes are named and numbered as in the other pictures of a slice. An empty level set is said to be so in words.
     ax: three-dimensional axes for a surface, as from ``figure.add_subplot(projection="3d")``. Returns a
     ``LineCollection`` or a ``Poly3DCollection`` with one entry for each face.
     """
     check_instance("plot.level_set()", found, LevelSet, advice=_ADVICE)
     space: Any = style.axes_or_current(ax, projection="3d" if found.dim == 3 else None)
-    low, high = (end.cpu().numpy() for end in (found.slice.corners.amin(0), found.slice.corners.amax(0)))
     points, corners, offsets = (each.cpu().numpy() for each in (found.vertices, *found.faces))
     if found.dim == 2:
         drawn = LineCollection(points[corners.reshape(-1, 2)], colors=style.BOUNDARY, linewidths=style.BOUNDARY_WIDTH)
-        space.add_collection(drawn)
-        space.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
+        space.add_collection(drawn, autolim=False)
+        frame_slice(found.slice, space)
+        if not len(found):
+            space.text(0.5, 0.5, f"The curve {_EMPTY}", transform=space.transAxes, ha="center", va="center")
         return drawn
     from mpl_toolkits.mplot3d.art3d import Poly3DCollection  # type: ignore[import-untyped]
 
@@ -49,11 +54,14 @@ def level_set(found: LevelSet, *, ax: Axes | None = None) -> Any:
     faces = faces_in_space(points, corners, offsets)
     drawn = Poly3DCollection(faces, facecolors=colours, edgecolors=style.EDGE, linewidths=style.edge_width(len(found)))
     space.add_collection3d(drawn)
+    low, high = (end.cpu().numpy() for end in (found.slice.corners.amin(0), found.slice.corners.amax(0)))
     if len(found):
         low, high = points.min(0), points.max(0)
+    else:
+        space.text2D(0.5, 0.5, f"The surface {_EMPTY}", transform=space.transAxes, ha="center", va="center")
     space.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
     space.set_box_aspect(high - low, zoom=_ZOOM)
-    space.set(xlabel="slice coordinate 1", ylabel="slice coordinate 2", zlabel="slice coordinate 3")
+    input_ticks(found.slice, (space.xaxis, space.yaxis, space.zaxis))
     style.space_axes(space)
     return drawn
 

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from regionscope.errors import InputError
@@ -142,7 +141,8 @@ def map_axes(axes: Sequence[Axes], *, ticks: bool = True) -> None:
 def space_axes(ax: Any) -> None:
     """Three-dimensional axes: few ticks, no walls, no grid."""
     for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
-        axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10], prune="both"))  # end labels meet at the corners
+        few_ticks(axis)
+        axis.get_major_locator().set_params(prune="both")  # end labels meet at the corners
         axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
         axis.line.set(linewidth=0.6, color=GREY)
         axis.set_tick_params(labelsize="small", pad=0)
