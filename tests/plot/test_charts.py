@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from functools import partial
+from itertools import count, pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -149,6 +151,9 @@ def test_counted_things_have_whole_ticks() -> None:
     assert labels(drawn(lines(one([1.0, 2.0, 3.0], x=[0, 10, 20])))[1].xaxis) == ["0", "5", "10", "15", "20"]
     assert all("." not in text for text in labels(drawn(lines(one([1.0, 2.0, 3.0])))[1].xaxis))
     assert any("." in text for text in labels(drawn(lines(one([1.0, 2.0], x=[0.5, 1.0])))[1].xaxis))
+    assert labels(drawn(bars(one([1.0, 3.0])))[1].yaxis) == ["0", "1", "2", "3"]
+    assert labels(drawn(bars(one([NAN, 1.0])))[1].yaxis) == ["0", "1"]
+    assert any("." in text for text in labels(drawn(bars(one([1.0, 2.5])))[1].yaxis))
 
 
 def test_bands_and_error_bars_show_the_error_or_the_interval() -> None:
@@ -264,3 +269,8 @@ def test_pictures_fill_their_figure(half: tuple[float, float], columns: int, n: 
     inch = figure.dpi
     assert min(extent.width for extent in shown) > 1.85 * inch
     assert min(extent.y0 for extent in shown) < 0.15 * inch
+
+
+def test_a_slow_machine_gets_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("matplotlib.legend.time", SimpleNamespace(perf_counter=partial(next, count(0, 10))))
+    drawn(lines(one([1.0, 2.0], label="a"), one([2.0, 1.0], label="b")))  # warnings are errors

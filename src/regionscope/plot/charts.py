@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 from itertools import pairwise
@@ -49,6 +50,7 @@ def chart_figure(chart: Chart) -> Figure:
     ax.set_xlabel(textwrap.fill(chart.x_label, int(_LABEL * _INCHES[0] * 0.8)))
     ax.set_ylabel(textwrap.fill(chart.y_label, int(_LABEL * _INCHES[1] * 0.8)))
     style.plain_axes([ax])
+    whole_ticks(ax.yaxis, [y for series in chart.series for y in series.y if math.isfinite(y)])
     figure.draw_without_rendering()  # from here on it is known where everything is
     if isinstance(chart, Bars):
         _slant_names(ax)

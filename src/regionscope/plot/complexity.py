@@ -119,7 +119,7 @@ def complexity_layers(found: Mapping[str, LocalComplexity], *, ax: Axes | None =
     ax.set_xticks(places, layers, rotation=45 if len(layers) > 6 else 0, fontsize="small")
     ax.set(xlabel="layer", ylabel="local complexity")
     if len(found) > 1:
-        ax.legend(fontsize="small")
+        ax.legend(fontsize="small", loc="best")
 
 
 def layers_figure(found: Mapping[str, LocalComplexity]) -> Figure:

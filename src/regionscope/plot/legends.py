@@ -171,7 +171,7 @@ def free_legend(*panels: Axes) -> None:
 def _legend_inside(ax: Axes, figure: Any) -> bool:
     """Add a legend, and say whether it stands inside the axes, where it moves nothing else."""
     handles, labels = ax.get_legend_handles_labels()
-    legend = ax.legend(frameon=False, fontsize="small")
+    legend = ax.legend(frameon=False, fontsize="small", loc="upper right")  # "best" warns where a machine is slow
     box, area, pad = legend.get_window_extent(), ax.get_window_extent(), _pad(legend, figure)
     for name, where in _CORNERS.items():
         if is_free(_inside(area, box.width, box.height, where, pad).padded(pad), ax):

@@ -199,7 +199,7 @@ def _trained(found: Trained) -> Shown:
                 known = [math.nan if value is None else value for value in values]
                 ax.plot(epochs, known, ".-", color=style.hue(i), label=name.replace("_", " "))
         ax.set_xlabel("epoch")
-        ax.legend(frameon=False, fontsize="small")
+        ax.legend(frameon=False, fontsize="small", loc="best")
 
     return Shown(columns, rows, (lambda: _panel(draw)) if found.history else None)
 
