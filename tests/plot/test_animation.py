@@ -55,6 +55,33 @@ def test_a_frame_on_a_box_shows_inputs() -> None:
     assert ax.get_xlim() == (-1.0, 1.0)
 
 
+def test_axes_are_named_and_epochs_are_whole() -> None:
+    moments = [ModelAtStep(10 * i, mlp([2, 12, 2], seed=i), float(i)) for i in range(3)]
+    rows = [{"step": 10 * i, "epoch": float(i), "name": "loss", "value": 1.0} for i in range(3)]
+    figure = picture(frames_of_models(moments, BOX, rows=rows))
+    ax, strip = figure.axes
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("input 0", "input 1")
+    for axis in (strip.xaxis, strip.yaxis):
+        assert all(float(tick).is_integer() for tick in axis.get_majorticklocs())
+    figure.draw_without_rendering()
+    name, numbers = ax.xaxis.label.get_window_extent(), strip.get_tightbbox()
+    assert numbers.y1 < name.y0  # the name stands above the curve
+
+
+def test_decision_regions_have_a_legend_of_all_classes_of_a_training() -> None:
+    moments = [ModelAtStep(i, mlp([2, 12, 3], seed=2 + i), float(i)) for i in range(3)]
+    shown = frames_of_models(moments, BOX, class_names=["cat", "dog", "fox"])
+    labels = [{*frame.decision.labels.tolist()} for frame in shown.frames if frame.decision is not None]
+    for size, seen in ((640, True), (100, False)):
+        for i in range(3):
+            figure = Figure(figsize=(size / 100, size * 1.12 / 100), dpi=100)
+            draw_frame(shown, i, figure=figure, kind="decision")
+            legend = figure.axes[0].get_legend()
+            names = [text.get_text() for text in legend.get_texts()] if legend is not None else []
+            assert names == ([["cat", "dog", "fox"][label] for label in sorted(set.union(*labels))] if seen else [])
+    assert labels[0] != set.union(*labels)
+
+
 def test_a_frame_on_a_line_has_no_heights() -> None:
     assert len(picture(training(LINE)).axes[0].get_yticks()) == 0
 

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from regionscope.checks import check_progress, one_of
@@ -21,14 +24,17 @@ from regionscope.plot import style
 from regionscope.plot.animation_file import write_animation
 from regionscope.plot.marks import data
 from regionscope.plot.regions import decision_boundary, decision_regions, linear_regions
+from regionscope.plot.ticks import whole_ticks
 from regionscope.plot.walls import zero_lines
 from regionscope.types import Progress
 
 KINDS = ("linear", "decision", "neurons")
 _RIGHT, _TOP, _TITLE, _STRIP, _GAP = 0.94, 0.94, 0.955, 0.07, 0.055  # shares of the figure
 _LEFT, _BELOW = (0.1, 0.5), (0.065, 0.42)  # room for numbers: a share of the figure, and at least so many inches
+_NAME = 0.17  # inches for the name of an axis of the map
+_MOST_CLASSES, _LEGEND = 20, 2.4  # a legend has so many classes at most, in figures of at least so many inches
 _NARROW = 4.0  # inches: text shrinks with figures below this width
-_SMALL = 8.3
+_SMALL, _NAMES = 8.3, 7.0  # points: text at axes, and in a legend
 _DPI = 100
 _HOLD = 1.5  # seconds that the last frame stays
 
@@ -83,6 +89,7 @@ def draw_frame(
 ) -> None:
     """Draw frame i into the figure: the map with its title, and below it the number of regions over training.
 
+    Decision regions have a legend of all classes that some frame has, unless the figure is small or they are many.
     counts: that number for each frame; who draws many frames counts once.
     """
     frame = training.frames[i]
@@ -92,7 +99,8 @@ def draw_frame(
     if points and training.slice.dim == 2 and len(training.points):
         data(training.points, training.labels, ax=ax)
     style.map_axes([ax])
-    ax.set(xlabel="", ylabel="")  # the margins of a frame are fixed
+    if kind == "decision":
+        _name_classes(training, ax, fontsize=_NAMES * room.text)
     moment = f"step {frame.step:,}" if frame.epoch is None else f"epoch {frame.epoch:g}"
     left, right = room.map[0], room.map[0] + room.map[2]
     figure.text(left, _TITLE, moment, fontsize=15 * room.text, fontweight="bold", color=style.BLACK)
@@ -102,6 +110,9 @@ def draw_frame(
     strip.set_xlabel("epoch" if training.steps_per_epoch else "step", fontsize=_SMALL * room.text, labelpad=room.text)
     for one in (ax, strip):
         one.tick_params(labelsize=_SMALL * room.text, length=2.5 * room.text, pad=3.5 * room.text)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.label.set_fontsize(_SMALL * room.text)
+        axis.labelpad = room.text
 
 
 def check_animation(path: Path, *, kind: str, fps: float, size: int) -> None:
@@ -135,9 +146,9 @@ class _Room:
 def _room(figure: Figure) -> _Room:
     wide, high = figure.get_size_inches()
     text = min(1.0, float(wide) / _NARROW)
-    left = max(_LEFT[0], _LEFT[1] * text / float(wide))
+    left = max(_LEFT[0], _LEFT[1] * text / float(wide)) + _NAME * text / float(wide)
     below = max(_BELOW[0], _BELOW[1] * text / float(high))
-    bottom = below + _STRIP + _GAP
+    bottom = below + _STRIP + _GAP + _NAME * text / float(high)
     return _Room((left, bottom, _RIGHT - left, _TOP - bottom), (left, below, _RIGHT - left, _STRIP), text)
 
 
@@ -155,7 +166,8 @@ def _counts_so_far(training: TrainingFrames, i: int, counts: NDArray[np.int64], 
     if len(steps) == 1:  # one moment has no extent of its own: show the training up to it
         strip.set_xlim(-0.05 * (steps[0] or 1.0), 1.05 * (steps[0] or 1.0))
     style.plain_axes([strip])
-    strip.locator_params(axis="y", nbins=2)
+    whole_ticks(strip.xaxis, steps.tolist())
+    strip.yaxis.set_major_locator(MaxNLocator(2, integer=True))
 
 
 def _count(frame: Frame, kind: str) -> int:
@@ -178,6 +190,22 @@ def _draw(frame: Frame, kind: str, ax: Any) -> str:
     n = _count(frame, kind)
     noun = {"linear": "linear region", "decision": "decision region", "neurons": "activation region"}[kind]
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def _name_classes(training: TrainingFrames, ax: Axes, *, fontsize: float) -> None:
+    """A legend in the map of the classes that some frame has, so that it stays the same over the frames."""
+    shown = sorted({label for frame in training.frames for label in _decision(frame).labels.tolist()})
+    if len(shown) > _MOST_CLASSES or ax.figure.bbox.width < _LEGEND * ax.figure.dpi:
+        return
+    names = dict(enumerate(training.class_names))
+    handles = []
+    for label in shown:
+        name = names.get(label, str(label))
+        colour = tuple(style.class_colours(torch.tensor([label], device="cpu"), pale=True)[0])
+        handles.append(
+            Patch(facecolor=colour, edgecolor=style.BLACK, label=f"class {name}" if name.isdigit() else name)
+        )
+    ax.legend(handles=handles, loc="upper right", fontsize=fontsize, framealpha=0.9, ncols=-(-len(handles) // 10))
 
 
 def _decision(frame: Frame) -> DecisionRegions:
