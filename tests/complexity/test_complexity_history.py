@@ -6,13 +6,21 @@ import csv
 import inspect
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-from regionscope.complexity import ComplexityWatch, complexity_gap, draw_points, local_complexity, uniform_points
+from regionscope.complexity import (
+    ComplexityHistory,
+    ComplexityWatch,
+    complexity_gap,
+    draw_points,
+    local_complexity,
+    uniform_points,
+)
 from regionscope.errors import InputError
 
 
@@ -157,3 +165,39 @@ def test_a_gap_that_is_not_known_is_an_empty_field(tmp_path: Path) -> None:
     watch(0, nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)))
     watch.history.write_csv(str(tmp_path / "history.csv"))
     assert (tmp_path / "history.csv").read_text().splitlines()[1].endswith(",,,,")
+
+
+def test_a_csv_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "history.csv"
+    watch = ComplexityWatch(draw_points(torch.rand(9, 4), torch.rand(9, 4)), dims=3, radius=0.3)
+    watch.history.write_csv(path)
+    assert len(ComplexityHistory.read_csv(path)) == 0
+    for step, width in ((0, 8), (10, 7)):
+        watch(step, nn.Sequential(nn.Linear(4, width), nn.ReLU(), nn.Linear(width, 2)), test_accuracy=1 / 3 + step)
+    watch.history.write_csv(path)
+    assert ComplexityHistory.read_csv(str(path)) == watch.history
+    first, second = watch.history.rows
+    level = replace(second.levels["train"], by_layer={"mean": 0.1, "by_layer.std": 1e-17})  # names like columns
+    uneven = ComplexityHistory((first, replace(second, gap=None, levels={**second.levels, "train": level})))
+    uneven.write_csv(path)
+    assert ComplexityHistory.read_csv(path) == uneven
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n1,2\n", "its columns are not step, train_accuracy"),
+        ("", r"Expected a file of ComplexityHistory.write_csv\(\), got"),
+        ("{0}train.mean,train.std,{1}\n", "column 'train.mean' without the others"),
+        ("{0}{1}\nten,,,,,,,,\n", "'ten'"),
+        ("{0}{1}\n1,2\n", "Write it again"),
+    ],
+)
+def test_another_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "other.csv"
+    gap = "gap,gap.stderr,gap.auc,gap.auc.stderr,gap.n_train,gap.n_test"
+    path.write_text(text.format("step,train_accuracy,test_accuracy,", gap))
+    with pytest.raises(InputError, match=message):
+        ComplexityHistory.read_csv(path)
+    with pytest.raises(InputError, match="cannot be read"):
+        ComplexityHistory.read_csv(tmp_path / "none.csv")

@@ -213,7 +213,7 @@ COLUMNS = {
         ["step", "train_accuracy", "test_accuracy",
          *(f"{name}.{what}" for name in RESULTS["history"].names
            for what in ("mean", "std", "stderr", *(f"by_layer.{one}" for one in LAYERS))),
-         "gap", "gap.stderr", "gap.auc", "gap.auc.stderr"],
+         "gap", "gap.stderr", "gap.auc", "gap.auc.stderr", "gap.n_train", "gap.n_test"],
     ),
 }  # fmt: skip
 

@@ -16,6 +16,7 @@ from regionscope.complexity.layers import LayerChoice
 from regionscope.complexity.local_complexity import LocalComplexity, local_complexity
 from regionscope.complexity.measure_points import MeasurePoints
 from regionscope.complexity.neighbourhoods import FrameChoice, Shape
+from regionscope.errors import InputError
 from regionscope.extras import data_frame
 from regionscope.file_io import replace_file
 from regionscope.formatting import counted
@@ -23,7 +24,14 @@ from regionscope.network.output import Arguments, Output
 from regionscope.types import Reading, repr_of
 
 _COLUMNS, _LEVEL = ("step", "train_accuracy", "test_accuracy"), ("mean", "std", "stderr")
-_GAP = {"gap": "value", "gap.stderr": "stderr", "gap.auc": "auc", "gap.auc.stderr": "auc_stderr"}  # column -> field
+_GAP = {
+    "gap": "value",
+    "gap.stderr": "stderr",
+    "gap.auc": "auc",
+    "gap.auc.stderr": "auc_stderr",
+    "gap.n_train": "n_train",
+    "gap.n_test": "n_test",
+}  # column -> field
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,8 @@ class ComplexityHistory:
         """A pandas DataFrame with one row for each step.
 
         Columns: step and accuracies; mean, std and stderr of each set of points ("train.mean"), and its mean in each
-        layer ("train.by_layer.relu1"); "gap" and "gap.auc" with their standard errors, missing where there is no gap.
+        layer ("train.by_layer.relu1"); "gap" and "gap.auc" with their standard errors and numbers of points, missing
+        where there is no gap.
         """
         return data_frame(self._columns())
 
@@ -93,6 +102,33 @@ class ComplexityHistory:
                 writer.writerows(zip(*columns.values(), strict=True))
 
         replace_file(read_path(path), write)
+
+    @staticmethod
+    def read_csv(path: Path | str) -> ComplexityHistory:
+        """The history that ``write_csv`` wrote to a file, with the same values.
+
+        >>> import tempfile
+        >>> row = ComplexityRow(0, {"train": Level(1.5, 0.1, 0.05, {"relu": 1.5})}, gap=None)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ComplexityHistory((row,)).write_csv(f"{folder}/history.csv")
+        ...     ComplexityHistory.read_csv(f"{folder}/history.csv") == ComplexityHistory((row,))
+        True
+        """
+        path = read_path(path)
+        try:
+            with path.open(newline="", encoding="utf-8") as file:
+                header, *lines = list(csv.reader(file)) or [[]]
+            layers = _layers_by_name(header)
+            return ComplexityHistory(tuple(_row(dict(zip(header, line, strict=True)), layers) for line in lines))
+        except OSError as reason:
+            raise InputError(
+                f"Expected a file, got {str(path)!r}, which cannot be read ({reason.strerror}). Pass its path."
+            ) from reason
+        except (ValueError, csv.Error) as reason:
+            raise InputError(
+                f"Expected a file of ComplexityHistory.write_csv(), got {str(path)!r} ({reason}). "
+                "Write it again with watch.history.write_csv(path)."
+            ) from reason
 
     def _columns(self) -> dict[str, list[Any]]:
         columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in self.rows] for name in _COLUMNS}
@@ -126,6 +162,37 @@ class ComplexityHistory:
     def stds(self, name: str) -> list[float]:
         """Standard deviation of LC over the points of the set ``name`` at each step."""
         return [row.levels[name].std for row in self.rows]
+
+
+def _layers_by_name(header: list[str]) -> dict[str, list[str]]:
+    """The layers of each set of points, from the columns of a file; a ValueError for those of another file."""
+    if header[: len(_COLUMNS)] != [*_COLUMNS] or header[-len(_GAP) :] != [*_GAP]:
+        raise ValueError(f"its columns are not {', '.join(_COLUMNS)}, ..., {', '.join(_GAP)}")
+    columns, found = header[len(_COLUMNS) : -len(_GAP)], dict[str, list[str]]()
+    while columns:
+        name = columns[0].removesuffix(f".{_LEVEL[0]}")
+        if columns[: len(_LEVEL)] != [f"{name}.{what}" for what in _LEVEL]:
+            raise ValueError(f"it has a column {columns[0]!r} without the others of a set of points")
+        start = f"{name}.by_layer."
+        own = [column for column in columns if column.startswith(start)]
+        found[name] = [column.removeprefix(start) for column in own]
+        columns = columns[len(_LEVEL) + len(own) :]
+    return found
+
+
+def _row(fields: dict[str, str], layers: dict[str, list[str]]) -> ComplexityRow:
+    """The row of a line of a file, given by column."""
+    levels = {}
+    for name, own in layers.items():
+        by_layer = {one: float(text) for one in own if (text := fields[f"{name}.by_layer.{one}"])}
+        mean, std, stderr = (float(fields[f"{name}.{what}"]) for what in _LEVEL)
+        levels[name] = Level(mean, std, stderr, by_layer)
+    gap = None
+    if fields["gap"]:
+        value, stderr, auc, auc_stderr = (float(fields[column]) for column in list(_GAP)[:4])
+        gap = ComplexityGap(value, stderr, auc, auc_stderr, int(fields["gap.n_train"]), int(fields["gap.n_test"]))
+    train, test = (float(fields[column]) if fields[column] else None for column in _COLUMNS[1:])
+    return ComplexityRow(int(fields["step"]), levels, gap, train, test)
 
 
 class ComplexityWatch:
