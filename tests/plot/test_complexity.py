@@ -91,7 +91,13 @@ def test_steps_are_log_scaled_and_accuracy_may_be_missing() -> None:
     [
         (range(0, 51, 10), "linear", [0, 10, 20, 30, 40, 50]),
         ((0, 1, 2, 5, 10, 20, 50), "symlog", [0, 1, 2, 5, 10, 20, 50]),
-        ((1, 7, 60), "log", [1, 2, 5, 10, 20, 50]),
+        ((1, 7, 60), "log", [1, 2, 5, 10, 20, 60]),
+        ((0, 1, 10, 100, 1000, 16200), "symlog", [0, 1, 10, 100, 1000, 16200]),
+        (range(11), "linear", [0, 2, 4, 6, 8, 10]),
+        (range(12), "linear", [0, 2, 4, 6, 8, 10]),
+        (range(5, 101, 5), "linear", [20, 40, 60, 80, 100]),
+        ((0, 1, *range(10, 101, 10)), "linear", [0, 20, 40, 60, 80, 100]),
+        ((5, 100), "linear", [20, 40, 60, 80, 100]),
         ((0,), "linear", [0]),
     ],
 )
@@ -101,6 +107,17 @@ def test_short_ranges_of_steps_have_enough_ticks(steps: Sequence[int], scale: st
     low, high = ax.get_xlim()
     assert ax.get_xscale() == scale
     assert [tick for tick in ax.get_xticks() if low <= tick <= high] == wanted
+
+
+def test_the_scale_and_the_name_of_the_steps_can_be_chosen() -> None:
+    row = history().rows[0]
+    told = ComplexityHistory(tuple(replace(row, step=step) for step in range(12)))
+    ax = plot.complexity_figure(told, scale="log", x_label="epoch").axes[0]
+    assert (ax.get_xscale(), ax.get_xlabel(), list(ax.get_xticks())) == ("symlog", "epoch", [0, 1, 2, 5, 11])
+    ax = plot.complexity_figure(history(), scale="linear").axes[0]
+    assert (ax.get_xscale(), ax.get_xlabel()) == ("linear", "step")
+    with pytest.raises(InputError, match="Choose from auto, linear, log"):
+        plot.complexity_figure(told, scale="logarithmic")
 
 
 def test_the_legend_says_what_the_band_is() -> None:

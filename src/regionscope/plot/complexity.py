@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from regionscope.checks import check_instance
+from regionscope.checks import check_instance, one_of
 from regionscope.complexity.history import ComplexityHistory
 from regionscope.complexity.local_complexity import LocalComplexity
 from regionscope.complexity.migration import FoldProfile
 from regionscope.errors import InputError
 from regionscope.plot import style
 from regionscope.plot.legends import make_room
-from regionscope.plot.ticks import log_ticks, whole_ticks
+from regionscope.plot.ticks import whole_ticks
 from regionscope.types import Array, Estimate
 
 _MARKER = {"train": "s", "test": "D"}  # of an accuracy that is known at a single step
 BAND = 0.25  # of the standard deviation, as in the figures of Humayun et al. 2023
+_APART, _MOST_TICKS = 0.09, 7  # on a logarithmic axis of steps: room between two ticks as a share of it; ticks
+StepScale = Literal["auto", "linear", "log"]
 
 
 @dataclass(frozen=True)
@@ -35,13 +38,23 @@ class ComplexityAxes:
     lines: dict[str, Line2D]
 
 
-def complexity_history(history: ComplexityHistory, *, ax: Axes | None = None, band: float = BAND) -> ComplexityAxes:
+def complexity_history(
+    history: ComplexityHistory,
+    *,
+    ax: Axes | None = None,
+    band: float = BAND,
+    scale: StepScale = "auto",
+    x_label: str = "step",
+) -> ComplexityAxes:
     """Accuracy (left axis) and mean LC at each set of points (right axis) over steps.
 
     The band around each LC curve is ± ``band`` standard deviations over the points. A curve connects the steps at which
-    its value is known; a single one is a marker, with an error bar in place of the band. The steps have a logarithmic
-    scale if they span a factor of ten. Step 0 is at the left end: the scale is linear up to the first step after it.
+    its value is known; a single one is a marker, with an error bar in place of the band. scale: of the steps, "linear"
+    or "log". "auto" is "log" if the steps span a factor of ten and are spaced geometrically, which means that the
+    ratios of neighbouring steps vary less than their differences. On a logarithmic scale, step 0 is at the left end:
+    the scale is linear up to the first step after it. x_label: what is counted, such as "epoch".
     """
+    one_of("scale", scale, get_args(StepScale))
     advice = "Measure with a ComplexityWatch and pass watch.history"
     check_instance("plot.complexity_history()", history, ComplexityHistory, advice=advice)
     if not history.rows:
@@ -63,8 +76,8 @@ def complexity_history(history: ComplexityHistory, *, ax: Axes | None = None, ba
     for name in history.names:
         mean, std = np.array(history.means(name)), np.array(history.stds(name))
         lines[name] = _level(name, steps, mean, band * std, right)
-    _log_steps(ax, steps)
-    ax.set(xlabel="step", ylabel="accuracy", ylim=(0.0, 1.02))
+    _step_axis(ax, steps, scale)
+    ax.set(xlabel=x_label, ylabel="accuracy", ylim=(0.0, 1.02))
     right.set_ylabel("local complexity")
     if len(lines) == len(history.names):  # no accuracy is known: LC alone, on the left
         ax.yaxis.set_visible(False)
@@ -84,10 +97,17 @@ def complexity_history(history: ComplexityHistory, *, ax: Axes | None = None, ba
     return ComplexityAxes(ax, right, lines)
 
 
-def complexity_figure(history: ComplexityHistory, *, title: str = "", band: float = BAND) -> Figure:
-    """A figure with one panel of ``complexity_history``."""
+def complexity_figure(
+    history: ComplexityHistory,
+    *,
+    title: str = "",
+    band: float = BAND,
+    scale: StepScale = "auto",
+    x_label: str = "step",
+) -> Figure:
+    """A figure with one panel of ``complexity_history``, which says what the arguments are."""
     figure, (ax,) = style.figure(1, 1, width=1.7 * style.PANEL_INCHES, height=style.PANEL_INCHES)
-    complexity_history(history, ax=ax, band=band)
+    complexity_history(history, ax=ax, band=band, scale=scale, x_label=x_label)
     ax.set_title(title)
     return figure
 
@@ -160,20 +180,33 @@ def _level(name: str, steps: Array, mean: Array, half: Array, ax: Axes) -> Line2
     return line
 
 
-def _log_steps(ax: Axes, steps: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+def _step_axis(ax: Axes, steps: Array, scale: StepScale) -> None:
+    """The scale of the steps and its ticks; a logarithmic one ends with a tick at the last step."""
     later = steps[steps > 0]
     if len(steps) == 1:
         ax.set_xticks(steps)
-    elif later[-1] < 10 * later[0]:
+    elif scale == "linear" or not len(later) or (scale == "auto" and not _geometric(steps)):
         whole_ticks(ax.xaxis, steps.tolist())
-    elif len(later) == len(steps):
-        ax.set_xscale("log")
-        log_ticks(ax.xaxis)
     else:
-        ax.set_xscale("symlog", linthresh=float(later[0]), linscale=0.3)
-        ax.set_xlim(left=0)
-        if later[-1] < 100 * later[0]:
-            powers = 10.0 ** np.arange(np.floor(np.log10(later[0])), np.log10(later[-1]) + 1)
-            marks = np.outer(powers, (1, 2, 5)).reshape(-1)
-            ax.set_xticks([0, *marks[(marks >= later[0]) & (marks <= later[-1])]])
+        first, last = float(later[0]), float(later[-1])
+        if len(later) == len(steps):
+            ax.set_xscale("log")
+        else:
+            ax.set_xscale("symlog", linthresh=first, linscale=0.3)
+            ax.set_xlim(left=0)
+        powers = 10.0 ** np.arange(np.floor(np.log10(first)), np.log10(last) + 1)
+        marks = np.outer(powers, (1, 2, 5) if last < 100 * first else (1,)).reshape(-1)
+        marks = marks[(marks >= first) & (marks * (last / first) ** _APART < last)]
+        marks = marks[:: -(-len(marks) // _MOST_TICKS) or 1]
+        ax.set_xticks([*steps[steps == 0], *marks, last])
+        ax.xaxis.set_minor_formatter(NullFormatter())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step:,.0f}"))
+
+
+def _geometric(steps: Array) -> bool:
+    """Whether the steps span a factor of ten, and the ratios of neighbours vary less than their differences."""
+    later = steps[steps > 0]
+    ratios, gaps = np.diff(np.log(later)), np.diff(steps)
+    if later[-1] < 10 * later[0]:
+        return False
+    return bool(ratios.std() / ratios.mean() < gaps.std() / gaps.mean())
