@@ -61,6 +61,9 @@ def test_flips_are_dotted_lines_with_both_classes() -> None:
     assert [text.get_text() for text in ax.texts] == [
         f"{a}→{b}" for a, b in zip(found.before.tolist(), found.after.tolist(), strict=True)
     ]
+    legend = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert legend[-len(dec.partition.by_layer) :] == [f"folds of {name}" for name in dec.partition.by_layer]
+    assert all(name.startswith("output") for name in legend[: -len(dec.partition.by_layer)])
     dotted = [line.get_xdata()[0] for line in ax.lines if line.get_linestyle() == ":"]
     assert dotted == found.coords.tolist()
     with pytest.raises(InputError, match="Expected decision regions on a line"):
@@ -70,7 +73,8 @@ def test_flips_are_dotted_lines_with_both_classes() -> None:
 def test_a_single_output_has_flips_too() -> None:
     net = mlp([2, 8, 1], seed=1)
     figure = plot.flips_figure(rs.decision_regions(net, LINE), rs.flips(net, LINE))
-    assert figure.axes[0].get_legend() is None
+    (only,) = figure.axes[0].get_legend().get_texts()
+    assert only.get_text().startswith("folds of")
 
 
 def test_the_legend_counts_components_and_holes() -> None:

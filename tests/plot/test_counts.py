@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 import regionscope as rs
 from regionscope.errors import InputError
-from regionscope.formatting import estimated
+from regionscope.formatting import counted, estimated
 from regionscope.lab.zoo import mlp
 from regionscope.plot import style
 from regionscope.plot.counts import count_figure, count_histogram, label_map
@@ -57,7 +57,11 @@ def test_a_figure_has_the_histogram_and_the_examples() -> None:
     assert "5 slices" in figure.axes[0].get_title()
     shown = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
     assert shown == ["mean", "95% interval of the mean"]
-    assert figure.axes[1].get_title() == f"slice 0: {examples[0].count}"
+    for i, (ax, found) in enumerate(zip(figure.axes[1:], examples, strict=True)):
+        assert ax.get_title() == f"example slice {i}: {counted(found.count, 'region')}"
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("slice coordinate 1", "slice coordinate 2")
+        names = [text.get_text() for text in ax.get_legend().get_texts()]
+        assert names == [f"class {label}" for label in found.labels.unique().tolist()]
 
 
 def test_several_counts_stand_beside_each_other() -> None:

@@ -14,6 +14,7 @@ from torch.utils.data import TensorDataset
 import regionscope as rs
 from regionscope import plot
 from regionscope.errors import InputError
+from regionscope.lab.data import digits
 from regionscope.plot import style
 from regionscope.plot.marks import as_pictures
 
@@ -96,7 +97,7 @@ def test_thumbnails_cover_no_tick_labels(margin: float) -> None:
     labels = [label.get_window_extent() for label in (*ax.get_xticklabels(), *ax.get_yticklabels())]
     assert len(labels) > 6
     for where, thumbnail in zip(plane.project(IMAGES).coords.numpy(), drawn, strict=True):
-        box = thumbnail.get_window_extent()
+        box = thumbnail.patch.get_window_extent()
         assert not any(box.overlaps(label) for label in labels)
         assert not box.padded(-3.0).contains(*ax.transData.transform(where))
 
@@ -109,7 +110,7 @@ def test_a_thumbnail_lies_beside_its_image_away_from_the_others() -> None:
     at = PLANE.project(IMAGES).coords.numpy()
     middle = ax.transData.transform(at.mean(0))
     for label, where, thumbnail in zip([2, 0, 1], at, drawn, strict=True):
-        box = thumbnail.get_window_extent()
+        box = thumbnail.patch.get_window_extent()
         centre = np.array([box.x0 + box.x1, box.y0 + box.y1]) / 2
         corner = ax.transData.transform(where)
         assert thumbnail.xy == pytest.approx(tuple(where))
@@ -121,8 +122,23 @@ def test_a_thumbnail_lies_beside_its_image_away_from_the_others() -> None:
         shown = np.asarray(image.get_data())
         assert shown.shape == (6, 6)
     figure = ax.figure.bbox
-    boxes = [thumbnail.get_window_extent() for thumbnail in drawn]
+    boxes = [thumbnail.patch.get_window_extent() for thumbnail in drawn]
     assert all(figure.x0 <= box.x0 and box.x1 <= figure.x1 and box.y1 <= figure.y1 for box in boxes)
+
+
+@pytest.mark.parametrize("margin", [0.05, 0.5])
+def test_a_thumbnail_is_joined_to_its_point_and_covers_neither_it_nor_the_frame(margin: float) -> None:
+    images = digits().inputs[[13, 8, 15]]
+    ax, plane = Figure(figsize=(6.4, 4.8), layout="constrained").add_subplot(), rs.Box.through(images, margin=margin)
+    drawn = plot.thumbnails(plane, images, ax=ax)
+    ax.figure.draw_without_rendering()
+    area = ax.get_window_extent()
+    for where, thumbnail in zip(plane.project(images).coords.numpy(), drawn, strict=True):
+        box, point = thumbnail.patch.get_window_extent(), ax.transData.transform(where)
+        assert thumbnail.arrow_patch is not None
+        assert not box.padded(2.0).contains(*point)
+        inside = area.x0 < box.x0 and box.x1 < area.x1 and area.y0 < box.y0 and box.y1 < area.y1
+        assert inside or not box.overlaps(area)
 
 
 def test_the_ends_of_a_segment_have_thumbnails() -> None:
@@ -171,7 +187,7 @@ def test_the_thumbnail_at_the_corner_of_a_triangle_is_outside_and_covers_no_tick
     ax = figure.add_subplot()
     first, *_ = plot.thumbnails(rs.Simplex(images), images, ax=ax)
     figure.draw_without_rendering()
-    box = first.get_window_extent()
+    box = first.patch.get_window_extent()
     assert not box.overlaps(ax.get_window_extent())
     for label in [*ax.get_xticklabels(), *ax.get_yticklabels()]:
         assert not label.get_text() or not box.overlaps(label.get_window_extent())

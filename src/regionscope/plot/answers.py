@@ -67,7 +67,10 @@ def lipschitz_figure(part: Partition, found: Lipschitz) -> Figure:
 
 
 def flips_figure(dec: DecisionRegions, found: Flips) -> Figure:
-    """Outputs of all classes that are predicted on a line, with a dotted line and both classes at each flip."""
+    """Outputs of all classes that are predicted on a line, with a dotted line and both classes at each flip.
+
+    Dots are the breakpoints; the legend has the colours of outputs and of the layers that fold.
+    """
     part = decision_for("flips_figure", dec).partition
     if part.dim != 1:
         raise InputError(f"Expected decision regions on a line, got a slice of dimension {part.dim}. Pass a Segment.")
@@ -78,12 +81,6 @@ def flips_figure(dec: DecisionRegions, found: Flips) -> Figure:
         ax.axvline(at, color=style.GREY, linestyle=":", linewidth=1)
         ax.text(at, 1.01, f"{a}→{b}", transform=ax.get_xaxis_transform(), ha="center", fontsize="x-small")
     ax.set_ylabel("output")
-    if (named := ax.get_legend()) is not None:
-        named.remove()  # the layers that fold are of no interest here
-    if several:
-        handles, names = ax.get_legend_handles_labels()
-        lines = [(h, n) for h, n in zip(handles, names, strict=True) if n.startswith("output")]
-        ax.legend(*zip(*lines, strict=True), fontsize="small", frameon=False)
     style.plain_axes([ax])
     return figure
 

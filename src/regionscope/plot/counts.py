@@ -19,9 +19,11 @@ from regionscope.plot import style
 from regionscope.plot.artists import Cells
 from regionscope.plot.kinds import count_for
 from regionscope.plot.legends import class_legend
+from regionscope.plot.regions import frame_slice
 from regionscope.sampled.grid import LabelMap
 
 _GROUPS = 20  # at most, along the axis of a comparison: more would leave bars too thin to tell their colours apart
+_MOST_CLASSES = 20  # in the legend of an example
 
 
 def count_histogram(result: RegionCount, *, ax: Axes | None = None) -> BarContainer:
@@ -67,13 +69,7 @@ def label_map(found: LabelMap, *, ax: Axes | None = None, class_names: Sequence[
     colours = style.class_colours(found.labels, pale=True)
     cells = Cells(list(coords[:, None] + square * half), colours)
     ax.add_collection(cells, autolim=False)
-    ax.set_xlim(low[0], high[0])
-    if k == 1:
-        ax.set_ylim(0.0, 1.0)
-        ax.set_yticks([])
-    else:
-        ax.set_ylim(low[1], high[1])
-        ax.set_aspect("equal")
+    frame_slice(found.slice, ax)
     if class_names is not None:
         class_legend(found.labels, ax=ax, class_names=class_names)
     return cells
@@ -82,7 +78,7 @@ def label_map(found: LabelMap, *, ax: Axes | None = None, class_names: Sequence[
 def count_figure(
     result: RegionCount | Mapping[str, RegionCount] | Sequence[RegionCount], examples: Sequence[LabelMap] = ()
 ) -> Figure:
-    """The histogram, and one panel for each example slice.
+    """The histogram, and one panel for each example slice, with a legend of its classes, up to 20.
 
     result: one region count; or several to compare, as a dictionary from names to counts or as a list. Several share
     one panel: bars beside each other for the share of slices, and a line for each mean with its 95% interval. Their
@@ -99,7 +95,9 @@ def count_figure(
         _compare(several, first)
     for number, (ax, found) in enumerate(zip(others, examples, strict=True)):
         label_map(found, ax=ax)
-        ax.set_title(f"slice {number}: {found.count}", fontsize="medium")
+        ax.set_title(f"example slice {number}: {counted(found.count, 'region')}", fontsize="medium")
+        if len(found.labels.unique()) <= _MOST_CLASSES:
+            class_legend(found.labels, ax=ax)
     style.map_axes(others)
     return figure
 
@@ -132,6 +130,6 @@ def _compare(several: Mapping[str, RegionCount], ax: Axes) -> None:
             ax.axvspan(*one.interval, color=style.hue(i), alpha=style.BAND_ALPHA, linewidth=0)
     ax.legend(fontsize="x-small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18))
     ax.set(xlabel="regions on a slice", ylabel="share of slices", xlim=(low - 0.6, starts[-1] + step - 0.4))
-    ax.set_title("lines: means with 95% intervals", fontsize="small")
+    ax.set_title("vertical lines: mean counts, with 95% intervals", fontsize="small")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     style.plain_axes([ax])

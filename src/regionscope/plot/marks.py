@@ -31,7 +31,7 @@ _EDGE = 0.12  # width of the black edge of a marker, as a share of its size
 _RIM = 0.8  # points, width of the white edge and of the black one around it
 _MOST_CLASSES = 20  # named without class_names
 _HALF = 0.6  # of a thumbnail with its frame, in widths of the thumbnail
-_AWAY = 0.64  # between a point and the middle of its thumbnail, along the longer side, in widths of the thumbnail
+_AWAY = 0.72  # between a point and the middle of its thumbnail, along the longer side, in widths of the thumbnail
 
 
 def data(
@@ -135,9 +135,10 @@ def thumbnails(
     """Show images next to their points on a slice, such as the corners of a plane through three images.
 
     Each image gets a dot at its place and a thumbnail next to it, away from the other images, in a frame of the colour
-    of its label. inputs: (n, *input_shape). image_shape: (height, width), (channels, height, width) or (height, width,
-    channels); without it, the shape of an input, or a square for flat inputs of one or three channels. size: width of
-    a thumbnail, as a share of the axes. A figure without a layout engine gets a constrained layout.
+    of its label. A line connects both, and no thumbnail covers the frame of the axes. inputs: (n, *input_shape).
+    image_shape: (height, width), (channels, height, width) or (height, width, channels); without it, the shape of an
+    input, or a square for flat inputs of one or three channels. size: width of a thumbnail, as a share of the axes. A
+    figure without a layout engine gets a constrained layout.
     """
     slice = slice_for("thumbnails", slice)
     ax = style.axes_or_current(ax)
@@ -158,6 +159,7 @@ def thumbnails(
             AnnotationBbox(
                 box, (float(at[0]), float(at[1])), xybox=tuple(shift), boxcoords="offset points",
                 pad=0.15, frameon=True, bboxprops={"edgecolor": colour, "linewidth": 2.0, "boxstyle": "square"},
+                arrowprops={"arrowstyle": "-", "color": style.BLACK, "linewidth": 0.8, "shrinkB": 0.0},
                 annotation_clip=False, zorder=4,
             )
         )  # fmt: skip
@@ -166,11 +168,11 @@ def thumbnails(
     if own is not None and isinstance(ax.get_legend(), ClassLegend):
         class_legend(own, ax=ax)  # the frames have the colours of classes, too
     make_room(ax)
-    if len(ax.get_xticks()) or len(ax.get_yticks()):
-        figure: Any = ax.get_figure(root=True)
-        figure.draw_without_rendering()  # now it is known where everything is
-        for thumbnail, shift in zip(drawn, _clear_of_ticks(shifts, xy, _HALF * width, ax), strict=True):
-            thumbnail.xyann = tuple(shift)
+    figure: Any = ax.get_figure(root=True)
+    figure.draw_without_rendering()  # now it is known where everything is
+    shifts = _clear_of_frame(_clear_of_ticks(shifts, xy, _HALF * width, ax), xy, _HALF * width, ax)
+    for thumbnail, shift in zip(drawn, shifts, strict=True):
+        thumbnail.xyann = tuple(shift)
     return drawn
 
 
@@ -227,6 +229,31 @@ def _clear_of_ticks(shifts: NDArray[np.float64], xy: NDArray[np.float64], half: 
             beside = np.array([(x, -half), (x, half), (-half, y), (half, y)])
             allowed = beside[(beside >= low).all(1)]
             shift[:] = max(allowed, key=lambda one: float(one @ shift), default=shift)
+    return shifts
+
+
+def _clear_of_frame(shifts: NDArray[np.float64], xy: NDArray[np.float64], half: float, ax: Axes) -> NDArray[np.float64]:
+    """The shifts of thumbnails (n, 2) in points, changed where the frame of the axes would be covered.
+
+    half: as in ``_clear_of_ticks``. Such a thumbnail goes to that side of the frame on which most of it is; one that
+    would then cover its point inside the axes moves along the frame.
+    """
+    area = ax.get_window_extent()
+    place, size = (np.asarray(each) * 72 / ax.figure.dpi for each in (ax.transData.transform(xy) - area.min, area.size))
+    gap = (_AWAY - _HALF) / _HALF * half
+    for shift, at in zip(shifts, place, strict=True):
+        for i in np.argsort(-np.abs(shift)):
+            middle = at + shift
+            beside = not -half < middle[1 - i] < size[1 - i] + half  # it is out of the axes already
+            for edge, outward in ((0.0, -1.0), (size[i], 1.0)):
+                if beside or abs(middle[i] - edge) >= half:
+                    continue
+                out = (middle[i] - edge) * outward > 0
+                shift[i] = edge - at[i] + outward * (half + gap if out else -half)
+                if not out and np.abs(shift).max() < half:
+                    steps = [side * (half + gap) for side in (1.0, -1.0)]
+                    fits = [step for step in steps if half <= at[1 - i] + step <= size[1 - i] - half]
+                    shift[1 - i] = min(fits, key=lambda step: abs(step - shift[1 - i]), default=shift[1 - i])
     return shifts
 
 
