@@ -121,4 +121,4 @@ def test_a_mistake_is_one_sentence(command: str, sentence: str) -> None:
 def test_help_names_the_default_memory() -> None:
     documented = re.search(r"memory: .*?; (\d+) MiB on a CPU", local_complexity.__doc__ or "", re.DOTALL)
     assert documented is not None
-    assert f"by default {documented[1]}MiB, on a GPU 1GiB" in " ".join(run("--help").stdout.split())
+    assert f"by default {documented[1]}MiB, on a GPU 1GiB" in " ".join(run("--help").stdout.replace("│", "").split())

@@ -15,7 +15,7 @@ from regionscope.cli.regions import decision, regions
 
 PYTHON_ONLY = {"model", "inputs", "x", "slice", "generator", "autocast", "tolerance", "on_limit"}
 PYTHON_ONLY |= {"args", "position", "attention_mask", "attention", "norms"}  # the last four: token ids, not in files
-CHOSEN_LATER = {"memory", "through"}  # from the device, and from --length
+CHOSEN_LATER = {"memory", "through", "seed"}  # from the device, from --length, and from --run
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from regionscope.cli import options, output
+from regionscope.cli import load, options, output
 from regionscope.cli.explore import (
     MAX_REGIONS,
     BoxOption,
     FramesOption,
     LimitOption,
     RowsOption,
-    find_run,
     frames_of_folder,
 )
 from regionscope.cli.running import work_bar
@@ -44,7 +43,7 @@ def animate(
 
     Example: regionscope animate runs/0123456789abcdef --out moons.gif --kind decision
     """
-    run = find_run(run)
+    run = load.find_run(run)
     target = Path(f"{run.resolve().name}.gif") if out is None else out
     output.check_folder(target)
     animation.check_animation(target, kind=kind, fps=fps, size=size)

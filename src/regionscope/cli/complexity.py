@@ -20,7 +20,9 @@ from regionscope.complexity.history import Level
 from regionscope.complexity.local_complexity import LocalComplexity, local_complexity
 from regionscope.complexity.measure_points import uniform_points
 from regionscope.complexity.neighbourhoods import Shape
+from regionscope.errors import InputError
 from regionscope.formatting import estimated
+from regionscope.lab import instruments
 from regionscope.plot.complexity import layers_figure
 from regionscope.types import Estimate
 
@@ -29,14 +31,23 @@ _POINTS, _HULL = "Points", "Neighbourhood"
 
 _DEFAULT = options.defaults(local_complexity)
 
-DataOption = Annotated[Path, option("--data FILE", f"Training points: {options.ROWS}.", _POINTS)]
+DataOption = Annotated[
+    Path | None, option("--data FILE", f"Training points, taken as they are: {options.ROWS}.", _POINTS)
+]
 TestOption = Annotated[
     Path | None, option("--test FILE", "File with test points, to report the train/test gap.", _POINTS)
 ]
 RandomOption = Annotated[
     int, option("--random N", "Number of points drawn uniformly from the domain.", _POINTS, least=0)
 ]
-DomainOption = Annotated[tuple[float, float], option("--domain LO HI", "Domain of the random points.", _POINTS)]
+DomainOption = Annotated[
+    tuple[float, float] | None,
+    option(
+        "--domain LO HI",
+        "Domain of the random points; by default 0 1, with --run the range of its training inputs.",
+        _POINTS,
+    ),
+]
 DimsOption = Annotated[
     int | None,
     option("--dims P", "Number of directions; by default 25, or the input dimension if it is smaller.", _HULL, least=1),
@@ -55,7 +66,15 @@ OutputsOption = Annotated[
     bool, option("--linear-outputs", "Whether to count linear outputs without an activation.", _HULL)
 ]
 PoolOption = Annotated[bool, option("--max-pool", "Whether to count max-pooling windows.", _HULL)]
-SeedOption = Annotated[int, option("--seed", "Seed for directions and random points.", _HULL, least=0)]
+SeedOption = Annotated[
+    int | None,
+    option(
+        "--seed",
+        "Seed for directions and random points; by default 0, with --run the seed of its measures.",
+        _HULL,
+        least=0,
+    ),
+]
 MemoryOption = Annotated[
     str | None,
     option(
@@ -66,20 +85,24 @@ MemoryOption = Annotated[
 
 @with_job
 def complexity(
-    job: NetworkJob, data: DataOption, test: TestOption = None, random: RandomOption = 0,
-    domain: DomainOption = (0.0, 1.0), dims: DimsOption = _DEFAULT["dims"],
+    job: NetworkJob, data: DataOption = None, test: TestOption = None, random: RandomOption = 0,
+    domain: DomainOption = None, dims: DimsOption = _DEFAULT["dims"],
     radius: RadiusOption = _DEFAULT["radius"], frames: FramesOption = _DEFAULT["frames"],
     hull: HullOption = _DEFAULT["hull"], layers: LayersOption = _DEFAULT["layers"],
     linear_outputs: OutputsOption = _DEFAULT["linear_outputs"], max_pool: PoolOption = _DEFAULT["max_pool"],
-    seed: SeedOption = _DEFAULT["seed"], memory: MemoryOption = None,
+    seed: SeedOption = None, memory: MemoryOption = None,
 ) -> None:  # fmt: skip
     """Count the units that fold the neighbourhood of each point, for any network.
 
     Example: regionscope complexity --model net.py:build --weights net.safetensors --data train.npy --test test.npy
+
+    Example: regionscope complexity --run runs/0123456789abcdef
     """
     network = job.network()
     job.check_targets(1)
-    points = _points(data, test, random, domain, job.shape, seed)
+    if seed is None:
+        seed = _DEFAULT["seed"] if job.context is None else job.context.seed
+    points = _points(job, data, test, random, domain, seed)
     start = time.perf_counter()
     found = {
         name: local_complexity(
@@ -98,15 +121,23 @@ def complexity(
 
 
 def _points(
-    data: Path, test: Path | None, random: int, domain: tuple[float, float], shape: tuple[int, ...] | None, seed: int
+    job: NetworkJob, data: Path | None, test: Path | None, random: int, domain: tuple[float, float] | None, seed: int
 ) -> dict[str, Tensor]:
-    """The sets of points by name; random ones have the shape of the training points."""
+    """The sets of points by name: those of the files, or those on which the measures of --run look."""
     least = 1 if test is None else 2  # a gap has an error from two points on
-    found = {"train": torch.from_numpy(load.load_points(data, input_shape=shape, least=least))}
+    found = {"train": job.inputs(data, least=least)}
+    if job.context is not None:
+        if test is not None:
+            raise InputError(
+                "Expected --run without --test, got both. A run has its own test points; leave --test out."
+            )
+        most = instruments.names()["local_complexity"]["n"]
+        found = {part: job.context.points(part, most, {"seed": seed}) for part in ("train", "test")}
+        domain = domain or job.context.range()
     if test is not None:
-        found["test"] = torch.from_numpy(load.load_points(test, input_shape=shape))
+        found["test"] = torch.from_numpy(load.load_points(test, input_shape=job.shape))
     if random:
-        found["random"] = uniform_points(random, found["train"].shape[1:], domain=domain, seed=seed)
+        found["random"] = uniform_points(random, found["train"].shape[1:], domain=domain or (0.0, 1.0), seed=seed)
     return found
 
 

@@ -9,7 +9,7 @@ import torch
 from rich.console import Console
 from rich.table import Column, Table
 
-from regionscope.cli import load, options, output
+from regionscope.cli import options, output
 from regionscope.cli.job import NetworkJob, with_job
 from regionscope.cli.options import option
 from regionscope.cli.running import work_bar
@@ -24,7 +24,10 @@ _SLICES = "Slices"
 _DEFAULT = options.defaults(region_count)
 
 
-DataOption = Annotated[Path, option("--data FILE", f"Inputs to draw slices through: {options.ROWS}.", _SLICES)]
+DataOption = Annotated[
+    Path | None,
+    option("--data FILE", f"Inputs to draw slices through, taken as they are: {options.ROWS}.", _SLICES),
+]
 DimOption = Annotated[int, option("--dim", "Dimension of the slices.", _SLICES, least=1)]
 SlicesOption = Annotated[int, option("--slices", "Number of slices.", _SLICES, least=1)]
 GridOption = Annotated[
@@ -57,7 +60,10 @@ AlphaOption = Annotated[
     option("--alpha LO HI", "Range of alpha to which hulls are stretched; 0 1 is the hull.", _SLICES),
 ]
 LengthOption = Annotated[float | None, option("--length L", "Length of slices in random directions.", _SLICES)]
-SeedOption = Annotated[int, option("--seed", "Seed for the slices.", _SLICES, least=0)]
+SeedOption = Annotated[
+    int | None,
+    option("--seed", "Seed for the slices; by default 0, with --run the seed of its measures.", _SLICES, least=0),
+]
 BatchOption = Annotated[
     int | None,
     option("--batch-size N", "Number of inputs in a batch; by default derived from --memory.", options.WORK, least=1),
@@ -79,26 +85,30 @@ PathOption = Annotated[
 
 @with_job
 def count(
-    job: NetworkJob, data: DataOption, dim: DimOption = _DEFAULT["dim"],
+    job: NetworkJob, data: DataOption = None, dim: DimOption = _DEFAULT["dim"],
     slices: SlicesOption = _DEFAULT["slices"], grid: GridOption = _DEFAULT["grid"],
     method: MethodOption = _DEFAULT["method"], until: UntilOption = _DEFAULT["until"],
     max_slices: MaxSlicesOption = _DEFAULT["max_slices"], max_points: MaxPointsOption = _DEFAULT["max_points"],
     through: ThroughOption = None, alpha: AlphaOption = _DEFAULT["alpha"], length: LengthOption = _DEFAULT["length"],
-    seed: SeedOption = _DEFAULT["seed"], batch_size: BatchOption = _DEFAULT["batch_size"],
+    seed: SeedOption = None, batch_size: BatchOption = _DEFAULT["batch_size"],
     memory: MemoryOption = None, path: PathOption = _DEFAULT["path"], dask: options.DaskOption = None,
     progress: options.ProgressOption = None,
 ) -> None:  # fmt: skip
     """Estimate the mean number of decision regions on random slices through data, for any classifier.
 
     Example: regionscope count --model net.py:build --weights net.safetensors --data train.npy --dim 1 --slices 100
+
+    Example: regionscope count --run runs/0123456789abcdef
     """
     network = job.network()
-    inputs = torch.from_numpy(load.load_points(data, input_shape=job.shape, least=1))
+    inputs = job.inputs(data)
     job.check_targets(dim)
     if path is not None:
         output.check_folder(path)
     bytes_allowed = options.read_memory(memory)
     through = through or ("inputs" if length is None else "direction")
+    if seed is None:
+        seed = _DEFAULT["seed"] if job.context is None else job.context.seed
     drawing: dict[str, Any] = {"through": through, "alpha": alpha, "length": length, "seed": seed}
     working: dict[str, Any] = {
         "until": until, "max_slices": max_slices, "max_points": max_points, "batch_size": batch_size,

@@ -22,7 +22,6 @@ from regionscope.lab.store import RunFolder
 from regionscope.lab.training_frames import TrainingFrames, frames_of_partition, frames_of_run
 
 _SLICE = "Slice of a run"
-_CONFIG = "config.json"  # what makes a folder a run
 
 RowsOption = Annotated[
     str | None, options.option("--rows I,J,K", "Rows of the training points that span the plane.", _SLICE)
@@ -72,7 +71,7 @@ def explore(
 
     Example: regionscope explore runs/0123456789abcdef --out moons.html
     """
-    what = find_run(what) if what.is_dir() else what
+    what = load.find_run(what) if what.is_dir() else what
     target = Path(f"{what.resolve().name.removesuffix('.npz')}.html") if out is None else out
     if target.suffix not in (".html", ".htm"):
         raise InputError(
@@ -98,24 +97,6 @@ def explore(
     for note in written.notes:
         typer.echo(note, err=True)
     typer.echo(f"wrote {written.path} ({written.size / 1e6:.1f} MB, {written.frames} of {written.of} frames)")
-
-
-def find_run(folder: Path) -> Path:
-    """The folder itself where it is a run, or the only run in it."""
-    if not folder.is_dir():
-        raise InputError(
-            f"Expected the folder of a run, with a config.json, got {str(folder)!r}, which does not exist. "
-            "Pass a folder that regionscope train or sweep run created."
-        )
-    if (folder / _CONFIG).exists():
-        return folder
-    inside = sorted(path.parent for path in folder.glob(f"*/{_CONFIG}"))
-    if len(inside) > 1:
-        raise InputError(
-            f"Expected one run in {str(folder)!r}, got {len(inside)}. Pass the folder of one of them, such as "
-            f"{str(inside[0])!r}."
-        )
-    return inside[0] if inside else folder  # opening it says what a run is
 
 
 def frames_of_folder(

@@ -5,22 +5,29 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import wraps
-from typing import Any, ClassVar, TypeVar, get_type_hints
+from functools import cached_property, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_type_hints
 
+import torch
 import typer
 from matplotlib.figure import Figure
 from rich.console import Console
-from torch import nn
+from torch import Tensor, nn
 
 from regionscope.checks import check_class_names
 from regionscope.cli import load, options, output
+from regionscope.cli.command_line import note_file
 from regionscope.cli.input_plane import InputPlane
 from regionscope.cli.running import work_bar
 from regionscope.errors import InputError
 from regionscope.geometry import Slice
+from regionscope.lab.store import RunFolder
 from regionscope.network import device_and_dtype, trace
 from regionscope.network.output import select_output
+
+if TYPE_CHECKING:
+    from regionscope.lab.instruments.measurement_context import MeasurementContext
 
 _PANELS = (
     options.NETWORK,
@@ -60,13 +67,16 @@ def with_job(command: Callable[..., None]) -> Callable[..., None]:
 class NetworkJob:
     """A network, and where the results go."""
 
-    model: options.ModelOption
+    model: options.ModelOption = None
     weights: options.WeightsOption = None
+    run: options.RunOption = None
+    step: options.StepOption = None
     output_name: options.OutputOption = None
     input_shape: options.ShapeOption = None
     json_file: options.JsonOption = None
     plot_file: options.PlotOption = None
     device: options.DeviceOption = "cpu"
+    data_root: options.DataRootOption = None
 
     @property
     def quiet(self) -> bool:
@@ -78,15 +88,59 @@ class NetworkJob:
         """What --input-shape spells."""
         return options.read_shape(self.input_shape)
 
+    @cached_property
+    def folder(self) -> RunFolder | None:
+        """The run of --run."""
+        return None if self.run is None else RunFolder.open(load.find_run(self.run))
+
+    @cached_property
+    def context(self) -> MeasurementContext | None:
+        """The data of --run, as it was trained on them, and the seed of its measures."""
+        if self.folder is None:
+            return None
+        from regionscope.lab.instruments.measurement_context import MeasurementContext, measure_seed
+
+        return MeasurementContext(self.folder.split(self.data_root), measure_seed(self.folder.experiment))
+
     def network(self) -> nn.Module:
-        """Build the network, load its weights where a file is given, bring it to the device, and choose its output."""
-        network = load.load_model(self.model)
-        if self.weights is not None:
-            load.load_weights(network, self.weights)
+        """The network of --run, or of --model and --weights, on the device, with its chosen output."""
+        if self.folder is not None:
+            if self.model is not None or self.weights is not None:
+                raise InputError(
+                    "Expected --run alone, got --model or --weights too. A run has its own; leave them out."
+                )
+            stored = self.folder.checkpoint(self.step)
+            network = self.folder.model_at(stored)
+            note_file(stored.path)
+        else:
+            network = self._built()
         device_and_dtype(network)  # says that weights have no values, where torch would raise
         there = network.to(options.read_device(self.device))
         found: nn.Module = select_output(there, options.read_output(self.output_name))
         return found
+
+    def _built(self) -> nn.Module:
+        """The network of --model, with the weights of --weights where a file is given."""
+        if self.model is None:
+            raise InputError("Expected --model WHERE:NAME or --run DIR, got neither. Pass one of them.")
+        if self.step is not None:
+            raise InputError("Expected --run DIR with --step, got --step alone. Leave --step out.")
+        network = load.load_model(self.model)
+        if self.weights is not None:
+            load.load_weights(network, self.weights)
+        return network
+
+    def inputs(self, data: Path | None, *, least: int = 1) -> Tensor:
+        """The rows of the file of --data as they are, or the training inputs of --run as it was trained on them."""
+        if (data is None) == (self.context is None):
+            found = "neither" if data is None else "both"
+            raise InputError(
+                f"Expected --data FILE or --run DIR, which has its own data, got {found}. Pass one of them."
+            )
+        if data is not None:
+            return torch.from_numpy(load.load_points(data, input_shape=self.shape, least=least))
+        assert self.context is not None
+        return self.context.split.train.inputs
 
     def check_targets(self, dim: int) -> None:
         """Say before the work, not after it, that a file cannot be written; ``dim``: what a picture would show."""
@@ -95,9 +149,15 @@ class NetworkJob:
             output.check_plot(self.plot_file, dim)
 
     def write(self, numbers: Mapping[str, Any]) -> None:
-        """Write the JSON, and say that the result is about weights as the code makes them, which are often random."""
-        if self.weights is None and not self.quiet and not load.is_onnx(self.model):
+        """Write the JSON, and say of which run the weights are, or that the code made them, often at random."""
+        said = ""
+        if self.folder is not None:
+            step = self.folder.checkpoint(self.step).step
+            numbers = {**numbers, "run": {"folder": str(self.folder.path), "step": step}}
+            said = f"The weights are those of step {step} of the run {self.folder.path}."
+        elif self.model is not None and self.weights is None and not load.is_onnx(self.model):
             said = f"The weights are those that {self.model} creates, since --weights is not given."
+        if said and not self.quiet:
             Console(soft_wrap=True).print(said, style="dim", markup=False, highlight=False)
         if self.json_file is not None:
             output.write_result(numbers, self.json_file)
@@ -124,13 +184,16 @@ class SliceJob(NetworkJob):
         return None
 
     def slice(self, network: nn.Module) -> Slice:
-        """The slice that --points, --box or --vary names."""
+        """The slice that --points, --box or --vary names; without these, that of the measures of --run."""
         plane = self.plane()
-        if (self.points is not None) + (self.box is not None) + (plane is not None) != 1:
+        named = (self.points is not None) + (self.box is not None) + (plane is not None)
+        if self.context is not None and not named:
+            return self.context.slice({"where": "auto", "box": None, "margin": None})
+        if named != 1:
             raise InputError(f"Expected one of {self.slice_options}, got none or several. Pass one of them.")
         if self.points is not None:
             return load.hull(load.load_points(self.points, input_shape=self.shape))
-        shape = self.shape or load.infer_input_shape(network)
+        shape = self.shape or (self.context.split.input_shape if self.context else load.infer_input_shape(network))
         if self.box is not None:
             return load.box(*self.box, shape)
         assert plane is not None

@@ -1,4 +1,4 @@
-"""The models, weights, points and slices that options name; every mistake is an ``InputError`` with a sentence.
+"""The models, weights, runs, points and slices that options name; every mistake is an ``InputError`` with a sentence.
 
 Weights are read as safetensors or with ``weights_only=True``: nothing here unpickles a stranger's objects. The model's
 code is the user's own and is run.
@@ -29,6 +29,7 @@ from regionscope.network.onnx import OnnxNetwork, read_onnx
 
 LARGEST_BOX = 6  # dimensions; the box around a d-dimensional input has 2^d corners
 _WEIGHTS = (".pt", ".pth", ".ckpt", ".safetensors")
+_CONFIG = "config.json"  # what makes a folder a run
 _MOST_CORNERS = 7  # of a hull: its regions multiply with every dimension
 
 
@@ -65,8 +66,8 @@ def load_weights(model: nn.Module, path: Path) -> None:
     """Load a state dict (safetensors, or a file of ``torch.save(model.state_dict())``) into ``model`` in place."""
     if checkpoints := sorted(path.glob("checkpoints/step-*.safetensors")):
         raise InputError(
-            f"Expected a file of weights, got {str(path)!r}, which is the folder of a run. Pass one of its "
-            f"checkpoints, such as --weights {checkpoints[-1]}."
+            f"Expected a file of weights, got {str(path)!r}, which is the folder of a run. Pass --run {path} instead "
+            f"of --model and --weights, or one of its checkpoints, such as --weights {checkpoints[-1]}."
         )
     check_file(path, "weights")
     note_file(path)
@@ -90,6 +91,24 @@ def load_weights(model: nn.Module, path: Path) -> None:
             "Pass the weights of this model, or the model that they were saved from."
         )
     model.load_state_dict(state)
+
+
+def find_run(folder: Path) -> Path:
+    """The folder itself where it is a run, or the only run in it."""
+    if not folder.is_dir():
+        raise InputError(
+            f"Expected the folder of a run, with a config.json, got {str(folder)!r}, which does not exist. "
+            "Pass a folder that regionscope train or sweep run created."
+        )
+    if (folder / _CONFIG).exists():
+        return folder
+    inside = sorted(path.parent for path in folder.glob(f"*/{_CONFIG}"))
+    if len(inside) > 1:
+        raise InputError(
+            f"Expected one run in {str(folder)!r}, got {len(inside)}. Pass the folder of one of them, such as "
+            f"{str(inside[0])!r}."
+        )
+    return inside[0] if inside else folder  # opening it says what a run is
 
 
 def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least: int = 2) -> np.ndarray[Any, Any]:

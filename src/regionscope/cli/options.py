@@ -21,7 +21,7 @@ _UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, 
 WORK = "Execution"
 ROWS = "the rows of FILE.npy, .csv, .npz or .pt; FILE.npz:KEY or FILE.pt:KEY names one of several arrays"
 EXPERIMENT, QUANTITY = "Experiment", "Quantity"
-NETWORK, SLICE, OUTPUT = "Network", "Slice (one is required)", "Output"
+NETWORK, SLICE, OUTPUT = "Network", "Slice (one is required without --run)", "Output"
 
 
 def option(
@@ -39,7 +39,7 @@ def option(
 
 
 ModelOption = Annotated[
-    str,
+    str | None,
     option(
         "--model WHERE:NAME",
         "Function that builds the network, pkg.module:factory or file.py:factory (its code is run), or an .onnx "
@@ -59,6 +59,19 @@ DATA_HELP = (
     "Data set from `regionscope data list`, or your own: an .npz file with x and y, ./FOLDER of images, or "
     "FILE.py:FUNCTION."
 )
+RunOption = Annotated[
+    Path | None,
+    option(
+        "--run DIR",
+        "Run of regionscope train or sweep, in place of --model and --weights: its network, on the data that it was "
+        "trained on.",
+        NETWORK,
+    ),
+]
+StepOption = Annotated[
+    int | None,
+    option("--step N", "Training step of the stored weights of --run; by default the last.", NETWORK, least=0),
+]
 OutputOption = Annotated[
     str | None,
     option(

@@ -24,7 +24,7 @@ from regionscope.lab import instruments, zoo
 from regionscope.lab.config import DataSpec, Experiment
 from regionscope.lab.data import DataSplit, load
 from regionscope.lab.data import check_options as check_data_options
-from regionscope.lab.data.dataset import derived_seed
+from regionscope.lab.instruments.measurement_context import measure_seed
 from regionscope.lab.monitor import Monitor, Row, parse_schedule
 from regionscope.lab.provenance import run_provenance
 from regionscope.lab.store import RunFolder
@@ -272,7 +272,7 @@ def _monitors(
     experiment = folder.experiment
     done = [Row.from_dict(row) for row in folder.rows() if row["name"] not in HISTORY]
     found: list[Monitor] = []
-    seed = derived_seed(experiment.seed, "points")  # not the numbers that made the weights
+    seed = measure_seed(experiment)
     loss = "mse" if experiment.training.loss == "mse" else "cross_entropy"  # of the outputs, which "next_token" is too
     for spec in experiment.measures:
         measure = instruments.build(spec, split, seed=seed, initial=initial, loss=loss)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from regionscope.errors import InputError
 from regionscope.lab.data import DataSplit
-from regionscope.lab.store import RunFolder, Stored
+from regionscope.lab.store import RunFolder
 
 
 def stored_steps(run: RunFolder) -> tuple[int, ...]:
     """The steps with stored weights, at least one."""
-    return tuple(stored.step for stored in _checkpoints(run))
+    run.checkpoint()  # raises where there is none
+    return tuple(stored.step for stored in run.checkpoints())
 
 
 def nearest(run: RunFolder, step: int) -> int:
@@ -25,25 +25,12 @@ def nearest(run: RunFolder, step: int) -> int:
 
 def model_at(run: RunFolder, step: int) -> nn.Module:
     """The network at a stored step."""
-    for stored in run.checkpoints():
-        if stored.step == step:
-            return run.model_at(stored)
-    raise InputError(f"No checkpoint of step {step} found in the run {run.path}. Remove the folder and train it again.")
+    return run.model_at(run.checkpoint(step))
 
 
 def last_model(run: RunFolder) -> nn.Module:
     """The network at the last stored step."""
-    return run.model_at(_checkpoints(run)[-1])
-
-
-def _checkpoints(run: RunFolder) -> list[Stored]:
-    stored = run.checkpoints()
-    if not stored:
-        raise InputError(
-            f"Expected stored weights in the run {run.path}, got none (archives of runs leave them out). Remove the "
-            "folder and train it again with `regionscope study run`."
-        )
-    return stored
+    return run.model_at(run.checkpoint())
 
 
 def training_points(run: RunFolder, root: Path | None) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,9 @@ from regionscope.checks import unknown_name
 from regionscope.complexity.measure_points import uniform_points
 from regionscope.errors import InputError
 from regionscope.geometry import Box, Slice
+from regionscope.lab.config import Experiment
 from regionscope.lab.data import Dataset, DataSplit
+from regionscope.lab.data.dataset import derived_seed
 from regionscope.lab.default_slice import default_slice
 from regionscope.sampled.drawn_slices import Hulls
 
@@ -85,6 +87,11 @@ class MeasurementContext:
         """The option ``loss``, or else the loss that is trained on."""
         own = options.get("loss")
         return self.loss if own is None else str(own)
+
+
+def measure_seed(experiment: Experiment) -> int:
+    """The seed of the measures of a run: not the numbers that made the weights."""
+    return derived_seed(experiment.seed, "points")
 
 
 def for_each(points: Any, make: Callable[[str], Callable[[Any], Any]]) -> Callable[[Any], Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from regionscope.checks import check_instance, read_path
+from regionscope.checks import check_instance, read_path, unknown_name
 from regionscope.errors import Damaged, InputError, RegionscopeError
 from regionscope.file_io import append_bytes, parse_json, room
 from regionscope.lab.config import Experiment
@@ -138,6 +138,23 @@ class RunFolder:
             except (Damaged, KeyError, ValueError) as damage:
                 self.note(f"{path} is not a complete checkpoint and was left out: {damage}")
         return found
+
+    def checkpoint(self, step: int | None = None) -> Stored:
+        """The stored weights of this step; by default the last ones."""
+        stored = self.checkpoints()
+        if not stored:
+            raise InputError(
+                f"Expected stored weights in the run {self.path}, got none (archives of runs leave them out). "
+                "Remove the folder and train it again."
+            )
+        for each in stored:
+            if each.step == step:
+                return each
+        if step is None:
+            return stored[-1]
+        raise unknown_name(
+            f"a step with stored weights in the run {self.path}", step, [str(each.step) for each in stored], most=20
+        )
 
     def model_at(self, stored: Stored) -> nn.Module:
         """The network with the weights of a checkpoint, in eval mode, on the CPU, in the dtype of its training."""

@@ -1,0 +1,120 @@
+"""``--run``: a stored run is measured on the data that it was trained on, as its own measures did."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from regionscope.cli import app
+from regionscope.lab.store import RunFolder
+
+NET = """
+from torch import nn
+
+def build(classes=3, input_shape=(1, 4, 4)):
+    return nn.Sequential(nn.Flatten(), nn.Linear(16, 12), nn.ReLU(), nn.Linear(12, classes))
+"""
+MEASURES = ("region_count", "local_complexity", "complexity_gap", "linear_regions", "decision_regions")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with code, uint8 images, which training normalises, and one run on them."""
+    folder = tmp_path_factory.mktemp("trained")
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (60, 1, 4, 4), dtype=np.uint8)
+    (folder / "net.py").write_text(NET)
+    np.savez(folder / "shapes.npz", x=images, y=np.arange(60) % 3)
+    np.save(folder / "two.npy", rng.normal(size=(2, 1, 4, 4)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        measures = [part for name in MEASURES for part in ("--measure", name)]
+        command = "train --model net.py:build --data shapes.npz --epochs 20 --lr 0.1 --batch-size 16 --seed 3 --set"
+        done = run([*command.split(), "training.checkpoints=every 10 epochs", *measures])
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def inside(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(trained)
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+def run(command: str | list[str]) -> Result:
+    return CliRunner().invoke(app, command if isinstance(command, list) else command.split())
+
+
+def measured(command: str) -> Any:
+    done = run(f"{command} --json -")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def stored(name: str) -> dict[str, Any]:
+    (folder,) = Path("runs").iterdir()
+    result = RunFolder.open(folder).result()
+    assert result is not None
+    found: dict[str, Any] = result["measures"][name]
+    return found
+
+
+def test_count_gives_the_number_that_the_run_stored() -> None:
+    found, wanted = measured("count --run runs"), stored("region_count")
+    assert (found["mean"], found["stderr"]) == (wanted["value"], wanted["stderr"])
+    assert found["run"]["step"] == 60
+    (weights,) = (name for name in found["provenance"]["files"] if name.endswith("step-00000060.safetensors"))
+    by_hand = measured(f"count --model net.py:build --weights {weights} --data shapes.npz --seed {found['seed']}")
+    assert by_hand["mean"] != found["mean"]  # pixels from 0 to 255, and the test part too
+
+
+def test_complexity_gives_the_numbers_that_the_run_stored() -> None:
+    found = measured("complexity --run runs --random 5")
+    assert found["local_complexity"]["train"]["mean"] == stored("local_complexity")["value"]
+    assert found["train_test_gap"]["value"] == stored("complexity_gap")["value"]
+    assert found["local_complexity"]["random"]["points"] == 5
+
+
+def test_regions_are_counted_on_the_slice_that_the_run_measured() -> None:
+    found = measured("regions --run runs")
+    assert found["linear_regions"] == stored("linear_regions")["value"]
+    assert measured("decision --run runs")["decision_regions"] == stored("decision_regions")["value"]
+    assert measured("regions --run runs --points two.npy")["slice"]["dim"] == 1
+
+
+def test_an_earlier_step() -> None:
+    early, late = (measured(f"regions --run runs{more}") for more in (" --step 30", ""))
+    assert (early["run"]["step"], late["run"]["step"]) == (30, 60)
+    assert early["stats"] != late["stats"]
+
+
+def test_the_table_says_which_weights_were_measured() -> None:
+    done = run("count --run runs --slices 3")
+    assert "The weights are those of step 60 of the run runs/" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("count --data shapes.npz", "Expected --model WHERE:NAME or --run DIR, got neither. Pass one of them."),
+        ("count --model net.py:build", "Expected --data FILE or --run DIR, which has its own data, got neither."),
+        ("count --run runs --data shapes.npz", "Expected --data FILE or --run DIR, which has its own data, got both."),
+        ("count --run runs --model net.py:build", "Expected --run alone, got --model or --weights too."),
+        ("regions --model net.py:build --step 3 --box 0 1", "Expected --run DIR with --step, got --step alone."),
+        ("regions --run runs --step 31", "got 31. Choose from 0, 30, 60."),
+        ("regions --run nothing", "Expected the folder of a run, with a config.json, got 'nothing'"),
+        ("complexity --run runs --test two.npy", "Expected --run without --test, got both."),
+        ("regions --model net.py:build --weights RUN --box 0 1", "Pass --run runs/"),
+    ],
+)
+def test_a_mistake_is_one_sentence(command: str, said: str) -> None:
+    (folder,) = Path("runs").iterdir()
+    done = run(command.replace("RUN", str(folder)))
+    assert done.exit_code == 2
+    assert said in done.stderr.replace("\n", " ")
+    assert done.stderr.count("\n") == 1
