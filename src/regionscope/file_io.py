@@ -14,7 +14,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from regionscope.errors import DiskFull, InputError
+from regionscope.formatting import described
 
 ARRAY_FILE_ERRORS = (
     ValueError, KeyError, TypeError, OSError, EOFError, RuntimeError, MemoryError, OverflowError,
@@ -129,6 +132,26 @@ def _write_all(file: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]
+
+
+def read_csv(path: Path) -> tuple[list[str], np.ndarray[Any, Any]]:
+    """The header, empty where there is none, and the numbers of a table, one row a line.
+
+    A first line with a cell that is not a number is a header.
+    """
+    header: list[str] = []
+    try:
+        lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+        try:
+            [float(cell) for cell in lines[0].split(",")] if lines else []
+        except ValueError:
+            header = [cell.strip().strip('"') for cell in lines[0].split(",")]
+            lines = lines[1:]
+        return header, np.loadtxt(lines, delimiter=",", ndmin=2) if lines else np.empty((0, 1))
+    except (ValueError, OSError) as error:
+        raise InputError(
+            f"Expected a number in every cell of {path}, got: {described(error)} Remove the other cells."
+        ) from error
 
 
 def check_parent(path: Path) -> None:

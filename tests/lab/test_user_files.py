@@ -107,6 +107,31 @@ def test_the_file_is_part_of_the_runs_identity(folder: Path) -> None:
     assert experiment().key != first.key
 
 
+def test_train_says_that_the_network_sets_its_own_seed(folder: Path) -> None:
+    seeded = "def seeded(classes, input_shape):\n    torch.manual_seed(0)\n    return build(classes, input_shape)\n"
+    (folder / "net.py").write_text(f"import torch\n{NET}\n{seeded}")
+    for seed in (0, 1):
+        done = run(f"train --data points.npz --model net.py:seeded --epochs 1 --seed {seed}")
+        assert done.exit_code == 0, done.output
+        assert done.stderr == (
+            "The initial weights of net.py:seeded do not depend on the seed: the function sets a seed itself, or loads "
+            "weights. Another seed changes only the order of the batches.\n"
+        )
+    assert run("train --data points.npz --model net.py:build --epochs 1").stderr == ""
+
+
+def test_labels_of_a_table(folder: Path) -> None:
+    (folder / "last.csv").write_text("".join(f"{i}.5,{-i},{i % 2}\n" for i in range(10)))
+    (folder / "named.csv").write_text("a,Label,b\n" + "".join(f"{i}.5,{i % 2},{-i}\n" for i in range(10)))
+    last, named = (load(DataSpec(name=name)) for name in ("last.csv", "named.csv"))
+    assert (last.n_classes, last.input_shape, len(last.train), len(last.test)) == (2, (2,), 8, 2)
+    assert torch.equal(last.train.inputs, named.train.inputs)
+    assert torch.equal(last.train.labels, named.train.labels)
+    assert bool(((last.train.inputs[:, 0] - 0.5) % 2 == last.train.labels).all())
+    done = run("train --data last.csv --model net.py:build --epochs 1")
+    assert done.exit_code == 0, done.output
+
+
 def test_names_of_the_zoo_have_no_source() -> None:
     plain = Experiment.from_dict({"data": "digits", "network": "mlp"})
     assert plain.network.source == plain.data.source == ""
@@ -289,6 +314,8 @@ def test_a_message_names_what_is_loaded(folder: Path) -> None:
         ),
         ("--data from1.npz --model net.py:build", "got 1 to 2. Subtract 1, or"),
         ("--data nan.npz --model net.py:build", "got NaN or infinity"),
+        ("--data half.csv --model net.py:build", "as labels in column 2 of 'half.csv', after at least one column"),
+        ("--data one.csv --model net.py:build", "got 1 column. Put the labels in the last column, or call"),
         ("--data mixed/ --model net.py:build", "Set the option size, as in --set data.options.size=32."),
         ("--data ./empty --model net.py:build", "got 0 folders with 0 images"),
         ("--data two_mons --network mlp", "Did you mean 'two_moons'?"),
@@ -301,6 +328,8 @@ def test_a_message_names_what_is_loaded(folder: Path) -> None:
 )
 def test_a_failed_start_is_one_sentence_and_leaves_no_folder(command: str, words: str, folder: Path) -> None:
     np.savez("bad.npz", a=[1], b=[2])
+    Path("half.csv").write_text("0,0.5\n1,1\n")
+    Path("one.csv").write_text("0\n1\n")
     np.savez("float.npz", x=np.zeros((3, 2)), y=[0.0, 1.0, 0.5])
     np.savez("names.npz", x=np.zeros((4, 2)), y=["cat", "dog", "cat", "dog"])
     np.savez("from1.npz", x=np.zeros((4, 2)), y=[1, 2, 1, 2])

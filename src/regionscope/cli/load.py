@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from regionscope.checks import unknown_name, unreadable
 from regionscope.cli.command_line import note_file
 from regionscope.errors import InputError
-from regionscope.file_io import ARRAY_FILE_ERRORS, check_file
+from regionscope.file_io import ARRAY_FILE_ERRORS, check_file, read_csv
 from regionscope.formatting import described
 from regionscope.geometry import Box, Segment, Simplex, Slice
 from regionscope.lab.data import names
@@ -128,7 +128,9 @@ def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least
         )
     check_file(where, "points")
     note_file(where)
-    read = {".csv": _read_csv, ".pt": _read_tensors, ".pth": _read_tensors}.get(where.suffix, _read_numpy)
+    read = {".csv": lambda file: read_csv(file)[1], ".pt": _read_tensors, ".pth": _read_tensors}.get(
+        where.suffix, _read_numpy
+    )
     loaded = read(where)
     if isinstance(loaded, Mapping):
         loaded = _chosen_array(where, loaded, wanted_key)
@@ -165,21 +167,6 @@ def _read_numpy(path: Path) -> Any:
         reason = "." if "pickle" in str(error) else f": {described(error)}"  # numpy's advice there is to trust the file
         raise InputError(
             f"Expected an .npy or .npz file of numbers, got {path}{reason} Write one with numpy.save(path, inputs)."
-        ) from error
-
-
-def _read_csv(path: Path) -> Any:
-    """One point a line; a first line with a cell that is not a number is a header."""
-    try:
-        lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
-        try:
-            [float(cell) for cell in lines[0].split(",")] if lines else []
-        except ValueError:
-            lines = lines[1:]
-        return np.loadtxt(lines, delimiter=",", ndmin=2) if lines else np.empty((0, 1))
-    except (ValueError, OSError) as error:
-        raise InputError(
-            f"Expected a number in every cell of {path}, got: {described(error)} Remove the other cells."
         ) from error
 
 

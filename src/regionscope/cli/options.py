@@ -56,8 +56,8 @@ OwnModelOption = Annotated[
     ),
 ]
 DATA_HELP = (
-    "Data set from `regionscope data list`, or your own: an .npz file with x and y, ./FOLDER of images, or "
-    "FILE.py:FUNCTION."
+    "Data set from `regionscope data list`, or your own: an .npz file with x and y, a .csv file with labels in the "
+    "last column, ./FOLDER of images, or FILE.py:FUNCTION."
 )
 RunOption = Annotated[
     Path | None,

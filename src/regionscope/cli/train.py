@@ -85,7 +85,9 @@ def train(
     before = runs / experiment.key
     had_ended = (before / "result.json").exists() and RunFolder(before, experiment).is_done
     if not before.exists():
-        prepare(experiment, device=place, data_root=data_root)  # so that a start that fails leaves no folder
+        # before the run, so that a start that fails leaves no folder
+        for sentence in prepare(experiment, device=place, data_root=data_root):
+            typer.echo(sentence, err=True)
     folder = _run(experiment, runs, device=place, data_root=data_root, progress=progress)
     _report(folder, json_file, had_ended=had_ended)
 

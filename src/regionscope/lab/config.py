@@ -26,7 +26,7 @@ PRECISIONS = ("float32", "float64", "bf16")
 class DataSpec:
     """The data set of an experiment, its size and its preprocessing.
 
-    name: a name of ``lab.data.names()``, or your own data: a ``.npz`` file, a folder of images or
+    name: a name of ``lab.data.names()``, or your own data: a ``.npz`` or ``.csv`` file, a folder of images or
     ``FILE.py:FUNCTION``. label_noise: share of the training labels that are replaced by uniformly random ones. options:
     options of the data set, such as ``noise`` of two moons. source: hash of your own data, computed by default.
     """

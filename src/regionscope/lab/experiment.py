@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -119,10 +119,11 @@ def check(experiment: Experiment) -> None:
     parse_schedule(experiment.training.checkpoints)
 
 
-def prepare(experiment: Experiment, *, device: torch.device | str = "cpu", data_root: Path | None = None) -> None:
+def prepare(experiment: Experiment, *, device: torch.device | str = "cpu", data_root: Path | None = None) -> list[str]:
     """Raise before anything is stored what would stop a run at its start: no such device, no data, no network.
 
-    Loads the data, which stay in memory for ``run``, and passes two inputs through the untrained network.
+    Loads the data, which stay in memory for ``run``, and passes two inputs through the untrained network. Returns
+    sentences about what may surprise: your own network whose initial weights are the same for every seed.
     """
     check(experiment)
     split = _data(experiment.data, data_root, read_device(device))
@@ -143,6 +144,19 @@ def prepare(experiment: Experiment, *, device: torch.device | str = "cpu", data_
             f"Expected {experiment.network.name} to return a tensor of shape {wanted}, got {got}. Choose one of "
             "several outputs with output= (network.output)."
         )
+    if is_user_file(experiment.network.name) and _same_for_another_seed(experiment, split):
+        name = experiment.network.name
+        return [
+            f"The initial weights of {name} do not depend on the seed: the function sets a seed itself, or loads "
+            "weights. Another seed changes only the order of the batches."
+        ]
+    return []
+
+
+def _same_for_another_seed(experiment: Experiment, split: DataSplit) -> bool:
+    other = replace(experiment, seed=1 if experiment.seed == 0 else 0)
+    mine, others = (_network(each, split).state_dict() for each in (experiment, other))
+    return all(torch.equal(value, others[name]) for name, value in mine.items())
 
 
 def _network(experiment: Experiment, split: DataSplit) -> nn.Module:

@@ -1,8 +1,8 @@
 """Your own networks and data in experiments: what their names look like, and a hash of what they name.
 
-A network is ``FILE.py:FUNCTION``. Data are a ``.npz`` file, a folder of images (a path with a slash in it) or
-``FILE.py:FUNCTION``. The hash is part of the run's identity: after a change of the file, the same command starts a new
-run.
+A network is ``FILE.py:FUNCTION``. Data are a ``.npz`` or ``.csv`` file, a folder of images (a path with a slash in it)
+or ``FILE.py:FUNCTION``. The hash is part of the run's identity: after a change of the file, the same command starts a
+new run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def is_user_file(name: str) -> bool:
     >>> [is_user_file(name) for name in ("mnist", "points.npz", "./photos", "net.py:build")]
     [False, True, True, True]
     """
-    return ".py:" in name or name.endswith(".npz") or "/" in name
+    return ".py:" in name or name.endswith((".npz", ".csv")) or "/" in name
 
 
 def file_of(name: str) -> Path:

@@ -245,4 +245,4 @@ _DATA_SETS = Registry("a data set", {
         "1.3 million photographs", "3, 224, 224", "1000", {"size": 224, "memory_gib": 8.0, **_IMAGES}, _imagenet,
         ("imagenet/train", "ImageNet/train", "train"),
     ),
-}, more="your own is a .npz file, ./FOLDER of images or FILE.py:FUNCTION")  # fmt: skip
+}, more="your own is a .npz or .csv file, ./FOLDER of images or FILE.py:FUNCTION")  # fmt: skip

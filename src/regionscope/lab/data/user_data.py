@@ -1,4 +1,4 @@
-"""Your own data: a ``.npz`` file, a folder of images, or a Python function."""
+"""Your own data: a ``.npz`` or ``.csv`` file, a folder of images, or a Python function."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import InputError
-from regionscope.file_io import ARRAY_FILE_ERRORS
+from regionscope.file_io import ARRAY_FILE_ERRORS, read_csv
 from regionscope.inputs import read_array, read_examples
 from regionscope.lab.data.dataset import Dataset, DataSplit, derived_seed, stratified_choice
 from regionscope.lab.data.images import Pixels, chosen_parts
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from regionscope.lab.config import DataSpec
 
 _IMAGES = {"test_share": 0.2, "flatten": False, "symmetric": False}
-OPTIONS: dict[str, dict[str, Any]] = {"npz": _IMAGES, "folder": {**_IMAGES, "size": 0}}
+OPTIONS: dict[str, dict[str, Any]] = {"npz": _IMAGES, "csv": {"test_share": 0.2}, "folder": {**_IMAGES, "size": 0}}
 
 
 def kind_of(name: str) -> str:
-    """One of "function", "npz" and "folder"."""
-    return "function" if ".py:" in name else "npz" if name.endswith(".npz") else "folder"
+    """One of "function", "npz", "csv" and "folder"."""
+    return "function" if ".py:" in name else Path(name).suffix[1:] if name.endswith((".npz", ".csv")) else "folder"
 
 
 def read_user_data(spec: DataSpec, options: dict[str, Any]) -> tuple[DataSplit, bool]:
@@ -39,7 +39,9 @@ def read_user_data(spec: DataSpec, options: dict[str, Any]) -> tuple[DataSplit, 
         classes = found.n_classes if isinstance(found, DataSplit) else 0
         parts = _parts_of((found.train, found.test) if isinstance(found, DataSplit) else found, spec.name)
     else:
-        parts = _read_npz(Path(spec.name)) if kind == "npz" else _read_folder(Path(spec.name), options["size"])
+        path = Path(spec.name)
+        read = {"npz": _read_npz, "csv": _read_csv}
+        parts = read[kind](path) if kind in read else _read_folder(path, options["size"])
     share = 0.2 if kind == "function" else options["test_share"]
     train, test = parts if len(parts) == 2 else _divided(parts[0], share, spec)
     least = int(min(train[1].min(), test[1].min()))
@@ -77,6 +79,22 @@ def _read_npz(path: Path) -> list[tuple[Tensor, Tensor]]:
         )
     found = [_pair(arrays["x"], arrays["y"], str(path))]
     return found + ([_pair(arrays["x_test"], arrays["y_test"], str(path))] if "x_test" in arrays else [])
+
+
+def _read_csv(path: Path) -> list[tuple[Tensor, Tensor]]:
+    """Inputs and labels; the labels are the column called label, target or y, else the last one."""
+    header, table = read_csv(path)
+    named = [i for i, name in enumerate(header) if name.lower() in ("label", "target", "y")]
+    column = named[0] if len(named) == 1 else table.shape[1] - 1
+    labels = table[:, column]
+    fractions = labels[labels != np.floor(labels)]  # NaN too
+    if table.shape[1] < 2 or len(fractions):
+        found = f"{fractions[0]:g}" if len(fractions) else f"{table.shape[1]} column"
+        raise InputError(
+            f"Expected whole numbers as labels in column {column + 1} of {str(path)!r}, after at least one column of "
+            f"inputs, got {found}. Put the labels in the last column, or call their column label."
+        )
+    return [_pair(np.delete(table, column, axis=1), labels.astype(np.int64), str(path))]
 
 
 def _parts_of(found: Any, name: str) -> list[tuple[Tensor, Tensor]]:
