@@ -50,9 +50,15 @@ def model() -> torch.nn.Module:
     return mlp([2, 8, 8, 3], seed=4)
 
 
-def test_extremes(net: str) -> None:
+def test_extremes(net: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = numbers(ask("extremes", "--model", net, "--box", "-4", "4", "--index", "0", "--minus", "2", "--json", "-"))
     expected = rs.linear_regions(model(), SQUARE).extremes((0, 2))
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = ask("extremes", "--model", net, "--box", "-4", "4", "--index", "0", "--minus", "2").stdout
+    place = ", ".join(f"{number:.6g}" for number in expected.argmin.tolist())
+    assert f"smallest value, at slice coordinates ({place}), input ({place})" in " ".join(
+        shown.replace("│", "").split()
+    )
     assert found["min"] == expected.min
     assert found["max"] == expected.max
     assert found["argmax"] == expected.argmax.tolist()

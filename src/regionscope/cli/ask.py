@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
+from torch import Tensor
 
 from regionscope import plot
 from regionscope.checks import one_of
@@ -22,6 +23,7 @@ ask = typer.Typer(
 )
 
 _SHOWN = 20  # flips in the table; the JSON has all of them
+_FEW_INPUTS = 6  # numbers of an input that the table shows
 IndexOption = Annotated[
     int | None, options.option("--index I", "Index of the output value.", options.QUANTITY, least=0)
 ]
@@ -40,7 +42,13 @@ def extremes(job: SliceJob, index: IndexOption = None, minus: MinusOption = None
     """
     part = job.cut(linear_regions, *job.start())
     found = part.extremes(_chosen(index, minus, part.outputs.shape[1]))
-    rows = {"smallest value": found.min, "largest value": found.max}
+    rows: dict[str, float] = {}
+    for name, value, coords, point in (
+        ("smallest value", found.min, found.coords_of_min, found.argmin),
+        ("largest value", found.max, found.coords_of_max, found.argmax),
+    ):
+        inputs = f", input {_numbers(point)}" if point.numel() <= _FEW_INPUTS else ""
+        rows[f"{name}, at slice coordinates {_numbers(coords)}{inputs}"] = value
     numbers = {
         "min": found.min,
         "max": found.max,
@@ -115,6 +123,11 @@ def topology(job: SliceJob, class_names: options.ClassNamesOption = None) -> Non
     }
     _report(job, dec.partition, rows, numbers)
     job.draw(plot.topology_figure, dec, found, class_names=names)
+
+
+def _numbers(point: Tensor) -> str:
+    """A point as text, such as (0.5, -1)."""
+    return f"({', '.join(f'{number:.6g}' for number in point.flatten().tolist())})"
 
 
 def _chosen(index: int | None, minus: int | None, c: int) -> int | tuple[int, int]:
