@@ -19,6 +19,7 @@ from regionscope.lab.data import load
 from regionscope.lab.data.registry import check_options
 from regionscope.lab.store import RunFolder
 from regionscope.lab.sweep import Sweep, read_experiment
+from regionscope.lab.training_frames import frames_of_run
 
 NET = """
 from torch import nn
@@ -130,6 +131,14 @@ def test_labels_of_a_table(folder: Path) -> None:
     assert bool(((last.train.inputs[:, 0] - 0.5) % 2 == last.train.labels).all())
     done = run("train --data last.csv --model net.py:build --epochs 1")
     assert done.exit_code == 0, done.output
+
+
+def test_the_classes_of_a_run_on_a_folder_have_the_names_of_its_folders() -> None:
+    done = run("train --data ./photos --model net.py:build --epochs 1")
+    assert done.exit_code == 0, done.output
+    [stored] = Path("runs").iterdir()
+    assert frames_of_run(RunFolder.open(stored)).class_names == ("a", "b")
+    assert frames_of_run(RunFolder.open(stored), class_names=["x", "y"]).class_names == ("x", "y")
 
 
 def test_names_of_the_zoo_have_no_source() -> None:

@@ -23,6 +23,7 @@ from regionscope.exact import DecisionRegions, Partition, decision_regions, line
 from regionscope.exact.tracking import follow
 from regionscope.geometry import Slice
 from regionscope.geometry.coordinates import on_slice
+from regionscope.lab.data import user_data
 from regionscope.lab.data.registry import entry, names
 from regionscope.lab.default_slice import default_slice
 from regionscope.lab.store import RunFolder
@@ -109,9 +110,9 @@ def frames_of_run(
 
     slice: of dimension 1 or 2; the default is ``default_slice`` of its training data. frames: at most so
     many, spread evenly, the first and the last among them. class_names: one name for each class; by default those of
-    Fashion-MNIST and CIFAR-10, and numbers for other data. max_regions: number of regions in a frame at which to stop
-    with ``LimitReached``. progress: called with the finished share of the work, 0 to 1. Cost: two exact partitions for
-    each frame, one of them cut further at the decision boundary.
+    Fashion-MNIST, CIFAR-10 and folders of images, and numbers for other data. max_regions: number of regions in a frame
+    at which to stop with ``LimitReached``. progress: called with the finished share of the work, 0 to 1. Cost: two exact
+    partitions for each frame, one of them cut further at the decision boundary.
     """
     stored = run.checkpoints()
     if not stored:
@@ -131,7 +132,9 @@ def frames_of_run(
         class_names=class_names, max_regions=max_regions, progress=progress,
     )  # fmt: skip
     name = run.experiment.data.name
-    known = entry(name).class_names if name in names() and class_names is None else ()
+    known = entry(name).class_names if name in names() else user_data.class_names(name)
+    if class_names is not None:
+        return found
     return replace(found, class_names=known) if len(known) == len(found.class_names) else found
 
 

@@ -150,9 +150,8 @@ def _read_folder(path: Path, size: int) -> list[tuple[Tensor, Tensor]]:
 
     All images are in colour if one of them is.
     """
-    test = next((path / name for name in ("test", "val") if (path / name).is_dir()), None)
-    folders = [path / "train", test] if test is not None and (path / "train").is_dir() else [path]
-    classes = sorted(each.name for each in folders[0].iterdir() if each.is_dir())
+    folders = _part_folders(path)
+    classes = class_names(str(path))
     images, labels = [], []
     for folder in folders:
         _check_classes(folder, classes)
@@ -168,6 +167,19 @@ def _read_folder(path: Path, size: int) -> list[tuple[Tensor, Tensor]]:
     channels = max(len(image) for part in images for image in part)
     stacked = (torch.stack([image.expand(channels, -1, -1) for image in part]) for part in images)
     return list(zip(stacked, labels, strict=True))
+
+
+def class_names(name: str) -> tuple[str, ...]:
+    """The names of the classes of a folder of images, in the order of the labels; none for other data of yours."""
+    if kind_of(name) != "folder":
+        return ()
+    return tuple(sorted(each.name for each in _part_folders(Path(name))[0].iterdir() if each.is_dir()))
+
+
+def _part_folders(path: Path) -> list[Path]:
+    """The folders of the training and the test part, or the only one."""
+    test = next((path / name for name in ("test", "val") if (path / name).is_dir()), None)
+    return [path / "train", test] if test is not None and (path / "train").is_dir() else [path]
 
 
 def _image_files(folder: Path) -> list[Path]:
