@@ -87,7 +87,7 @@ def sentence(words: Iterable[str]) -> str:
 @pytest.mark.parametrize("name", ["objects.npz", "claims.npy", "overflows.npy", "claims.npz", "cut.npz"])
 @pytest.mark.parametrize("command", ["regions --points", "count --data", "complexity --data"])
 def test_files_of_points_that_are_none(command: str, name: str) -> None:
-    assert f"Expected an .npy or .npz file of numbers, got {name}" in sentence(
+    assert f"Expected an .npy, .npz, .csv or .pt file of numbers, got {name}" in sentence(
         f"{command} {name} --model net.py:good".split()
     )
 

@@ -268,7 +268,7 @@ def test_three_dimensions_are_counted() -> None:
         ("decision --model net.py:build --points many.npy", "got 20, whose hull has 19 dimensions"),
         (
             "decision --model net.py:build --points net.py",
-            "Expected an .npy or .npz file of numbers, got net.py. Write",
+            "Expected an .npy, .npz, .csv or .pt file of numbers, got net.py. Write",
         ),
         ("regions --model net.py:build --box -1 1 --memory lots", "--memory"),
         ("regions --model net.py:build --box -1 1 --device moon", "got 'moon'"),

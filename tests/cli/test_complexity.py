@@ -107,7 +107,7 @@ def test_a_single_point_has_a_number_and_no_error() -> None:
             "--model net.py:build --data train.npy --test one.npy --dims 3",
             "in one.npy, one in each row, got shape (1, 6)",
         ),
-        ("--model net.py:build --data wide.npy --dims 3", "failed on inputs of shape (7, 7)"),
+        ("--model net.py:build --data wide.npy --dims 3", "got 7 in each row"),
         ("--model net.py:build --data train.npy --test wide.npy --dims 3", "failed on inputs of shape (7, 7)"),
     ],
 )

@@ -144,7 +144,7 @@ def test_one_input_is_enough_for_lines_from_the_origin() -> None:
         ("--model net.py:build --data nothere.npy", "does not exist"),
         ("--model net.py:build --data two.npy --dim 2", "2 input"),
         ("--model net.py:build --data data.npy --grid 1", "at least 2"),
-        ("--model net.py:build --data images.npy", "failed on inputs"),
+        ("--model net.py:build --data images.npy", "got (1, 2, 2). Add --input-shape 4."),
         ("--model net.py:silu --data images.npy --method exact", "SiLU"),
         ("--model net.py:build --data data.npy --dim 3 --plot out.png", "dimension 1 or 2"),
         ("--model net.py:build --data data.npy --json nothere/x.json", "does not exist"),

@@ -68,7 +68,7 @@ def test_get_downloads_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("get", "svhn"), "Choose from two_moons"),
+        (("get", "svhn"), "Choose from mnist"),
         (("get", "two_moons"), "needs no download"),
         (("get", "mnist", "--mirror", "here"), "http://"),
     ],

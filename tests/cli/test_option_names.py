@@ -91,7 +91,7 @@ def test_the_library_names_no_option() -> None:
         ),
         (
             "surface --model net.py:build --box -1 1",
-            "Pass --index I for one output, --index I --minus J for the difference of two, or one weight for each.",
+            "Pass --index I for one output, or --index I --minus J for the difference of two.",
         ),
         ("train --data mnist --network mlp", "with --data-root or the environment variable REGIONSCOPE_DATA."),
         ("train --data two_moons --model net.py:Several", "several outputs with --output (network.output)."),

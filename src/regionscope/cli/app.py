@@ -10,6 +10,7 @@ from typer.core import TyperCommand
 from regionscope.cli import table
 from regionscope.cli.command_line import recorded
 from regionscope.cli.option_names import in_options, options_of
+from regionscope.cli.wrong_values import wrong_value
 from regionscope.errors import RegionscopeError
 from regionscope.version import __version__
 
@@ -39,7 +40,24 @@ class _OneSentence(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta["words"] = [*_names(ctx), *args]  # parsing empties the list
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            sentence = self._about_value(error, ctx.meta["words"])
+            if sentence is None:
+                raise
+            typer.echo(f"regionscope: {sentence}", err=True)
+            raise typer.Exit(2) from error
+
+    def _about_value(self, error: typer.BadParameter, words: list[str]) -> str | None:
+        """The sentence about an option's value that was not read; None for other errors, such as a missing option."""
+        parameter: Any = error.param
+        option = next((each for each in getattr(parameter, "opts", ()) if any(_is_use(each, w) for w in words)), None)
+        if option is None:
+            return None
+        entry = table.read()[words[1]]
+        entry = entry["commands"][words[2]] if "commands" in entry else entry
+        return wrong_value(option, entry["parameters"][parameter.name], words)
 
     def invoke(self, ctx: Any) -> Any:
         with options_of(self.params), recorded(ctx.meta["words"]):
@@ -48,6 +66,10 @@ class _OneSentence(TyperCommand):
             except RegionscopeError as error:
                 typer.echo(f"regionscope: {in_options(str(error))}", err=True)
                 raise typer.Exit(2) from error
+
+
+def _is_use(option: str, word: str) -> bool:
+    return option.startswith("--") and word.partition("=")[0] == option
 
 
 def _names(ctx: Any) -> list[str]:

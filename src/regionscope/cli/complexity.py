@@ -104,14 +104,15 @@ def complexity(
         seed = _DEFAULT["seed"] if job.context is None else job.context.seed
     points = _points(job, data, test, random, domain, seed)
     start = time.perf_counter()
-    found = {
-        name: local_complexity(
-            network, each, dims=dims, radius=radius, frames=frames, hull=hull, layers=layers or None,
-            linear_outputs=linear_outputs, max_pool=max_pool, seed=seed,
-            memory=options.read_memory(memory),
-        )
-        for name, each in points.items()
-    }  # fmt: skip
+    with job.explaining(network, points["train"]):
+        found = {
+            name: local_complexity(
+                network, each, dims=dims, radius=radius, frames=frames, hull=hull, layers=layers or None,
+                linear_outputs=linear_outputs, max_pool=max_pool, seed=seed,
+                memory=options.read_memory(memory),
+            )
+            for name, each in points.items()
+        }  # fmt: skip
     seconds = time.perf_counter() - start
     gap = complexity_gap(found["train"], found["test"]) if "test" in found else None
     if not job.quiet:

@@ -59,7 +59,14 @@ AlphaOption = Annotated[
     tuple[float, float],
     option("--alpha LO HI", "Range of alpha to which hulls are stretched; 0 1 is the hull.", _SLICES),
 ]
-LengthOption = Annotated[float | None, option("--length L", "Length of slices in random directions.", _SLICES)]
+LengthOption = Annotated[
+    float | None,
+    option(
+        "--length L",
+        "Length of slices in random directions; by default the mean distance of pairs of inputs.",
+        _SLICES,
+    ),
+]
 SeedOption = Annotated[
     int | None,
     option("--seed", "Seed for the slices; by default 0, with --run the seed of its measures.", _SLICES, least=0),
@@ -114,7 +121,7 @@ def count(
         "until": until, "max_slices": max_slices, "max_points": max_points, "batch_size": batch_size,
         "memory": bytes_allowed, "path": path, "dask": dask,
     }  # fmt: skip
-    with work_bar("Counting", progress) as bar:
+    with work_bar("Counting", progress) as bar, job.explaining(network, inputs):
         working["progress"] = bar
         result = region_count(network, inputs, dim=dim, slices=slices, grid=grid, method=method, **drawing, **working)
     if not job.quiet:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
+from zipfile import is_zipfile
 
 import typer
 
@@ -41,8 +42,8 @@ ClassNamesOption = Annotated[
     str | None,
     options.option(
         "--class-names A,B,...",
-        "Names of all classes, in the order of the labels, separated by commas; by default those of Fashion-MNIST and "
-        "CIFAR-10, else numbers.",
+        "Names of all classes, in the order of the labels, separated by commas; by default those of Fashion-MNIST, "
+        "CIFAR-10 and folders of images, else numbers.",
     ),
 ]
 FramesOption = Annotated[int | None, options.option("--frames N", "Largest number of frames.", _SLICE, least=1)]
@@ -123,6 +124,11 @@ def read_partition(path: Path) -> Partition | DecisionRegions:
         raise InputError(
             f"Expected the folder of a run or a saved partition (.npz), got {str(path)!r}, which does not exist. "
             "Check the path, or create a run with regionscope train."
+        )
+    if not is_zipfile(path):  # what .npz files are
+        raise InputError(
+            f"Expected a saved partition (.npz) or the folder of a run, got {str(path)!r}, which is another file or "
+            "damaged. Write one with Partition.save(path)."
         )
     return DecisionRegions.load(path) if holds_decisions(path) else Partition.load(path)
 

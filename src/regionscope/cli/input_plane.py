@@ -36,8 +36,13 @@ class InputPlane:
         """The slice for inputs of this shape."""
         d = math.prod(shape)
         wanted = {i for i in range(d) if i not in self.vary}
-        beyond = sorted(i for i in (*self.vary, *self.scaling) if not 0 <= i < d)
-        if beyond or set(self.at) != wanted:
+        beyond = sorted({i for i in (*self.vary, *self.scaling, *self.at) if not 0 <= i < d})
+        if beyond:
+            raise InputError(
+                f"Expected inputs 0 to {d - 1}, the only ones of the network, got {', '.join(map(str, beyond))}. "
+                "Change --vary, --at and --scaling."
+            )
+        if set(self.at) != wanted:
             missing = sorted(wanted - set(self.at))
             raise InputError(
                 f"Expected --vary and --at to name each of the inputs 0 to {d - 1} once, got --vary "

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property, wraps
 from pathlib import Path
@@ -142,6 +143,18 @@ class NetworkJob:
         assert self.context is not None
         return self.context.split.train.inputs
 
+    @contextmanager
+    def explaining(self, network: nn.Module, inputs: Tensor) -> Iterator[None]:
+        """Say of a network that fails on its inputs what is wrong with their shape, where that is known."""
+        try:
+            yield
+        except InputError as error:
+            failed = str(error).endswith(("Reshape the inputs.", "Check the shape and the dtype of the inputs."))
+            sentence = load.wrong_shape(network, tuple(inputs.shape[1:])) if failed else ""
+            if not sentence:
+                raise
+            raise InputError(sentence) from error
+
     def check_targets(self, dim: int) -> None:
         """Say before the work, not after it, that a file cannot be written; ``dim``: what a picture would show."""
         output.check_json(self.json_file)
@@ -172,6 +185,7 @@ class NetworkJob:
 class SliceJob(NetworkJob):
     """A network on one slice, and the limits of the exact partition."""
 
+    plot_file: options.SlicePlotOption = None
     points: options.PointsOption = None
     box: options.BoxOption = None
     memory: options.MemoryOption = None

@@ -166,7 +166,8 @@ def _read_numpy(path: Path) -> Any:
     except ARRAY_FILE_ERRORS as error:
         reason = "." if "pickle" in str(error) else f": {described(error)}"  # numpy's advice there is to trust the file
         raise InputError(
-            f"Expected an .npy or .npz file of numbers, got {path}{reason} Write one with numpy.save(path, inputs)."
+            f"Expected an .npy, .npz, .csv or .pt file of numbers, got {path}{reason} Write one with "
+            "numpy.save(path, inputs)."
         ) from error
 
 
@@ -217,9 +218,9 @@ def box(lo: float, hi: float, input_shape: tuple[int, ...]) -> Slice:
 
 def infer_input_shape(model: nn.Module) -> tuple[int, ...]:
     """The shape of one input: that of an ONNX file, or told from the first layer with weights, an ``nn.Linear``."""
-    if isinstance(model, OnnxNetwork):
-        return model.input_shape
     for module in model.modules():
+        if isinstance(module, OnnxNetwork):
+            return module.input_shape
         if isinstance(module, nn.Linear):
             return (module.in_features,)
         if any(True for _ in module.parameters(recurse=False)):
@@ -228,6 +229,23 @@ def infer_input_shape(model: nn.Module) -> tuple[int, ...]:
         "Expected nn.Linear as the first layer with weights, got another, so the input shape is not known. "
         "Pass it, for example --input-shape 3,32,32."
     )
+
+
+def wrong_shape(model: nn.Module, shape: tuple[int, ...]) -> str:
+    """What is wrong with inputs of this shape, on which the model failed; empty where that is not known."""
+    try:
+        wanted = infer_input_shape(model)
+    except InputError:
+        return ""
+    numbers, sizes = math.prod(wanted), ",".join(map(str, wanted))
+    if shape == wanted:
+        return ""
+    if math.prod(shape) == numbers:
+        return f"Expected inputs of shape {wanted}, got {shape}. Add --input-shape {sizes}."
+    advice = f"Pass rows of {numbers} numbers."
+    if math.prod(shape) == numbers + 1:
+        advice = "Remove the last column if it holds labels."
+    return f"Expected inputs of {numbers} numbers for this network, got {math.prod(shape)} in each row. {advice}"
 
 
 def _read_safetensors(path: Path) -> dict[str, Tensor]:

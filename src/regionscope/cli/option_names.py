@@ -11,13 +11,33 @@ from typing import Any
 _running: ContextVar[Mapping[str, str]] = ContextVar("option of each argument of the running command")
 
 _ALSO = {"--data-root": "root"}  # arguments with another name than their option, as data.load(spec, root=...)
-_PHRASES = {
-    "target=(i, j)": "--index I --minus J",
-    "target=i": "--index I",
-    "query()": "--sql",
-    "data.options.size=32": "--set data.options.size=32",
-    "property.fixed({i: value})": "--fix I=VALUE",
-}
+_PHRASES = (  # the option that a command must have, the words of the library, and those of the command line
+    (
+        "--index",
+        ", target=(i, j) for the difference of two, or one weight for each",
+        ", or --index I --minus J for the difference of two",
+    ),
+    ("--index", "Expected a target, since", "Expected --index I, since"),
+    ("--index", "target=(i, j)", "--index I --minus J"),
+    ("--index", "target=i", "--index I"),
+    ("--sql", "query()", "--sql"),
+    ("--set", "data.options.size=32", "--set data.options.size=32"),
+    ("--fix", "property.fixed({i: value})", "--fix I=VALUE"),
+    ("--linear-outputs", "linear_outputs=True", "--linear-outputs"),
+    ("--max-pool", "max_pool=True", "--max-pool"),
+    ("--dim", "lower dim.", "lower --dim."),
+    ("--alpha", "alpha = (lo, hi) with lo < hi and dim * lo < hi", "--alpha LO HI with LO < HI and dim * LO < HI"),
+    ("--alpha", "Lower lo, or raise hi.", "Lower LO, or raise HI."),
+    ("--domain", "a domain (low, high) with low < high", "--domain LO HI with LO < HI"),
+    ("--domain", "Write (-1.0, 1.0), for example.", "Write --domain -1 1, for example."),
+    ("--until", "Expected until to be", "Expected --until to be"),
+    ("--output", "Leave output out.", "Leave --output out."),
+    (
+        "--classes",
+        "Use value for one output.",
+        "Number the classes from 0, or use --value for a network with one output.",
+    ),
+)
 _ARGUMENT = re.compile(
     r"""
     (?<!\w)'[^']*' | [\w.]+\([^()]*\)  # what the user wrote, and calls such as x.mean(dim=1), stay
@@ -52,8 +72,8 @@ def in_options(message: str) -> str:
     'Expected at most --max-regions 3 regions, got more. Raise --max-regions, or pass layers=[...].'
     """
     options = _running.get({})
-    for phrase, instead in _PHRASES.items():
-        if instead.split()[0] in options.values():
+    for option, phrase, instead in _PHRASES:
+        if option in options.values():
             message = message.replace(phrase, instead)
     return _ARGUMENT.sub(lambda found: _replaced(found, options), message)
 

@@ -124,6 +124,10 @@ JsonOption = Annotated[
 ]
 PlotOption = Annotated[
     Path | None,
+    option("--plot FILE", "Figure to write (.png, .pdf, .svg).", OUTPUT),
+]
+SlicePlotOption = Annotated[
+    Path | None,
     option("--plot FILE", "Figure to write (.png, .pdf, .svg); regions need a slice of dimension 1 or 2.", OUTPUT),
 ]
 MemoryOption = Annotated[

@@ -17,12 +17,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from regionscope.checks import unknown_name
 from regionscope.errors import InputError
 from regionscope.extras import import_extra
 from regionscope.lab.data.cifar import CIFAR10, CIFAR100
 from regionscope.lab.data.files import data_root
 from regionscope.lab.data.idx import FILES
-from regionscope.lab.data.registry import entry
+from regionscope.lab.data.registry import entry, names
 
 OnProgress = Callable[[str, int, int], None]
 _SECONDS = 30  # without a byte from the server
@@ -140,6 +141,8 @@ def get(
 def _download(name: str) -> Download:
     if name in DOWNLOADS:
         return DOWNLOADS[name]
+    if name not in names():
+        raise unknown_name("a data set to download", name, DOWNLOADS)
     known = entry(name)
     listed = ", ".join(DOWNLOADS)
     if not known.folders:
