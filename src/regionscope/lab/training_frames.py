@@ -111,8 +111,8 @@ def frames_of_run(
     slice: of dimension 1 or 2; the default is ``default_slice`` of its training data. frames: at most so
     many, spread evenly, the first and the last among them. class_names: one name for each class; by default those of
     Fashion-MNIST, CIFAR-10 and folders of images, and numbers for other data. max_regions: number of regions in a frame
-    at which to stop with ``LimitReached``. progress: called with the finished share of the work, 0 to 1. Cost: two exact
-    partitions for each frame, one of them cut further at the decision boundary.
+    at which to stop with ``LimitReached``. progress: called with the finished share of the work, 0 to 1. Cost: two
+    exact partitions for each frame, one of them cut further at the decision boundary.
     """
     stored = run.checkpoints()
     if not stored:
