@@ -145,7 +145,7 @@ class RunFolder:
         if not stored:
             raise InputError(
                 f"Expected stored weights in the run {self.path}, got none (archives of runs leave them out). "
-                "Remove the folder and train it again."
+                "Remove the folder and train it again with `regionscope train`, `sweep run` or `study run`."
             )
         for each in stored:
             if each.step == step:
