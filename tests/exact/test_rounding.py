@@ -255,3 +255,18 @@ def test_equal_outputs_are_a_tie_and_not_refused() -> None:
         model.bias.fill_(1e12)
     found = rs.decision_regions(model, rs.Box([0.0, 0.0], torch.eye(2), 3.0))
     assert (found.count, found.labels.tolist()) == (1, [0])
+
+
+@pytest.mark.parametrize("masked", [-1e9, -1e12, float(torch.finfo(torch.float32).min)])
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_a_class_that_is_masked_by_a_very_negative_number_changes_nothing(masked: float, dim: int) -> None:
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(dim, 32), nn.ReLU(), nn.Linear(32, 8), nn.ReLU(), nn.Linear(8, 4))
+    box = rs.Box([0.0] * dim, torch.eye(dim), 5.0)
+    found = []
+    for value in (-1e2, masked):
+        with torch.no_grad():
+            model[4].bias[3] = value
+        found.append(rs.decision_regions(model, box))
+    assert found[0].count == found[1].count > 1
+    assert found[0].volumes() == pytest.approx(found[1].volumes(), rel=1e-9)

@@ -502,6 +502,32 @@ def test_token_ids_are_not_rounded(dtype: torch.dtype) -> None:
     assert sharp[0] == pytest.approx(sharp[1])
 
 
+def test_whole_numbers_that_half_precision_does_not_hold_are_refused() -> None:
+    model, table = nn.Linear(3, 2).bfloat16(), torch.tensor([[1, 2, 256], [3, 4, 5]])
+    labels = torch.tensor([0, 1])
+    assert rs.error_rate(model, table, labels).n == 2
+    for measure in (rs.error_rate, rs.output_margin, rs.sharpness):
+        with pytest.raises(InputError, match=r"whole numbers up to 256, which torch\.bfloat16 holds, got 257"):
+            measure(model, table + (table == 256), labels)
+
+
+def test_an_embedding_of_positions_takes_no_tokens() -> None:
+    class Positions(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.positions, self.features, self.out = nn.Embedding(6, 4), nn.Linear(6, 4), nn.Linear(4, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.out(torch.relu(self.features(x) + self.positions(torch.arange(6)).mean(0)))
+
+    torch.manual_seed(0)
+    model, table = Positions(), torch.randint(0, 9, (30, 6))
+    labels = model(table.float()).argmax(1)
+    assert rs.error_rate(model, table, labels).value == 0
+    for measure in (rs.output_margin, rs.sharpness):
+        assert measure(model, table, labels).value == measure(model, table.float(), labels).value
+
+
 @pytest.mark.parametrize("dim", [0, None])
 def test_the_sharpness_of_weight_normalised_networks(dim: int | None) -> None:
     """Torch's own second derivative of weight normalisation is not symmetric."""

@@ -342,3 +342,31 @@ def test_benchmark_instances(network: str, property: str, verdict: str, margin: 
     found = rs.verify(rs.read_onnx(MODELS / f"{network}.onnx.gz"), rs.read_vnnlib(MODELS / f"{property}.vnnlib.gz"))
     assert found.verdict == verdict
     assert found.margin == pytest.approx(margin, rel=1e-5)
+
+
+@pytest.mark.parametrize(("bound", "verdict"), [("0", "unknown"), ("-0.001", "unsat"), ("0.001", "sat")])
+def test_terms_that_cancel_at_a_fixed_input_leave_a_tie_undecided(bound: str, verdict: str, tmp_path: Path) -> None:
+    """0.1 + 0.2 - 0.3 is 0, and not so in float64."""
+    model = nn.Linear(3, 1, bias=False)
+    model.weight.data = torch.tensor([[1.0, 1.0, -1.0]])
+    text = "".join(f"(declare-const X_{i} Real)" for i in range(3)) + "(declare-const Y_0 Real)"
+    text += "".join(f"(assert (= X_{i} {value}))" for i, value in enumerate(("0.1", "0.2", "0.3")))
+    (tmp_path / "tie.vnnlib").write_text(f"{text}(assert (<= Y_0 {bound}))")
+    assert rs.verify(model, rs.read_vnnlib(tmp_path / "tie.vnnlib")).verdict == verdict
+
+
+def test_equal_outputs_at_a_fixed_input_are_never_told_apart(tmp_path: Path) -> None:
+    """The second output adds up the same units in another order."""
+    text = "".join(f"(declare-const {name} Real)" for name in ("X_0", "X_1", "Y_0", "Y_1"))
+    (tmp_path / "equal.vnnlib").write_text(f"{text}(assert (= X_0 0.5))(assert (= X_1 0.25))(assert (<= Y_0 Y_1))")
+    equal = rs.read_vnnlib(tmp_path / "equal.vnnlib")
+    for seed in range(20):
+        torch.manual_seed(seed)
+        once, order = nn.Linear(2, 30), torch.randperm(30)
+        model = nn.Sequential(nn.Linear(2, 60), nn.ReLU(), nn.Linear(60, 2, bias=False))
+        with torch.no_grad():
+            model[0].weight[:] = torch.cat([once.weight, once.weight[order]])
+            model[0].bias[:] = torch.cat([once.bias, once.bias[order]])
+            weights = torch.randn(30)
+            model[2].weight[:] = torch.block_diag(weights[None], weights[order][None])
+        assert rs.verify(model, equal).verdict != "unsat"

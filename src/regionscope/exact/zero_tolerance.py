@@ -20,6 +20,7 @@ from regionscope.network import FoldSites, Kink, Program, Thresholds, Values
 from regionscope.tolerance import LEAST, Tolerance
 
 _PROBES = 16  # beside the corners
+_OUT_OF_REACH = 16.0  # times its variation: an output that lags behind by more leads nowhere
 _CANCELLED = 2.0**-5  # times tolerance.zero: 64 units of rounding of what a layer adds up
 _OFF = 2.0**-4  # of that: 4 units of rounding of what a unit adds at its fold, where it is off on all probe points
 _SHAKEN = 6  # of the probe points beside the corners: where the values are perturbed
@@ -207,6 +208,8 @@ def _magnitudes(
     for kink in program.kinks:
         cuts = kink.cuts(live)
         moved, drifted = sizes(cuts.values)
+        if kink.kind == "argmax":
+            moved = moved * _can_lead(versions.plain(_flat(cuts.values)))
         layer = xp.largest(moved, 1)
         found.append((layer, xp.maximum(moved, drifted) if isinstance(cuts, Thresholds) else layer))
         if kink.kind == "argmax":  # changes no value
@@ -217,6 +220,18 @@ def _magnitudes(
         seen.append(last[: len(weights)])
     outputs = xp.largest(sizes(last)[0], 1)
     return [*found, (outputs, outputs)]
+
+
+def _can_lead(outputs: Tensor) -> Tensor:
+    """Whether each output may be the largest somewhere on its slice (s, c), from those at the probe points (s, p, c).
+
+    One that always lags behind by far more than it and the largest one vary is left out, such as that of a class that
+    is masked by a very negative number: its rounding hides no boundary.
+    """
+    top = xp.largest(outputs, 2)
+    lag = -xp.largest(outputs - top[:, :, None], 1)
+    vary = xp.largest(outputs, 1) + xp.largest(-outputs, 1)
+    return lag <= _OUT_OF_REACH * (vary + (xp.largest(top, 1) + xp.largest(-top, 1))[:, None])
 
 
 class _Shakes:

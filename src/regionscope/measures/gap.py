@@ -15,6 +15,7 @@ from regionscope.formatting import estimated
 from regionscope.inputs import Examples, Inputs, Labels, read_examples
 from regionscope.network.call.forward import call_model
 from regionscope.network.output import Arguments, Output, select_output
+from regionscope.network.token_ids import to_model
 from regionscope.sampled.labels import INVALID, numbered, open_labeller
 from regionscope.types import Estimate, Reading
 
@@ -75,7 +76,7 @@ def error_rate(
     with open_labeller(model, examples, tuple(examples.first.shape), batch_size=batch_size, memory=memory) as labeller:
         for rows, own in examples.pairs(labeller.rows):
             # A model may write into its inputs, and those are yours.
-            wanted, rows = read_labels(own), rows.to(labeller.device, labeller.dtype, copy=True)
+            wanted, rows = read_labels(own), to_model(rows, labeller.device, labeller.dtype)
             _check_against(labeller.model, rows[:2].clone(), wanted, numpy=examples.numpy)
             predicted = labeller(rows).cpu()
             wrong.append(predicted != wanted)

@@ -20,7 +20,7 @@ from regionscope.measures.gap import read_labels, some_examples
 from regionscope.network import device_and_dtype, untouched
 from regionscope.network.call.forward import call_model
 from regionscope.network.output import Arguments, Output, select_output
-from regionscope.network.token_ids import input_dtype
+from regionscope.network.token_ids import input_dtype, to_model
 from regionscope.sampled.labels import refuse_batch_statistics
 from regionscope.types import Array, Estimate
 
@@ -44,11 +44,11 @@ def output_margin(
     read_integer("batch_size", batch_size)
     examples = some_examples(inputs, labels)
     refuse_batch_statistics(model)
-    device, dtype = device_and_dtype(model)[0], input_dtype(model, examples)
     margins = []
     with untouched(model) as private:
+        device, dtype = device_and_dtype(private)[0], input_dtype(private, examples)
         for rows, own in examples.pairs(batch_size):
-            logits = call_model(private, rows.to(device, dtype, copy=True))  # it may write into them
+            logits = call_model(private, to_model(rows, device, dtype))  # it may write into them
             margins.append(_margins(logits, read_labels(own).to(device)).cpu())
     found = torch.cat(margins)
     if bool(found.isnan().any()):

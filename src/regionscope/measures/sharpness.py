@@ -23,7 +23,7 @@ from regionscope.network import device_and_dtype, untouched
 from regionscope.network.call.forward import call_model
 from regionscope.network.call.process_wide import ProcessWide
 from regionscope.network.output import Arguments, Output, select_output
-from regionscope.network.token_ids import input_dtype
+from regionscope.network.token_ids import input_dtype, to_model
 from regionscope.sampled.labels import refuse_batch_statistics
 from regionscope.types import Reading
 
@@ -249,7 +249,7 @@ class _Hessian:
         weights = list(self._weights.values())
         # The fused kernels of attention have no second derivative.
         with torch.enable_grad(), _plain_attention, _PlainWeightNorm():
-            moved = inputs.to(self.device, self._input_dtype, copy=True)  # the model may write into them
+            moved = to_model(inputs, self.device, self._input_dtype)  # the model may write into them
             state = {**self._state, **self._weights}
             outputs = call_model(lambda x: functional_call(self._model, state, (x,)), moved)
             value = self._lost(outputs, labels.to(self.device))

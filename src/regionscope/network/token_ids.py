@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.inputs import read_array, read_examples
+from regionscope.network.call.forward import call_model
 from regionscope.network.call.untouched import device_and_dtype
 
 
@@ -27,19 +28,42 @@ class TokenGroup:
 
 
 def takes_tokens(model: Any, inputs: Any) -> bool:
-    """Whether ``inputs`` are whole numbers for a model that looks its inputs up in an ``nn.Embedding``."""
+    """Whether ``inputs`` are whole numbers (n, t) for a model that looks its inputs up in an ``nn.Embedding``."""
     if not isinstance(model, nn.Module) or not any(isinstance(part, nn.Embedding) for part in model.modules()):
         return False
     if isinstance(inputs, Tensor) or hasattr(inputs, "dtype"):
         values = inputs if isinstance(inputs, Tensor) else read_array(inputs)
-        return not values.is_floating_point()
-    return not read_examples(inputs).first.is_floating_point()
+        return not values.is_floating_point() and values.ndim < 3
+    first = read_examples(inputs).first
+    return not first.is_floating_point() and first.ndim < 2
 
 
 def input_dtype(model: nn.Module, inputs: Any) -> torch.dtype:
-    """The dtype in which the model takes ``inputs``: that of its weights; token ids (n, t) stay whole numbers."""
-    tokens = inputs is not None and takes_tokens(model, inputs) and read_examples(inputs).first.ndim == 1
-    return torch.int64 if tokens else device_and_dtype(model)[1]
+    """The dtype in which the model takes ``inputs``: that of its weights; token ids (n, t) stay whole numbers.
+
+    An embedding may be that of positions alone; such a model fails on whole numbers. Call it inside ``untouched``.
+    Cost: one forward pass of one input, if there is an embedding.
+    """
+    device, dtype = device_and_dtype(model)
+    if inputs is None or not takes_tokens(model, inputs):
+        return dtype
+    try:
+        call_model(model, read_examples(inputs).first[None].to(device, torch.int64))
+    except InputError:
+        return dtype
+    return torch.int64
+
+
+def to_model(rows: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """A copy of the inputs as the model takes them; whole numbers that ``dtype`` does not hold are refused."""
+    if dtype.is_floating_point and not rows.is_floating_point() and rows.numel():
+        most, largest = 2 / torch.finfo(dtype).eps, float(rows.abs().max())
+        if largest > most:
+            raise InputError(
+                f"Expected whole numbers up to {most:g}, which {dtype} holds, got {largest:g}. Pass the model in "
+                "float32, or inputs in floating point."
+            )
+    return rows.to(device, dtype, copy=True)
 
 
 def read_tokens(ids: Any, attention_mask: Any = None) -> tuple[Tensor, Tensor]:

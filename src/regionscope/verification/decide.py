@@ -15,11 +15,14 @@ from torch import Tensor, nn
 from regionscope.checks import check_instance, read_number
 from regionscope.errors import InputError, SliceError
 from regionscope.exact.bounding.stages import NotSingleEntries, read_stages, with_slacks
+from regionscope.exact.budget import Budget
+from regionscope.exact.slope_jumps import output_rounding
+from regionscope.exact.zero_tolerance import zero_tolerances_of
 from regionscope.geometry import Box
 from regionscope.network import Program, select_output, trace
 from regionscope.network.onnx import OnnxNetwork, reference_outputs
 from regionscope.network.output import Arguments, Output
-from regionscope.tolerance import UNIT
+from regionscope.tolerance import UNIT, Tolerance
 from regionscope.types import FloatArray, Reading, repr_of
 from regionscope.verification.by_partition import margin_by_partition
 from regionscope.verification.property import Case, Constraint, Property
@@ -27,6 +30,7 @@ from regionscope.verification.search import Found, largest_margin
 
 MOST_FREE = 3
 _MOST_CELLS = 2_000_000
+_SHORT = 2.0**-20  # of the largest input: the length of a line on which all outputs are those at its end, or nearly
 _OPEN = Found(-math.inf, np.zeros(0), math.inf, 0.0, 0, False)
 """A case that nothing is known about."""
 
@@ -157,10 +161,12 @@ def _margin(program: Program, case: Case, deadline: float, max_regions: int) -> 
     except SliceError:  # its corners are one point, up to rounding
         return Found(-math.inf, np.zeros(len(case.free)), math.inf, 0.0, 0, True)
     if slice is None:
+        point = _middle(program, case)
         with torch.no_grad():
-            slacks = bounds - factors @ program(_middle(program, case)[None])[0].double().numpy()
+            slacks = bounds - factors @ program(point[None])[0].double().numpy()
         margin = float(np.max([slacks[each].min() for each in alternatives]))
-        size = 1024 * UNIT * float(np.abs(bounds).max() + np.abs(slacks).max())
+        size = float(np.abs(factors).sum(1).max()) * _rounding_at(program, point)
+        size += 8 * UNIT * float(np.abs(bounds).max())
         return Found(margin, np.zeros(0), margin, size, 1, True, estimated=True)
     try:
         staged = with_slacks(read_stages(program, slice.embed, slice.dim), factors, bounds)
@@ -169,6 +175,15 @@ def _margin(program: Program, case: Case, deadline: float, max_regions: int) -> 
             program, slice, factors, bounds, alternatives, deadline=deadline, max_regions=max_regions
         )
     return largest_margin(staged, alternatives, slice, deadline=deadline, max_cells=max_regions)
+
+
+def _rounding_at(program: Program, point: Tensor) -> float:
+    """How far rounding may move an output at an input, estimated on a short line from it."""
+    towards = torch.zeros_like(point)
+    towards.view(-1)[0] = _SHORT * max(1.0, float(point.abs().max()))
+    line = Box(point, towards[None])
+    tolerances = zero_tolerances_of(program, [line], Tolerance.of(torch.float64), Budget.of(program.device, None, None))
+    return max(float(tolerances[-1].max()), output_rounding(program, line))
 
 
 def _middle(program: Program, case: Case) -> Tensor:
