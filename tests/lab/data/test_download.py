@@ -167,7 +167,7 @@ def test_what_cannot_be_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         get("digits", root=tmp_path)
     with pytest.raises(InputError, match="got imagenet, which requires an account"):
         get("imagenet", root=tmp_path)
-    with pytest.raises(InputError, match=r"Expected a data set, got 'svhn'. Choose from"):
+    with pytest.raises(InputError, match=r"Expected a data set to download, got 'svhn'. Choose from"):
         get("svhn", root=tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written to"):
