@@ -143,6 +143,9 @@ def test_optimisers_are_compared_with_and_without_the_settings_that_do_not_fit(t
     assert grades(outcome)["mlp, adam, settings that fit"] is Grade.NOT_REPRODUCED
     assert [(table.title, len(table.rows)) for table in outcome.tables] == [("SGD", 9), ("Adam", 10)]
     assert any(note.startswith("mlp, adam, 10 epochs: 1 of 10 settings") for note in outcome.notes)
+    every, fitted = (chart.series[0].y for chart in outcome.charts)
+    assert every[0] == fitted[0] == pytest.approx(1.0, abs=1e-3)
+    assert every[1] > fitted[1] == pytest.approx(-1.0, abs=1e-3)
 
 
 def test_settings_that_did_not_train_are_left_out(tmp_path: Path) -> None:
@@ -269,7 +272,9 @@ def test_runs_that_do_not_exist_are_said(tmp_path: Path) -> None:
     assert tables.missing(runs, wanted) == ()
     more = [*wanted, *(replace(one, seed=1) for one in wanted)]
     (sentence,) = tables.missing(runs, more)
-    assert sentence.startswith("9 of 18 planned runs exist (mlp seed 0: 9 of 9, mlp seed 1: 0 of 9)")
+    assert sentence.startswith("9 of 18 planned runs exist: mlp: 9 of 18 (9 of seed 0). ")
+    (sentence,) = tables.missing(runs, [*wanted, replace(wanted[0], network=NetworkSpec(name="cnn"))])
+    assert sentence.startswith("9 of 10 planned runs exist: mlp: 9 of 9; cnn: 0 of 1. ")
 
 
 def test_the_page_opens_with_a_margin_that_correlates(tmp_path: Path) -> None:

@@ -95,21 +95,28 @@ def of_table7(every: Mapping[Grid, Sequence[RunFolder]], notes: tuple[str, ...] 
     grids = {grid: runs for grid, runs in every.items() if grid.network in compared}
     claims: list[Claim] = []
     sentences: list[str] = []
+    by_network: dict[str, dict[str, tuple[Point, ...]]] = defaultdict(dict)
+    fitted_by_network: dict[str, dict[str, tuple[Point, ...]]] = defaultdict(dict)
     for grid, runs in grids.items():
+        fitted, said = fitting(runs, others="a row of its own leaves them out")
+        own = by_network[grid.network][grid.optimizer] = points(runs)
+        chosen = fitted_by_network[grid.network][grid.optimizer] = points(fitted)
         expected = paper.expected(paper.OPTIMISERS, grid.network, grid.optimizer)
         name = f"{grid.network}, {grid.optimizer}"
-        claims.append(correlation_claim(name, expected, points(runs), "regions"))
-        fitted, said = fitting(runs, others="a row of its own leaves them out")
+        claims.append(correlation_claim(name, expected, own, "regions"))
         sentences += [f"{named(grid, runs)}: {sentence}" for sentence in said]
         if len(fitted) < len(runs):
-            claims.append(correlation_claim(f"{name}, settings that fit", expected, points(fitted), "regions"))
+            claims.append(correlation_claim(f"{name}, settings that fit", expected, chosen, "regions"))
     names = {"SGD": "sgd", "Adam": "adam", "Adagrad": "adagrad"}
-    by_network: dict[str, dict[str, tuple[Point, ...]]] = defaultdict(dict)
-    for grid, runs in grids.items():
-        by_network[grid.network][grid.optimizer] = points(runs)
-    chart = _bars(
-        "Correlation by optimiser", "optimiser", tuple(names),
-        {net: [(own.get(name, ()), "regions") for name in names.values()] for net, own in by_network.items()},
+    charts = tuple(
+        _bars(
+            title, "optimiser", tuple(names),
+            {net: [(own.get(name, ()), "regions") for name in names.values()] for net, own in chosen.items()},
+        )
+        for title, chosen in (
+            ("Correlation by optimiser, all settings", by_network),
+            ("Correlation by optimiser, settings that fit their data", fitted_by_network),
+        )
     )  # fmt: skip
     of_optimiser = {
         label: [point for own in by_network.values() for point in own.get(name, ())] for label, name in names.items()
@@ -117,7 +124,7 @@ def of_table7(every: Mapping[Grid, Sequence[RunFolder]], notes: tuple[str, ...] 
     return Outcome(
         claims=tuple(claims),
         tables=tuple(points_table(label, chosen, _SETTINGS) for label, chosen in of_optimiser.items() if chosen),
-        charts=(chart,),
+        charts=charts,
         notes=(
             "The paper does not say which learning rates Adam had; here they are a tenth of Table 1's, since Adam does "
             "not train with 0.1.",

@@ -133,14 +133,18 @@ def fitting(
 
 
 def missing(runs: Sequence[RunFolder], wanted: Sequence[Experiment]) -> tuple[str, ...]:
-    """A sentence on the runs that have not been made, by network and seed; or nothing."""
+    """A sentence on the runs that have not been made, by network and the seeds that have runs; or nothing."""
     if len(runs) == len(wanted):
         return ()
-    there, planned = (Counter((experiment.network.name, experiment.seed) for experiment in every) for every in (
-        [run.experiment for run in runs], wanted,
-    ))  # fmt: skip
-    words = [f"{name} seed {seed}: {there[name, seed]} of {n}" for (name, seed), n in planned.items()]
-    return (f"{len(runs)} of {len(wanted)} planned runs exist ({', '.join(words)}); the others were not trained.",)
+    planned = Counter(experiment.network.name for experiment in wanted)
+    seeds: dict[str, Counter[int]] = defaultdict(Counter)
+    for run in runs:
+        seeds[run.experiment.network.name][run.experiment.seed] += 1
+    words = []
+    for name, n in planned.items():
+        by_seed = ", ".join(f"{there} of seed {seed}" for seed, there in sorted(seeds[name].items()))
+        words.append(f"{name}: {seeds[name].total()} of {n}" + (f" ({by_seed})" if 0 < seeds[name].total() < n else ""))
+    return (f"{len(runs)} of {len(wanted)} planned runs exist: {'; '.join(words)}. The others were not trained.",)
 
 
 def stored(workspace: Workspace, wanted: Sequence[Experiment]) -> tuple[list[RunFolder], tuple[str, ...]]:
