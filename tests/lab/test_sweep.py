@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from devices import needs_cuda
 from regionscope.errors import DiskFull, InputError
 from regionscope.lab import sweep as lab
 from regionscope.lab.config import Experiment
@@ -366,14 +368,22 @@ def test_settings_become_columns() -> None:
 
 
 def test_threads_are_as_before_afterwards(tmp_path: Path) -> None:
-    import torch
-
     before = torch.get_num_threads()
     experiment = small(0).experiments[0]
     job = work.Job(experiment.key, experiment, tmp_path, threads=before + 1)
     assert work.work(job).status == "finished"
     assert torch.get_num_threads() == before
     assert RunFolder.open(tmp_path / job.key).provenance["threads"] == before + 1
+
+
+@needs_cuda
+def test_a_run_returns_its_memory_to_the_gpu(tmp_path: Path) -> None:
+    """Workers that share a GPU would otherwise hold what the largest of their runs took."""
+    network = {"name": "mlp", "options": {"width": 2048}}
+    (experiment,) = Sweep.from_dict({"base": {**BASE, "network": network}, "grid": {"seed": [0]}})
+    torch.cuda.reset_peak_memory_stats()
+    assert work.work(work.Job(experiment.key, experiment, tmp_path, device="cuda")).status == "finished"
+    assert torch.cuda.memory_reserved() < torch.cuda.max_memory_reserved() - 2048 * 2048 * 4
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -83,7 +84,16 @@ def work(
             return JobResult(job.key, label, "full", str(full), tuple(repaired))
         finally:
             torch.set_num_threads(threads)
+            _return_memory(job.device)
     return outcome_of(folder)
+
+
+def _return_memory(device: str | None) -> None:
+    """Give the memory of a run back to the GPU, which other workers may share. A recorded step that is part of a
+    reference cycle holds its memory until the cycle is collected."""
+    if str(device).startswith("cuda"):
+        gc.collect()
+        torch.cuda.empty_cache()
 
 
 def outcome_of(folder: RunFolder, *, skipped: bool = False) -> JobResult:
