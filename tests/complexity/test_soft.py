@@ -168,3 +168,16 @@ def test_activations_of_weights_are_no_units(units: int) -> None:
     soft = rs.soft_local_complexity(model, x, radius=0.3, temperature=1e-6)
     assert torch.equal(soft.detach().round().long(), rs.local_complexity(model, x, radius=0.3).total)
     assert soft.sum() > 0
+
+
+def test_many_units_add_up_in_half_precision() -> None:
+    """A sum in bfloat16 stops growing at 256 units of 1."""
+    torch.manual_seed(0)
+    layer = nn.Linear(2, 1500, bias=False)
+    model = nn.Sequential(layer, nn.ReLU()).bfloat16()
+    soft = rs.soft_local_complexity(model, torch.zeros(1, 2), radius=1.0, temperature=1e-3)
+    assert soft.dtype == torch.float32
+    assert soft.item() == 1500  # all folds pass through the point
+    soft.backward()
+    assert layer.weight.grad is not None
+    assert layer.weight.grad.dtype == torch.bfloat16

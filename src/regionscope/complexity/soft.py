@@ -37,7 +37,8 @@ def soft_local_complexity(
 
     inputs: the points x, (b, *input_shape); for token ids, pass their embeddings and a model that takes them.
     dims, radius, seed, generator: as in ``local_complexity``. The model runs as it is, in its own mode; BatchNorm must
-    be in eval mode, since a neighbourhood has no statistics of its own.
+    be in eval mode, since a neighbourhood has no statistics of its own. In half precision rounding
+    moves the vertices: choose a larger radius.
     Cost: one forward pass of 2·P·b inputs that is kept for the gradient.
 
     >>> net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2))
@@ -58,7 +59,8 @@ def soft_local_complexity(
         raise InputError(
             "Expected a model that calls activations, got one that calls none. Use those of torch, such as nn.ReLU."
         )
-    return sum((_soft(low, high, temperature) for low, high in observer.found), torch.zeros_like(where.points[:, 0]))
+    none = torch.zeros_like(observer.found[0][0][:, 0])
+    return sum((_soft(low, high, temperature) for low, high in observer.found), none)
 
 
 def _soft(low: Tensor, high: Tensor, temperature: float) -> Tensor:
@@ -90,7 +92,8 @@ class _Ranges(ForwardObserver):
                 f"{tuple(found.values.shape)}. Rewrite the layer with the batch as the first axis."
             )
         values = found.values.clone().reshape(self._m, self._n, -1)  # the activation may work in place
-        low, high = values.amin(0), values.amax(0)
+        exact = torch.promote_types(values.dtype, torch.float32)  # sums over units in half precision lose whole units
+        low, high = values.amin(0).to(exact), values.amax(0).to(exact)
         self.found += [(low - at, high - at) for at in found.at]
         return self._followed(call)
 
