@@ -111,7 +111,13 @@ def test_a_loader_stands_for_the_items_of_its_dataset() -> None:
     def doubled(batch: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
         return 2 * torch.stack([x for x, _ in batch]), torch.tensor([y for _, y in batch])
 
+    def single(batch: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
+        return torch.stack([x for x, _ in batch]), torch.tensor(batch[0][1])
+
     assert torch.equal(read_examples(DataLoader(Rows(), collate_fn=doubled)).all(), 2 * X)
+    ((inputs, labels),) = read_examples(DataLoader(Rows(), collate_fn=single)).pairs(len(X))
+    assert torch.equal(inputs, X)
+    assert labels.tolist() == [Rows()[i][1] for i in range(len(X))]
     chosen = DataLoader(Rows(), sampler=SubsetRandomSampler([4, 2]))
     assert torch.equal(read_examples(chosen).all(), X[[4, 2]])
     assert torch.equal(read_examples(DataLoader(Subset(Rows(), [1, 5]))).all(), X[[1, 5]])

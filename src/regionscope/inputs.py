@@ -249,7 +249,9 @@ def _uncollated(batch: Any) -> Any:
 
 
 def _first_item(part: Any) -> Any:
-    return part[0] if hasattr(part, "__getitem__") and not isinstance(part, Mapping) else part
+    """A label may be collated to a number without an axis."""
+    has_items = hasattr(part, "__getitem__") and not isinstance(part, Mapping) and getattr(part, "ndim", 1) > 0
+    return part[0] if has_items else part
 
 
 def _is_numbers(item: Any) -> bool:
