@@ -101,6 +101,9 @@ def test_norms_count_small_entries_beside_large_channels() -> None:
         ((2, 4, 5, 3), (2, 2, 6, 3), {"enable_gqa": True}),
         ((2, 3, 4, 5, 3), (2, 3, 4, 6, 3), {"is_causal": True}),
         ((2, 5, 3), (2, 6, 3), {"is_causal": True}),
+        ((5, 3), (2, 6, 3), {"is_causal": True}),
+        ((1, 5, 3), (2, 6, 3), {}),
+        ((2, 5, 3), (6, 3), {}),
     ],
 )
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])

@@ -116,11 +116,13 @@ def attention_rows(func: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
         return for_each_head(lambda scores: scores[..., 0], func, args, kwargs)
     query: Tensor = argument(args, kwargs, 0, "query")
     key: Tensor = argument(args, kwargs, 1, "key")
+    rows: Tensor
     if _in_one_product(query, key):
-        return query[..., 0]
+        rows, _ = torch.broadcast_tensors(query[..., 0], key[..., :1, 0])
+        return rows
     heads = max(query.shape[-3], key.shape[-3])
     queries, keys = (_heads(values, range(heads), heads)[..., 0] for values in (query, key))
-    rows: Tensor = torch.broadcast_tensors(queries, keys[..., :1])[0]
+    rows, _ = torch.broadcast_tensors(queries, keys[..., :1])
     return rows.movedim(-1, 1)
 
 
@@ -199,8 +201,8 @@ def _dot_products(reduce: Callable[[Tensor], Tensor], args: Sequence[Any], kwarg
 
 
 def _in_one_product(query: Tensor, key: Tensor) -> bool:
-    """Whether queries and keys have no axis of heads, so that one product does."""
-    return query.ndim < 4 and query.shape[:-2] == key.shape[:-2]
+    """Whether queries and keys have no axis of heads, so that one product does. Learnt queries may have no batch."""
+    return query.ndim < 4 and key.ndim < 4
 
 
 def _heads(values: Any, part: range, heads: int) -> Any:
