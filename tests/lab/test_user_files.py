@@ -289,6 +289,18 @@ def test_a_class_of_the_test_part_alone_is_refused(part: str, folder: Path) -> N
     assert load(DataSpec(name="some/")).n_classes == 2  # an empty folder is not a class of the test part
 
 
+def test_a_class_without_training_images_is_refused(folder: Path) -> None:
+    for i, place in enumerate(("train/a", "train/b", "test/a", "test/b")):
+        save_image(folder / "some" / place / f"{i}.png", np.zeros((2, 2), dtype=np.uint8))
+    (folder / "some" / "train" / ".thumbnails").mkdir()
+    assert load(DataSpec(name="some/")).n_classes == 2  # a hidden folder is not a class
+    (folder / "some" / "train" / "zebra").mkdir()
+    with pytest.raises(
+        InputError, match=r"of each class in .*, got none in zebra\. Add images, or remove"
+    ):
+        load(DataSpec(name="some/"))
+
+
 def test_a_message_names_what_is_loaded(folder: Path) -> None:
     with pytest.raises(InputError) as of_data:
         load(DataSpec(name="data.py:"))

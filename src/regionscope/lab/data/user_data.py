@@ -154,7 +154,7 @@ def _read_folder(path: Path, size: int) -> list[tuple[Tensor, Tensor]]:
     classes = class_names(str(path))
     images, labels = [], []
     for folder in folders:
-        _check_classes(folder, classes)
+        _check_classes(folder, classes, trained=folder is folders[0])
         files = [(file, label) for label, name in enumerate(classes) for file in _image_files(folder / name)]
         if len(classes) < 2 or len(files) < 2:
             raise InputError(
@@ -173,7 +173,12 @@ def class_names(name: str) -> tuple[str, ...]:
     """The names of the classes of a folder of images, in the order of the labels; none for other data of yours."""
     if kind_of(name) != "folder":
         return ()
-    return tuple(sorted(each.name for each in _part_folders(Path(name))[0].iterdir() if each.is_dir()))
+    return tuple(sorted(each.name for each in _class_folders(_part_folders(Path(name))[0])))
+
+
+def _class_folders(folder: Path) -> list[Path]:
+    """Those that are not hidden."""
+    return [each for each in folder.iterdir() if each.is_dir() and not each.name.startswith(".")]
 
 
 def _part_folders(path: Path) -> list[Path]:
@@ -186,14 +191,21 @@ def _image_files(folder: Path) -> list[Path]:
     return [file for file in sorted(folder.glob("*")) if file.suffix.lower() in IMAGE_ENDINGS]
 
 
-def _check_classes(folder: Path, classes: Sequence[str]) -> None:
-    """Raise ``InputError`` if the test part has images of a class that the training part does not have."""
-    found = (each for each in folder.iterdir() if each.is_dir() and each.name not in classes)
-    others = sorted(each.name for each in found if _image_files(each))
+def _check_classes(folder: Path, classes: Sequence[str], *, trained: bool) -> None:
+    """Raise ``InputError`` if a part has images of a class that the training part does not have, or if the training
+    part (``trained``) has none of a class.
+    """
+    with_images = {each.name for each in _class_folders(folder) if _image_files(each)}
+    others, empty = sorted(with_images.difference(classes)), sorted(set(classes) - with_images)
     if others:
         raise InputError(
             f"Expected the classes of the training part in {str(folder)!r}, got images of {', '.join(others)} too. "
             "Add training images of each class, or remove these folders."
+        )
+    if trained and with_images and empty:
+        raise InputError(
+            f"Expected images ({', '.join(IMAGE_ENDINGS)}) of each class in {str(folder)!r}, got none in "
+            f"{', '.join(empty)}. Add images, or remove these folders."
         )
 
 
