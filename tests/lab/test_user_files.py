@@ -295,9 +295,7 @@ def test_a_class_without_training_images_is_refused(folder: Path) -> None:
     (folder / "some" / "train" / ".thumbnails").mkdir()
     assert load(DataSpec(name="some/")).n_classes == 2  # a hidden folder is not a class
     (folder / "some" / "train" / "zebra").mkdir()
-    with pytest.raises(
-        InputError, match=r"of each class in .*, got none in zebra\. Add images, or remove"
-    ):
+    with pytest.raises(InputError, match=r"of each class in .*, got none in zebra\. Add images, or remove"):
         load(DataSpec(name="some/"))
 
 

@@ -233,3 +233,18 @@ def test_a_weak_second_look_up_is_refused() -> None:
 
     with pytest.raises(InputError, match="looks at them again"):
         rs.embedded(Weak(), IDS, at="tokens")
+
+
+def test_a_table_that_is_no_module_is_said_to_be_the_reason() -> None:
+    class Functional(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.hidden = nn.Parameter(torch.randn(20, 8)), nn.Linear(8, 20)
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.hidden(nn.functional.embedding(ids, self.table)).relu()
+
+    calls: tuple[Any, ...] = (rs.local_complexity, rs.region_count)
+    for call in calls:
+        with pytest.raises(InputError, match=r"give the model an nn\.Embedding as a module"):
+            call(Functional(), IDS)

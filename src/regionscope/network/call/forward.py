@@ -37,6 +37,8 @@ def call_model(function: Callable[..., Any], inputs: Any) -> Any:
                 f"If these are token ids, pass ids below the size of the vocabulary (the largest is {inputs.max()}), "
                 "and no longer contexts than the model takes."
             )
+        elif "checking arguments for embedding" in str(error):
+            advice = "For token ids, give the model an nn.Embedding as a module, in place of functional.embedding."
         raise InputError(
             f"The model failed on inputs of shape {tuple(inputs.shape)} and type {inputs.dtype}: "
             f"{described(error)} {advice}"
