@@ -92,7 +92,7 @@ def test_the_search_finds_the_margin_of_the_partition(name: str, k: int) -> None
 
 def test_opposite_and_equal_units_are_merged() -> None:
     program = rs.trace(Doubled(2), (2,))
-    staged = read_stages(program, lambda c: c, 2)
+    staged = with_slacks(read_stages(program, lambda c: c, 2), np.eye(2), np.zeros(2))
     assert sum(kink.n_units for kink in program.kinks) == 17
     assert sum(len(stage.units) for stage in staged.stages) == 5
 
@@ -205,7 +205,7 @@ def test_one_of_several_outputs_with_further_arguments() -> None:
 
 def test_the_rounding_bound_holds_for_values_and_enclosures() -> None:
     """Against rational numbers, on a thin cell far from the origin of its coordinates and on the whole square."""
-    staged = read_stages(rs.trace(Skip(2), (2,)), lambda x: x, 2)
+    staged = with_slacks(read_stages(rs.trace(Skip(2), (2,)), lambda x: x, 2), np.eye(2), np.zeros(2))
     random = np.random.default_rng(0)
     corners = np.concatenate([np.ones((4, 1)), [[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]]], 1)
     tolerances, error = rounding_of(staged, corners)
@@ -370,3 +370,55 @@ def test_equal_outputs_at_a_fixed_input_are_never_told_apart(tmp_path: Path) -> 
             weights = torch.randn(30)
             model[2].weight[:] = torch.block_diag(weights[None], weights[order][None])
         assert rs.verify(model, equal).verdict != "unsat"
+
+
+@pytest.mark.parametrize("size", [2.0**54, 2.0**70, 3.0 * 2.0**52])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_weights_that_cancel_where_units_are_merged_leave_the_property_undecided(size: float, sign: float) -> None:
+    """size relu(x) + relu(x) - size relu(x) is relu(x), and 0 after rounding; with sign -1, so is size z - size z."""
+    network = nn.Sequential(nn.Linear(1, 4), nn.ReLU(), nn.Linear(4, 2)).double()
+    with torch.no_grad():
+        network[0].weight[:] = torch.tensor([[1.0], [1.0], [1.0], [sign]])
+        network[2].weight[:] = torch.tensor([[size, 1.0, -size, 0.0], [0.0, 0.0, 1.0, 0.0]])
+        network[0].bias.zero_()
+        network[2].bias.zero_()
+    found = rs.verify(network, box("0", "1", at_least(0, "0.5"), n=1))
+    assert (found.verdict, found.witness) == ("unknown", None)
+    assert found.rounding >= 0.5
+    assert rs.verify(network, box("0", "1", at_least(1, "0.5"), n=1)).verdict == "sat"
+    assert rs.verify(network, box("0", "1", at_least(1, "1.5"), n=1)).verdict == "unsat"
+
+
+def test_outputs_that_cancel_in_a_constraint_leave_it_undecided() -> None:
+    """3 fl(0.1) - fl(0.3) is 2.8e-17, and 5.6e-17 after rounding."""
+    network = nn.Linear(1, 2, bias=False).double()
+    network.weight.data = torch.tensor([[0.1], [0.3]], dtype=torch.float64)
+    row = Constraint(((0, Fraction(3)), (1, Fraction(-1))), Fraction("4e-17"))
+    assert rs.verify(network, box("0.9", "1", row, n=1)).verdict == "unknown"
+
+
+def test_the_rounding_bound_covers_merging() -> None:
+    """Networks with equal and opposite units and weights that cancel, against rational numbers."""
+    random = np.random.default_rng(0)
+    for _ in range(30):
+        first, second, third = (random.integers(-3, 4, shape) / 7 for shape in ((2, 1), (4, 4), (2, 4)))
+        second[1:] = second[:1] * random.choice([-1, 1], (3, 1))
+        third[:, ::2] += [2.0**54, -(2.0**54)]
+        weights = [np.concatenate([first, -first]), second, third]
+        network = nn.Sequential(nn.Linear(1, 4), nn.LeakyReLU(0.3), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+        for layer, weight in zip(network[::2], weights, strict=True):
+            layer.double().weight.data, layer.bias.data = torch.from_numpy(weight), torch.zeros(len(weight)).double()
+        staged = with_slacks(read_stages(rs.trace(network, (1,)), lambda x: x, 1), np.eye(2), np.zeros(2))
+        _, error = rounding_of(staged, np.array([[1.0, -1.0], [1.0, 1.0]]))
+        for x in (Fraction(-1), Fraction(1, 2), Fraction(1)):
+            state = [x]
+            for i, weight in enumerate(weights):
+                state = [
+                    sum((Fraction(a) * z for a, z in zip(row, state, strict=True)), Fraction(0))
+                    for row in weight.tolist()
+                ]
+                slope = (Fraction(0.3), Fraction(0), Fraction(1))[i]
+                state = [max(z, slope * z) for z in state]
+            found = staged.run(np.array([[1.0, float(x)]]))[:, 0]
+            for value, exact, bound in zip(found, state, error, strict=True):
+                assert abs(Fraction(float(value)) + exact) <= Fraction(float(bound))

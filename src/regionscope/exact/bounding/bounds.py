@@ -142,18 +142,21 @@ def rounding_of(staged: Staged, corners: FloatArray) -> tuple[list[FloatArray], 
     A running error bound: the error of every sum is at most its number of terms times the unit of rounding times the
     sum of its absolute terms, and errors grow through the absolute weights. ``size`` bounds the absolute terms of every
     entry at all points of the slice, for the values themselves and for all affine functions that enclose them: a hinge
-    and its chord have at most twice the terms of their entry. It covers the arithmetic on the matrices of ``staged``.
+    and its chord have at most twice the terms of their entry. ``error`` covers the arithmetic on the matrices of
+    ``staged``, and ``reading`` their distance from the network, whose weights may cancel where units were merged.
     corners: (m, k + 1).
     """
     size = np.abs(staged.first) @ np.abs(corners).max(0)
-    error = 16 * UNIT * size
+    error, reading = 16 * UNIT * size, 4 * UNIT * size
     tolerances = []
     for stage in staged.stages:
         terms = size[stage.units] + np.abs(stage.at)
         tolerances.append(128 * UNIT * terms)
         wider = np.concatenate([error, error[stage.units] + tolerances[-1]])  # a hinge is at most as steep as 1
+        rounded = stage.roundings * UNIT * np.concatenate([size, terms, [1.0]])
+        reading = stage.absolute @ (np.concatenate([reading, reading[stage.units], [0.0]]) + rounded)
         weights = abs(stage.matrix)
         width = int(np.max((stage.matrix != 0).sum(1), initial=0))
         size = weights @ np.concatenate([size, 2 * terms]) + np.abs(stage.offset)
         error = weights @ wider + (width + 8) * 2 * UNIT * size
-    return tolerances, error
+    return tolerances, error + reading

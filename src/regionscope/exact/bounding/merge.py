@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from regionscope.types import FloatArray
+from regionscope.types import BoolArray, FloatArray
 
 Indices = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
 AnyMatrix = Any
@@ -24,6 +24,8 @@ class Stage:
     """State z (n) to matrix @ (z, hinges) + offset. Hinge h is max(r, 0) - tilt[h] r with r = z[units[h]] - at[h].
 
     units, at, tilt: (H,). matrix: (m, n + H). offset: (m,). The tilt is 0 for ReLU, 1 for max(-r, 0), 1/2 for |r| / 2.
+    absolute: (m, n + H + 1) what the terms behind each entry of the matrix and of the offset add up to without their
+        signs: weights of merged entries may cancel. roundings: so many units of rounding of that they are off.
     """
 
     units: Indices
@@ -31,6 +33,8 @@ class Stage:
     tilt: FloatArray
     matrix: AnyMatrix
     offset: FloatArray
+    absolute: AnyMatrix
+    roundings: int
 
     @property
     def n(self) -> int:
@@ -62,7 +66,8 @@ def merged(first: FloatArray, stages: Sequence[Stage]) -> tuple[FloatArray, tupl
         if not found:
             first = first[kept]
         else:
-            found[-1] = replace(found[-1], matrix=found[-1].matrix[kept], offset=found[-1].offset[kept])
+            most = _largest_rows(found[-1].absolute, owner)[read]
+            found[-1] = replace(found[-1], matrix=found[-1].matrix[kept], offset=found[-1].offset[kept], absolute=most)
         found.append(smaller)
     return first, tuple(_tilted(stage) for stage in found)
 
@@ -72,20 +77,43 @@ def _tilted(stage: Stage) -> Stage:
     columns = scipy.sparse.csc_array(stage.matrix)
     straight, bent = columns[:, stage.units], columns[:, stage.n :]
     sizes = np.stack([abs(straight + bent * more).sum(0) for more in _TILTS])
-    more = np.asarray(_TILTS)[sizes.argmin(0)]
-    onto = scipy.sparse.csr_array((more, (np.arange(len(more)), stage.units)), (len(more), stage.n))
-    matrix = _side_by_side(columns[:, : stage.n] + bent @ onto, bent)
-    return replace(stage, tilt=stage.tilt + more, matrix=stored(matrix), offset=stage.offset - bent @ (more * stage.at))
+    return _tilted_by(stage, np.asarray(_TILTS)[sizes.argmin(0)])
 
 
-def _upright(stage: Stage) -> Stage:
-    """The same stage with every tilt 0."""
-    columns = scipy.sparse.csc_array(stage.matrix)
-    bent = columns[:, stage.n :]
-    onto = scipy.sparse.csr_array((stage.tilt, (np.arange(len(stage.tilt)), stage.units)), (len(stage.tilt), stage.n))
-    matrix = _side_by_side(columns[:, : stage.n] - bent @ onto, bent)
-    offset = stage.offset + bent @ (stage.tilt * stage.at)
-    return replace(stage, tilt=np.zeros(len(stage.tilt)), matrix=matrix, offset=offset)
+def _tilted_by(stage: Stage, more: FloatArray) -> Stage:
+    """The same stage with other tilts: the hinges are less by ``more`` (H,) times r, which their entries make up."""
+    if not more.any():
+        return stage
+    n, last = stage.n, stage.n + len(more)
+    hinges, every = np.arange(n, last), np.arange(last + 1)
+    change = _sparse(
+        np.concatenate([every, hinges, hinges]),
+        np.concatenate([every, stage.units, np.full(len(more), last)]),
+        np.concatenate([np.ones(last + 1), more, -more * stage.at]),
+        (last + 1, last + 1),
+    )
+    return replace(_times(stage, change), tilt=stage.tilt + more)
+
+
+def _times(stage: Stage, change: Any) -> Stage:
+    """The stage with matrix and offset times ``change`` (n + H + 1, ...), and how far they are off then.
+
+    ``change`` holds 0, 1/2 and 1 up to their sign, except for what goes to the offset.
+    """
+    rows = _side_by_side(stage.matrix, stage.offset[:, None])
+    found = rows @ change
+    terms = min(np.diff(rows.indptr).max(initial=0), np.diff(change.indptr).max(initial=0))
+    return replace(
+        stage, matrix=stored(found[:, :-1]), offset=found[:, [-1]].toarray()[:, 0],
+        absolute=stored(scipy.sparse.csr_array(stage.absolute) @ abs(change)),
+        roundings=stage.roundings + 1 + int(terms),
+    )  # fmt: skip
+
+
+def _sparse(rows: Indices, columns: Indices, values: FloatArray, shape: tuple[int, int]) -> Any:
+    found = scipy.sparse.csc_array((values, (rows, columns)), shape)
+    found.eliminate_zeros()
+    return found
 
 
 def _side_by_side(*blocks: AnyMatrix) -> Any:
@@ -113,35 +141,61 @@ def _distinct(rows: Any) -> tuple[Indices, Indices, FloatArray]:
     return kept_rows, owner, sign * sign[kept_rows][owner] if len(kept) else sign
 
 
+def _largest_rows(rows: AnyMatrix, owner: Indices) -> Any:
+    """Of all rows with one owner, the largest entries."""
+    entries = scipy.sparse.coo_array(rows)
+    row, column = owner[entries.row], entries.col
+    order = np.lexsort((entries.data, column, row))
+    row, column, data = row[order], column[order], entries.data[order]
+    last = np.append((np.diff(row) != 0) | (np.diff(column) != 0), np.ones(min(1, len(row)), bool))
+    shape = (int(owner.max(initial=-1)) + 1, entries.shape[1])
+    return scipy.sparse.csr_array((data[last], (row[last], column[last])), shape)
+
+
 def _folded_together(stage: Stage, n: int, owner: Indices, sign: FloatArray) -> Stage:
     """The stage on the entries that are left. max(-z - t, 0) = max(z + t, 0) - (z + t) turns hinges around."""
-    stage = _upright(stage)
-    matrix = scipy.sparse.csc_array(stage.matrix)
-    old = stage.n
-    onto = scipy.sparse.csr_array((sign, (np.arange(old), owner)), (old, n))
-    straight, bent = matrix[:, :old] @ onto, matrix[:, old:]
+    stage = _tilted_by(stage, -stage.tilt)
     units, flip = owner[stage.units], sign[stage.units]
-    turned = scipy.sparse.csr_array((np.where(flip < 0, -1.0, 0.0), (np.arange(len(units)), units)), (len(units), n))
-    straight = straight + bent @ turned
-    offset = stage.offset - bent @ np.where(flip < 0, stage.at, 0.0)
     hinges = np.stack([units.astype(np.float64), stage.at * flip + 0.0], 1)
     distinct, which = np.unique(hinges, axis=0, return_inverse=True)
-    together = scipy.sparse.csr_array(
-        (np.ones(len(units)), (np.arange(len(units)), which.reshape(-1))), (len(units), len(distinct))
+    turned, last = np.where(flip < 0, -1.0, 0.0), n + len(distinct)
+    bent = np.arange(stage.n, stage.n + len(units))
+    change = _sparse(
+        np.concatenate([np.arange(stage.n), bent, bent, bent, [stage.n + len(units)]]),
+        np.concatenate([owner, units, n + which.reshape(-1), np.full(len(units), last), [last]]),
+        np.concatenate([sign, turned, np.ones(len(units)), turned * stage.at, [1.0]]),
+        (stage.n + len(units) + 1, last + 1),
     )
-    bent = scipy.sparse.csc_array(bent @ together)
-    bent.eliminate_zeros()
-    folds = np.flatnonzero(np.diff(bent.indptr))
-    whole = stored(_side_by_side(straight, bent[:, folds]))
-    return Stage(distinct[folds, 0].astype(np.int64), distinct[folds, 1], np.zeros(len(folds)), whole, offset)
+    at = distinct[:, 1]
+    found = replace(_times(stage, change), units=distinct[:, 0].astype(np.int64), at=at, tilt=np.zeros(len(at)))
+    return _without_hinges(found, np.diff(scipy.sparse.csc_array(found.matrix).indptr)[n:] == 0)
+
+
+def _without_hinges(stage: Stage, gone: BoolArray) -> Stage:
+    """The stage without hinges of no weight. If their weights cancelled, their entries stand for their rounding."""
+    if not gone.any():
+        return stage
+    n, left, lost = stage.n, np.flatnonzero(~gone), np.flatnonzero(gone)
+    last = n + len(left)
+    change = _sparse(
+        np.concatenate([np.arange(n), n + left, n + lost, n + lost, [n + len(gone)]]),
+        np.concatenate([np.arange(last), stage.units[lost], np.full(len(lost), last), [last]]),
+        np.concatenate([np.ones(last + len(lost)), np.abs(stage.at[lost]), [1.0]]),
+        (n + len(gone) + 1, last + 1),
+    )
+    matrix = scipy.sparse.csc_array(stage.matrix)[:, np.concatenate([np.arange(n), n + left])]
+    absolute = scipy.sparse.csr_array(stage.absolute) @ change
+    units, at, tilt = stage.units[left], stage.at[left], stage.tilt[left]
+    return replace(stage, units=units, at=at, tilt=tilt, matrix=stored(matrix), absolute=stored(absolute))
 
 
 def _used(stage: Stage) -> tuple[Stage, Indices]:
     """The stage without entries that nothing reads, and which entries are left."""
-    columns = scipy.sparse.csc_array(stage.matrix)
-    read = np.diff(columns.indptr)[: stage.n] > 0
+    columns, absolute = scipy.sparse.csc_array(stage.matrix), scipy.sparse.csc_array(stage.absolute)
+    read = np.diff(absolute.indptr)[: stage.n] > 0
     read[stage.units] = True
     left = np.flatnonzero(read)
     place = np.cumsum(read) - 1
-    matrix = columns[:, np.concatenate([left, np.arange(stage.n, columns.shape[1])])]
-    return replace(stage, units=place[stage.units], matrix=stored(matrix)), left
+    kept = np.concatenate([left, np.arange(stage.n, absolute.shape[1])])
+    matrix, absolute = columns[:, kept[:-1]], absolute[:, kept]
+    return replace(stage, units=place[stage.units], matrix=stored(matrix), absolute=stored(absolute)), left

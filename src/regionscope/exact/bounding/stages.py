@@ -23,6 +23,7 @@ from regionscope.types import FloatArray
 
 _ROWS = 512  # unit vectors run at a time
 _SCALE = 2.0**40  # of the unit vectors, so that offsets do not round the entries
+_READING = 8  # units of rounding of an entry that is read: a run, a difference, a slope or a jump, and their product
 
 
 class NotSingleEntries(Exception):
@@ -50,13 +51,13 @@ def read_stages(program: Program, embed: Callable[[Tensor], Tensor], dim: int) -
     Raises NotSingleEntries for a fold that is not a function of single entries (a maximum).
     """
     first, stages, _ = read_matrices(program, embed, dim)
-    return Staged(*merged(first, stages))
+    return Staged(first, tuple(stages))
 
 
 def read_matrices(
     program: Program, embed: Callable[[Tensor], Tensor], dim: int
 ) -> tuple[FloatArray, list[Stage], list[tuple[str, ...]]]:
-    """As ``read_stages`` before merging, and the names of the live values that make up the state before each stage."""
+    """As ``read_stages``, and the names of the live values that make up the state before each stage."""
     with torch.no_grad():
         corners = torch.cat([torch.zeros(1, dim, dtype=torch.float64), torch.eye(dim, dtype=torch.float64)])
         live = program.begin(embed(corners))
@@ -71,13 +72,20 @@ def read_matrices(
 
 
 def with_slacks(staged: Staged, factors: FloatArray, bounds: FloatArray) -> Staged:
-    """The same network followed by bounds - factors @ outputs; a constraint holds where its slack is not negative."""
+    """The same network followed by bounds - factors @ outputs, and merged; a constraint holds where its slack is not
+    negative.
+    """
+    terms = np.concatenate([np.abs(factors), np.abs(bounds)[:, None]], 1)
     if not staged.stages:
-        first = -factors @ staged.first
-        first[:, 0] += bounds
-        return Staged(first, ())
+        none = np.zeros(0)
+        return Staged(staged.first, (Stage(none.astype(np.int64), none, none, -factors, bounds, terms, 1),))
     *before, last = staged.stages
-    ending = replace(last, matrix=stored(-factors @ last.matrix), offset=bounds - factors @ last.offset)
+    absolute = terms[:, :-1] @ last.absolute
+    absolute[:, -1] += terms[:, -1]
+    ending = replace(
+        last, matrix=stored(-factors @ last.matrix), offset=bounds - factors @ last.offset, absolute=stored(absolute),
+        roundings=last.roundings + factors.shape[1] + 2,
+    )  # fmt: skip
     return Staged(*merged(staged.first, [*before, ending]))
 
 
@@ -135,33 +143,44 @@ def _read_stage(kink: Kink, live: Values) -> tuple[Stage, Values]:
 
 @dataclass(frozen=True, eq=False)
 class _HingeSum:
-    """Entry z becomes offset + slope z + sum over t of jumps[t] max(z - at[t], 0)."""
+    """Entry z becomes offset + slope z + sum over t of jumps[t] max(z - at[t], 0).
+
+    offset_terms, jump_terms: what the terms of these two add up to without their signs.
+    """
 
     offset: FloatArray
     slope: FloatArray
     at: FloatArray
     jumps: FloatArray
+    offset_terms: FloatArray
+    jump_terms: FloatArray
 
 
 def _as_hinges(fold: _HingeSum, place: slice, matrix: Any, offset: FloatArray, n: int) -> Stage:
     """``matrix`` acts on the folded state and on what was kept; make it act on the state and on its hinges."""
-    mine = matrix[:, place]
-    slopes = np.ones(n)
-    slopes[place] = fold.slope
-    straight = _scaled(matrix[:, :n], slopes)
-    if matrix.shape[1] > n:
-        kept = scipy.sparse.csr_array(
-            (np.ones(mine.shape[1]), (np.arange(mine.shape[1]), np.arange(place.start, place.stop))), (mine.shape[1], n)
-        )
-        straight = straight + matrix[:, n:] @ kept
-    bent = [_scaled(mine, jump) for jump in fold.jumps]
+
+    def combined(matrix: Any, slope: FloatArray, jumps: FloatArray) -> list[Any]:
+        mine = matrix[:, place]
+        slopes = np.ones(n)
+        slopes[place] = slope
+        straight = _scaled(matrix[:, :n], slopes)
+        if matrix.shape[1] > n:
+            kept = np.arange(place.start, place.stop)
+            onto = scipy.sparse.csr_array((np.ones(len(kept)), (np.arange(len(kept)), kept)), (len(kept), n))
+            straight = straight + matrix[:, n:] @ onto
+        return [straight, *(_scaled(mine, jump) for jump in jumps)]
+
+    mine, sizes = matrix[:, place], abs(matrix)
     units = np.tile(np.arange(place.start, place.stop), len(fold.at))
+    shift = np.abs(offset) + abs(mine) @ fold.offset_terms
     return Stage(
         units,
         fold.at.reshape(-1),
         np.zeros(len(units)),
-        stored(scipy.sparse.hstack([straight, *bent])),
+        stored(scipy.sparse.hstack(combined(matrix, fold.slope, fold.jumps))),
         offset + mine @ fold.offset,
+        stored(scipy.sparse.hstack([*combined(sizes, np.abs(fold.slope), fold.jump_terms), shift[:, None]])),
+        _READING + int(np.max((mine[:, fold.offset != 0] != 0).sum(1), initial=0)),
     )
 
 
@@ -195,5 +214,9 @@ def _read_fold(kink: Kink, value: Tensor) -> _HingeSum:
     points = np.concatenate([thresholds[:1] - 1, thresholds, thresholds[-1:] + 1])
     values = np.stack([at(z) for z in points])
     slopes = np.diff(values, axis=0) / np.diff(points, axis=0)
-    offset = values[1] - slopes[0] * thresholds[0]
-    return _HingeSum(offset, slopes[0], thresholds, np.diff(slopes, axis=0))
+    first = slopes[0] * thresholds[0]
+    sizes = np.abs(slopes)
+    return _HingeSum(
+        values[1] - first, slopes[0], thresholds, np.diff(slopes, axis=0), np.abs(values[1]) + np.abs(first),
+        sizes[1:] + sizes[:-1],
+    )  # fmt: skip
