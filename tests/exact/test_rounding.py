@@ -270,3 +270,60 @@ def test_a_class_that_is_masked_by_a_very_negative_number_changes_nothing(masked
         found.append(rs.decision_regions(model, box))
     assert found[0].count == found[1].count > 1
     assert found[0].volumes() == pytest.approx(found[1].volumes(), rel=1e-9)
+
+
+class MaskedMax(nn.Module):
+    """Maxima of three values, beside which a very negative one never counts."""
+
+    def __init__(self, dim: int, masked: float | None, how: str) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.a, self.b, self.c = nn.Linear(dim, 12), nn.Linear(4, 6), nn.Linear(6, 3)
+        self.masked, self.how = masked, how
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.relu(self.a(x)) - 0.7
+        return self.c(torch.relu(self.b(self.largest(h))))
+
+    def largest(self, h: Tensor) -> Tensor:
+        g = h.reshape(-1, 4, 3)
+        if self.masked is None:
+            return g.amax(2)
+        if self.how == "constant":
+            return torch.cat([g, torch.full_like(g[:, :, :1], self.masked)], 2).amax(2)
+        if self.how == "minimum":
+            return -torch.cat([-g, torch.full_like(g[:, :, :1], -self.masked)], 2).amin(2)
+        if self.how == "added":
+            return torch.cat([g, g[:, :, :1] + self.masked], 2).amax(2)
+        if self.how == "group":
+            return torch.cat([g, torch.full_like(g[:, :1], self.masked)], 1).amax(2)[:, :4]
+        if self.how == "pool":
+            padded = nn.functional.pad(g, (0, 1), value=self.masked).flatten(1)
+            return nn.functional.max_pool1d(padded[:, None], 4)[:, 0]
+        assert self.how == "pairs"
+        numbers = self.masked * torch.arange(1, 5, dtype=h.dtype)
+        return torch.maximum(g.amax(2), numbers)
+
+
+@pytest.mark.parametrize("masked", [-1e12, float(torch.finfo(torch.float32).min)])
+@pytest.mark.parametrize("how", ["constant", "minimum", "added", "group", "pool", "pairs"])
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_a_very_negative_value_in_a_maximum_changes_nothing(masked: float, how: str, dim: int) -> None:
+    box = rs.Box([0.0] * dim, torch.eye(dim), 2.0)
+    plain, hidden = MaskedMax(dim, None, how), MaskedMax(dim, masked, how)
+    one, two = rs.linear_regions(plain, box), rs.linear_regions(hidden, box)
+    assert one.n_linear_regions == two.n_linear_regions > 3
+    assert one.n_activation_regions == two.n_activation_regions
+    assert two.stats.rounding < 1e-9
+    labels = rs.decision_regions(plain, box), rs.decision_regions(hidden, box)
+    assert labels[0].count == labels[1].count
+    assert labels[0].volumes() == pytest.approx(labels[1].volumes(), rel=1e-9)
+
+
+def test_masked_slices_of_a_list_are_as_they_are_alone() -> None:
+    model = MaskedMax(2, -1e12, "added")
+    boxes = [rs.Box([x, 0.0], torch.eye(2), radius) for x, radius in ((0.0, 2.0), (1e6, 1.0), (1.0, 0.1))]
+    together = rs.linear_regions(model, boxes)
+    alone = [rs.linear_regions(model, box) for box in boxes]
+    assert [part.n_linear_regions for part in together] == [part.n_linear_regions for part in alone]
+    assert [part.stats.rounding for part in together] == [part.stats.rounding for part in alone]

@@ -16,11 +16,13 @@ from regionscope.exact.budget import Budget, corner_inputs
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
 from regionscope.geometry.block_size import rows_at_a_time
-from regionscope.network import FoldSites, Kink, Program, Thresholds, Values
+from regionscope.network import FoldSites, Kink, Maxima, Program, Thresholds, Values
 from regionscope.tolerance import LEAST, Tolerance
 
 _PROBES = 16  # beside the corners
-_OUT_OF_REACH = 16.0  # times its variation: an output that lags behind by more leads nowhere
+_OUT_OF_REACH = 16.0  # times its variation: a value that is farther from its fold comes there nowhere on the slice
+_DISPARATE = 2.0**8  # times the inputs, or the values of an earlier layer: some larger ones may be out of reach
+_ENOUGH = 8  # probe points, to see how much a value varies
 _CANCELLED = 2.0**-5  # times tolerance.zero: 64 units of rounding of what a layer adds up
 _OFF = 2.0**-4  # of that: 4 units of rounding of what a unit adds at its fold, where it is off on all probe points
 _SHAKEN = 6  # of the probe points beside the corners: where the values are perturbed
@@ -204,17 +206,21 @@ def _magnitudes(
         if begun is not None:
             begun.update(first)
     live = {name: combined(*pair) for name, pair in pairs.items()}
-    found = []
+    found, usual = [], xp.largest(abs(_flat(corners.reshape(versions.n_slices, -1))), 1)
     for kink in program.kinks:
         cuts = kink.cuts(live)
         moved, drifted = sizes(cuts.values)
-        if kink.kind == "argmax":
-            moved = moved * _can_lead(versions.plain(_flat(cuts.values)))
-        layer = xp.largest(moved, 1)
+        layer, in_reach = xp.largest(moved, 1), None
+        huge = layer > (0.0 if kink.kind == "argmax" else _DISPARATE) * usual
+        if versions.points >= _ENOUGH and bool(huge.any()):
+            in_reach = _in_reach(cuts, versions.plain(_flat(cuts.values)), ~huge)
+            if isinstance(cuts, Maxima):
+                layer = xp.largest((moved[:, xp.numpy_on_cpu(cuts.groups)] * in_reach).reshape(len(moved), -1), 1)
+        usual = xp.minimum(usual, layer)
         found.append((layer, xp.maximum(moved, drifted) if isinstance(cuts, Thresholds) else layer))
         if kink.kind == "argmax":  # changes no value
             break
-        live = _behind(kink, live, cuts, shakes, versions)
+        live = _behind(kink, live, cuts, in_reach, shakes, versions)
     last = program.outputs(live)
     if seen is not None:
         seen.append(last[: len(weights)])
@@ -222,16 +228,30 @@ def _magnitudes(
     return [*found, (outputs, outputs)]
 
 
-def _can_lead(outputs: Tensor) -> Tensor:
-    """Whether each output may be the largest somewhere on its slice (s, c), from those at the probe points (s, p, c).
+def _in_reach(cuts: FoldSites, values: Tensor, all_of: Tensor) -> Tensor:
+    """Whether each value may come to a fold on its slice, from those at the probe points (s, p, n). all_of: (s,) slices
+    of which all are taken to.
 
-    One that always lags behind by far more than it and the largest one vary is left out, such as that of a class that
-    is masked by a very negative number: its rounding hides no boundary.
+    (s, n) for values that are compared with thresholds, (s, groups, m) for candidates of a maximum. A value that is
+    always much farther from its threshold, or behind the largest one, than it varies is out of reach, such as one that
+    is masked by a very negative number: its rounding moves no fold. So are candidates that are all equal, and one that
+    no other reaches, if other groups have folds.
     """
-    top = xp.largest(outputs, 2)
-    lag = -xp.largest(outputs - top[:, :, None], 1)
-    vary = xp.largest(outputs, 1) + xp.largest(-outputs, 1)
-    return lag <= _OUT_OF_REACH * (vary + (xp.largest(top, 1) + xp.largest(-top, 1))[:, None])
+    if isinstance(cuts, Thresholds):
+        nearest = reduce(xp.minimum, (-xp.largest(-abs(values - at), 1) for at in cuts.at))
+        return (nearest <= _OUT_OF_REACH * _variation(values)) | all_of[:, None]
+    candidates = values[:, :, xp.numpy_on_cpu(cuts.groups)]
+    top = xp.largest(candidates, 3)[..., None]
+    lag = top - candidates
+    near = -xp.largest(-lag, 1) <= _OUT_OF_REACH * (_variation(candidates) + _variation(top))
+    contested = (near & (xp.largest(lag, 1) > 0)).any(-1)
+    contested |= ~contested.any(-1)[:, None]
+    return (near & contested[..., None]) | all_of[:, None, None]
+
+
+def _variation(values: Tensor) -> Tensor:
+    """The largest value minus the smallest one, over the probe points (s, p, ...)."""
+    return xp.largest(values, 1) + xp.largest(-values, 1)
 
 
 class _Shakes:
@@ -270,12 +290,20 @@ def _flat(value: Tensor) -> Tensor:
     return xp.numpy_on_cpu(value).reshape(len(value), -1)
 
 
-def _behind(kink: Kink, live: Values, cuts: FoldSites, shakes: _Shakes, versions: _Versions) -> Values:
+def _behind(
+    kink: Kink, live: Values, cuts: FoldSites, in_reach: Tensor | None, shakes: _Shakes, versions: _Versions
+) -> Values:
     """The three versions of the values behind a kink: plain, moved from the plain ones, moved on."""
-    units = cuts.values if isinstance(cuts, Thresholds) else cuts.values[:, cuts.groups].abs().amax(-1)
+    noise = versions.starts(_flat(cuts.values))
+    if isinstance(cuts, Maxima):
+        noise = abs(noise[..., xp.numpy_on_cpu(cuts.groups)])
+    if in_reach is not None:
+        noise = noise * in_reach[:, None]
+    if isinstance(cuts, Maxima):
+        noise = xp.largest(noise, -1)
     flat = {name: _flat(value) for name, value in live.items()}
     real = [name for name, value in live.items() if value.is_floating_point()]
-    changes = shakes.draw(2 * (sum(flat[name].shape[1] for name in real) + units.shape[1])).reshape(2, 1, 1, -1)
+    changes = shakes.draw(2 * (sum(flat[name].shape[1] for name in real) + noise.shape[-1])).reshape(2, 1, 1, -1)
     before, end = {}, 0
     for name, rows in flat.items():
         found, starts = xp.empty_like(rows), versions.starts(rows)
@@ -285,6 +313,5 @@ def _behind(kink: Kink, live: Values, cuts: FoldSites, shakes: _Shakes, versions
             end += rows.shape[1]
         versions.perturbed(found)[:] = starts
         before[name] = xp.as_tensors(found).view(live[name].shape)
-    noise = versions.starts(xp.numpy_on_cpu(units))
     noise *= changes[..., end:] * _OFF
     return kink.advance(before, consume=True, noise=xp.as_tensors(noise))
