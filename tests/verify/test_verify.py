@@ -422,3 +422,24 @@ def test_the_rounding_bound_covers_merging() -> None:
             found = staged.run(np.array([[1.0, float(x)]]))[:, 0]
             for value, exact, bound in zip(found, state, error, strict=True):
                 assert abs(Fraction(float(value)) + exact) <= Fraction(float(bound))
+
+
+def test_a_small_weight_beside_a_large_constant_is_read() -> None:
+    """y = 2^60 + 2^16 x, where the weight of the last layer is 2^-54."""
+    network = nn.Sequential(nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 2)).double()
+    with torch.no_grad():
+        for layer, weight, bias in ((network[0], 2.0**70, 0.0), (network[2], 2.0**-54, 2.0**60)):
+            layer.weight.fill_(weight)
+            layer.bias.fill_(bias)
+    found = rs.verify(network, box("0", "1", at_least(0, str(2**60 + 40000)), n=1))
+    assert found.verdict == "unknown"  # float32 does not hold the difference
+    assert found.margin == pytest.approx(2**16 - 40000, abs=found.rounding)
+
+
+@pytest.mark.parametrize("bound", [2.0**60, float(torch.finfo(torch.float32).max)])
+def test_a_clamp_at_very_large_numbers_is_read(bound: float) -> None:
+    """Next to such a threshold, a step of 1 is lost."""
+    network = nn.Sequential(nn.Linear(1, 2), nn.Hardtanh(-bound, bound))
+    found = rs.verify(network, box("0", "1", at_least(0, "100"), n=1))
+    assert found.verdict == "unknown"
+    assert found.rounding < bound

@@ -22,7 +22,8 @@ from regionscope.network import Kink, Program, Thresholds, Values
 from regionscope.types import FloatArray
 
 _ROWS = 512  # unit vectors run at a time
-_SCALE = 2.0**40  # of the unit vectors, so that offsets do not round the entries
+_SCALE = 2.0**200  # of the unit vectors, so that offsets do not round the entries
+_FAR = 2.0**10
 _READING = 8  # units of rounding of an entry that is read: a run, a difference, a slope or a jump, and their product
 
 
@@ -211,7 +212,8 @@ def _read_fold(kink: Kink, value: Tensor) -> _HingeSum:
     cuts = kink.folds(zero, *fold.constants)
     assert isinstance(cuts, Thresholds)
     thresholds = np.array([t - moved for t in cuts.at])
-    points = np.concatenate([thresholds[:1] - 1, thresholds, thresholds[-1:] + 1])
+    steps = np.maximum(1.0, np.abs(thresholds) / _FAR)  # next to a larger threshold, 1 is lost
+    points = np.concatenate([thresholds[:1] - steps[:1], thresholds, thresholds[-1:] + steps[-1:]])
     values = np.stack([at(z) for z in points])
     slopes = np.diff(values, axis=0) / np.diff(points, axis=0)
     first = slopes[0] * thresholds[0]
