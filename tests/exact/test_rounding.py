@@ -327,3 +327,17 @@ def test_masked_slices_of_a_list_are_as_they_are_alone() -> None:
     alone = [rs.linear_regions(model, box) for box in boxes]
     assert [part.n_linear_regions for part in together] == [part.n_linear_regions for part in alone]
     assert [part.stats.rounding for part in together] == [part.stats.rounding for part in alone]
+
+
+@pytest.mark.parametrize("in_network", [False, True])
+def test_masks_change_nothing_where_memory_holds_few_probe_points(in_network: bool) -> None:
+    line, found = rs.Segment([-3.0], [3.0]), []
+    for masked in (-1e2, -1e12):
+        torch.manual_seed(1)
+        model = nn.Sequential(nn.Linear(1, 8), nn.ReLU(), nn.Linear(8, 9999), nn.Linear(9999, 4))
+        with torch.no_grad():
+            model[3].bias[3] = masked
+        if in_network:
+            model.extend([nn.Unflatten(1, (2, 2)), nn.AdaptiveMaxPool1d(1), nn.Flatten()])
+        found.append(rs.decision_regions(model, line, memory=1 << 20).count)
+    assert found[0] == found[1] > 1

@@ -22,7 +22,7 @@ from regionscope.tolerance import LEAST, Tolerance
 _PROBES = 16  # beside the corners
 _OUT_OF_REACH = 16.0  # times its variation: a value that is farther from its fold comes there nowhere on the slice
 _DISPARATE = 2.0**8  # times the inputs, or the values of an earlier layer: some larger ones may be out of reach
-_ENOUGH = 8  # probe points, to see how much a value varies
+_ENOUGH = 8  # probe points at a time, to see how far a value is from its threshold
 _CANCELLED = 2.0**-5  # times tolerance.zero: 64 units of rounding of what a layer adds up
 _OFF = 2.0**-4  # of that: 4 units of rounding of what a unit adds at its fold, where it is off on all probe points
 _SHAKEN = 6  # of the probe points beside the corners: where the values are perturbed
@@ -212,7 +212,7 @@ def _magnitudes(
         moved, drifted = sizes(cuts.values)
         layer, in_reach = xp.largest(moved, 1), None
         huge = layer > (0.0 if kink.kind == "argmax" else _DISPARATE) * usual
-        if versions.points >= _ENOUGH and bool(huge.any()):
+        if (versions.points >= _ENOUGH or isinstance(cuts, Maxima)) and bool(huge.any()):
             in_reach = _in_reach(cuts, versions.plain(_flat(cuts.values)), ~huge)
             if isinstance(cuts, Maxima):
                 layer = xp.largest((moved[:, xp.numpy_on_cpu(cuts.groups)] * in_reach).reshape(len(moved), -1), 1)
