@@ -206,14 +206,14 @@ def _magnitudes(
         if begun is not None:
             begun.update(first)
     live = {name: combined(*pair) for name, pair in pairs.items()}
-    found, usual = [], xp.largest(abs(_flat(corners.reshape(versions.n_slices, -1))), 1)
+    found, usual = [], xp.largest(abs(xp.numpy_on_cpu(corners).reshape(versions.n_slices, -1)), 1)
     for kink in program.kinks:
         cuts = kink.cuts(live)
         moved, drifted = sizes(cuts.values)
         layer, in_reach = xp.largest(moved, 1), None
         huge = layer > (0.0 if kink.kind == "argmax" else _DISPARATE) * usual
         if (versions.points >= _ENOUGH or isinstance(cuts, Maxima)) and bool(huge.any()):
-            in_reach = _in_reach(cuts, versions.plain(_flat(cuts.values)), ~huge)
+            in_reach = _in_reach(cuts, versions.plain(xp.numpy_on_cpu(cuts.values)), ~huge)
             if isinstance(cuts, Maxima):
                 layer = xp.largest((moved[:, xp.numpy_on_cpu(cuts.groups)] * in_reach).reshape(len(moved), -1), 1)
         usual = xp.minimum(usual, layer)
@@ -294,7 +294,7 @@ def _behind(
     kink: Kink, live: Values, cuts: FoldSites, in_reach: Tensor | None, shakes: _Shakes, versions: _Versions
 ) -> Values:
     """The three versions of the values behind a kink: plain, moved from the plain ones, moved on."""
-    noise = versions.starts(_flat(cuts.values))
+    noise = versions.starts(xp.numpy_on_cpu(cuts.values))
     if isinstance(cuts, Maxima):
         noise = abs(noise[..., xp.numpy_on_cpu(cuts.groups)])
     if in_reach is not None:
