@@ -6,12 +6,13 @@ Messages about data are in ``inputs``, those about layers in ``network/refuse``,
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
-from typing import SupportsFloat, TypeGuard, TypeVar
+from typing import Any, SupportsFloat, TypeGuard, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +37,16 @@ def read_integer(name: str, value: object, *, least: int = 1) -> int:
         advice = f"Choose {least} or more" if type(value) is int else "Write it as an int"
         raise InputError(f"Expected {name} to be a whole number of at least {least}, got {value!r}. {advice}.")
     return value
+
+
+def read_step(value: Any) -> int:
+    """The number of a step of training as an int, also where NumPy or torch has counted it."""
+    try:
+        return int(operator.index(value))
+    except TypeError as error:
+        raise InputError(
+            f"Expected a whole number as step, got {value!r}. Count the steps of your loop from 0."
+        ) from error
 
 
 def read_number(name: str, value: object) -> float:

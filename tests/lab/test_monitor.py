@@ -7,6 +7,7 @@ import math
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,6 +42,19 @@ def test_a_loop_of_your_own(tmp_path: Path) -> None:
     assert (heard[0].value, heard[0].stderr) == (direct.value, direct.stderr)
     assert heard[1].stderr is None
     assert monitor(8, model) == ()
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.array, torch.tensor])
+def test_a_step_that_numpy_or_torch_counts(tmp_path: Path, kind: Any) -> None:
+    path, model = tmp_path / "rows.jsonl", mlp([2, 2])
+    monitor = Monitor({"weight": weight}, when=log_spaced(1, 4, 3), path=path)
+    for step in (0, 1, 2, 2, 3, 4):
+        monitor(kind(step), model)
+    assert monitor.values("weight")[0] == [1, 2, 4]
+    assert read_rows(path) == monitor.rows
+    assert not monitor.wants(kind(4))
+    with pytest.raises(InputError, match="Expected a whole number as step, got"):
+        monitor(kind(2.5) if kind is not np.int64 else 2.5, model)
 
 
 def test_what_a_measure_may_return() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from regionscope.checks import check_module, unknown_name
+from regionscope.checks import check_module, read_step, unknown_name
 from regionscope.errors import InputError, RegionscopeError
 from regionscope.extras import data_frame
 from regionscope.file_io import cut_torn_line
@@ -131,17 +131,18 @@ class Monitor:
 
     def wants(self, step: int, *, last: bool = False) -> bool:
         """Whether a call at this step would measure anything."""
+        step = read_step(step)
         due = last or self.when.includes(step, per_epoch=self.steps_per_epoch)
         return due and any((step, name) not in self._done for name in self._measures)
 
     def __call__(self, step: int, model: nn.Module, *, last: bool = False) -> tuple[Row, ...]:
         """Measure if the schedule says so (or if this is the last step) and return the new rows."""
-        self._begin(step)
+        step = self._begin(step)
         return self.measure(step, model) if self.wants(step, last=last) else ()
 
     def measure(self, step: int, model: nn.Module) -> tuple[Row, ...]:
         """Measure now, independently of the schedule, unless this step has been measured; return the new rows."""
-        self._begin(step)
+        step = self._begin(step)
         check_module(model)
         new: list[Row] = []
         for name in self._measures:
@@ -196,12 +197,11 @@ class Monitor:
         self.failures.append(sentence)
         warnings.warn(sentence, stacklevel=4)
 
-    def _begin(self, step: int) -> None:
-        """Check the step, and say once that a training starts where the file already has rows."""
-        if not hasattr(step, "__index__"):
-            raise InputError(f"Expected a whole number as step, got {step!r}. Count the steps of your loop from 0.")
+    def _begin(self, step: int) -> int:
+        """The step as an int; says once that a training starts where the file already has rows."""
+        step = read_step(step)
         if self._begun:
-            return
+            return step
         self._begun = True
         steps = [earlier for earlier, _ in self._rows]
         if self._path is not None and steps and step <= min(steps):
@@ -210,6 +210,7 @@ class Monitor:
                 "training remove the file or give another path.",
                 stacklevel=3,
             )
+        return step
 
     def _tell(self, rows: Sequence[Row]) -> None:
         for listener in tuple(self._listeners):
