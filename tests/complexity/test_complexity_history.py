@@ -8,7 +8,9 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -201,3 +203,15 @@ def test_another_file_is_refused(tmp_path: Path, text: str, message: str) -> Non
         ComplexityHistory.read_csv(path)
     with pytest.raises(InputError, match="cannot be read"):
         ComplexityHistory.read_csv(tmp_path / "none.csv")
+
+
+def test_steps_and_accuracies_of_tensors_are_plain_numbers(tmp_path: Path) -> None:
+    watch = ComplexityWatch(draw_points(torch.rand(9, 4), torch.rand(9, 4), n=5), dims=3)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    for step in (torch.tensor(4), np.int64(0), torch.tensor(4)):
+        watch(cast("int", step), model, train_accuracy=cast("float", torch.tensor(0.1)), test_accuracy=0.5)
+    assert watch.history.steps == [0, 4]
+    watch.history.write_csv(tmp_path / "history.csv")
+    assert ComplexityHistory.read_csv(tmp_path / "history.csv") == watch.history
+    with pytest.raises(InputError, match=r"Expected a whole number as step, got 0\.5"):
+        watch(cast("int", 0.5), model)

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from regionscope.checks import check_instance, read_path
+from regionscope.checks import check_instance, read_path, read_step
 from regionscope.complexity.complexity_gap import ComplexityGap, complexity_gap
 from regionscope.complexity.layers import LayerChoice
 from regionscope.complexity.local_complexity import LocalComplexity, local_complexity
@@ -242,14 +242,15 @@ class ComplexityWatch:
         self, step: int, model: nn.Module, *, train_accuracy: float | None = None, test_accuracy: float | None = None
     ) -> ComplexityRow:
         """Measure ``model`` now and remember it under ``step``."""
+        step = read_step(step)
         found = {name: self._measure(model, points) for name, points in self._points.items()}
         enough = min(len(found["train"]), len(found["test"])) > 1
         row = ComplexityRow(
             step=step,
             levels={name: Level.of(each) for name, each in found.items()},
             gap=complexity_gap(found["train"], found["test"]) if enough else None,
-            train_accuracy=train_accuracy,
-            test_accuracy=test_accuracy,
+            train_accuracy=None if train_accuracy is None else float(train_accuracy),
+            test_accuracy=None if test_accuracy is None else float(test_accuracy),
         )
         self._rows[step] = row
         return row
