@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -59,12 +60,18 @@ def linear_fit(x: Sequence[float] | Array, y: Sequence[float] | Array) -> Linear
         )
     if not bool(np.isfinite(a).all() and np.isfinite(b).all()):
         raise InputError("Expected finite x and y, got NaN or infinite values. Remove those pairs.")
-    centre = float(a.mean())
-    spread = float(((a - centre) ** 2).sum())
-    if spread == 0.0:
+    if a.max() == a.min():
         raise InputError(
             f"Expected x to have different numbers, got {len(a)} equal ones, for which no line is defined. "
             "Add points with another x."
+        )
+    centre = float(a.mean())
+    with np.errstate(over="ignore"):
+        spread = float(((a - centre) ** 2).sum())
+    if not 0.0 < spread < math.inf:
+        raise InputError(
+            f"Expected x whose differences can be squared in float64, got {a.min():g} to {a.max():g}. "
+            "Change the unit of x."
         )
     slope = float(((a - centre) * (b - b.mean())).sum() / spread)
     intercept = float(b.mean() - slope * centre)
