@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -187,7 +188,13 @@ def test_results_with_a_value_are_taken_as_they_are() -> None:
     assert rs.correlate(results, y) == rs.correlate(x, y)
 
 
-@pytest.mark.parametrize("names", [np.array(["u", "v", "w"] * 4), torch.arange(12) % 3, [None, "v", 1.5] * 4])
+@pytest.mark.parametrize(
+    "names",
+    [
+        np.array(["u", "v", "w"] * 4), torch.arange(12) % 3, [None, "v", 1.5] * 4, [math.nan, "v", 1.5] * 4,
+        np.array([math.nan, 1.0, 2.0] * 4),
+    ],
+)  # fmt: skip
 def test_groups_may_be_arrays_tensors_and_names_of_several_types(names: Any) -> None:
     source = np.random.default_rng(0)
     a = source.normal(size=12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -295,8 +296,12 @@ def _groups(clusters: Sequence[Any] | None, n: int) -> IntArray:
 
 
 def _plain(names: Any) -> list[Any]:
-    """The names of groups as Python objects: the entries of an array or a tensor cannot be compared one by one."""
-    return list(names.tolist() if hasattr(names, "tolist") else names)
+    """The names of groups as Python objects: the entries of an array or a tensor cannot be compared one by one.
+
+    NaN, which pandas writes for a missing name and which equals nothing, is None.
+    """
+    plain = names.tolist() if hasattr(names, "tolist") else names
+    return [None if isinstance(name, float) and math.isnan(name) else name for name in plain]
 
 
 def _sort_key(name: Any) -> tuple[bool, Any]:
