@@ -143,6 +143,17 @@ def test_samples_are_uniform_and_follow_the_teacher() -> None:
         Sample(torch.zeros(2).double(), torch.ones(2).double())
 
 
+def test_a_line_through_kinks_that_cancel_has_its_signs() -> None:
+    line = Network([1.0, -1.0], [0.0, 0.0], [2.0, -2.0])  # 2 x, and the middle of [-1, 1] is on both kinks
+    ends, signs = sign_pieces(line, 1.0)
+    assert (ends.tolist(), signs.tolist()) == ([-1.0, 0.0, 1.0], [-1, 1])
+    assert Teacher.of(line, 1.0).switches.tolist() == [0.0]
+    always = teacher_from_switches([])
+    assert classification_error(line, always) == pytest.approx(0.5)
+    assert population_loss(line, always) == pytest.approx(math.sinh(2.0) / 2)
+    assert n_linear_regions(line) == 1
+
+
 def test_classification_error_is_exact() -> None:
     teacher = teacher_from_switches([-0.5, 0.5])
     shifted = teacher_from_switches([-0.4, 0.45]).network

@@ -43,20 +43,27 @@ def breakpoints(network: Network) -> Breakpoints:
     Kinks closer together than rounding count as one breakpoint with the sum of their jumps; if the jumps cancel, there
     is none. Cost: one sort.
     """
+    found, weight = kinks(network)
+    real = found.jump.abs() > _EXACT.slope * weight
+    return Breakpoints(found.at[real], found.jump[real])
+
+
+def kinks(network: Network) -> tuple[Breakpoints, Tensor]:
+    """The breakpoints and the places where jumps cancel, and the sum of the sizes of the jumps at each: (m,)."""
     check_instance("network", network, Network, advice="Write Network(w, b, v)")
-    live = (network.w != 0) & (network.v != 0) & (network.b / network.w).isfinite()
+    jumps = network.v * network.w.abs()
+    live = (jumps != 0) & (network.b / network.w).isfinite()
     at, order = (-network.b[live] / network.w[live]).sort()
-    jump = (network.v[live] * network.w[live].abs())[order]
+    jump = jumps[live][order]
     if len(at) == 0:
-        return Breakpoints(at, jump)
+        return Breakpoints(at, jump), jump
     apart = at.diff() > _EXACT.zero * torch.maximum(at[:-1].abs(), at[1:].abs())  # the rounding of b / w is relative
     group = torch.nn.functional.pad(apart.long().cumsum(0), (1, 0))
     m = int(group[-1]) + 1
     total = at.new_zeros(m).index_add_(0, group, jump)
     weight = at.new_zeros(m).index_add_(0, group, jump.abs())
     place = at.new_zeros(m).index_add_(0, group, at * jump.abs()) / weight
-    real = total.abs() > _EXACT.slope * weight
-    return Breakpoints(place[real], total[real])
+    return Breakpoints(place, total), weight
 
 
 def n_linear_regions(network: Network, *, radius: float = math.inf) -> int:
@@ -211,9 +218,8 @@ def sign_pieces(network: Network, radius: float) -> tuple[Tensor, Tensor]:
     Exact: N is linear between its breakpoints, and a zero is found in each piece. What counts as zero is the rounding
     of the terms of that piece. Neighbours with equal sign are one.
     """
-    kinks = breakpoints(network).inside(radius).at
     last = torch.tensor([radius], dtype=torch.float64, device="cpu")
-    nodes = torch.cat([-last, kinks, last])
+    nodes = torch.cat([-last, kinks(network)[0].inside(radius).at, last])
     values, rounding = end_values(network, nodes)
     a, b = torch.where(values.abs() <= rounding, 0.0, values).unbind(1)
     cross = a.sign() * b.sign() < 0

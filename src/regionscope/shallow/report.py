@@ -15,7 +15,7 @@ from regionscope.shallow.flow import Flow, conserved_drift
 from regionscope.shallow.kkt import kkt_residual
 from regionscope.shallow.losses import Loss, check_loss
 from regionscope.shallow.network import Network
-from regionscope.shallow.pieces import breakpoints, effective_regions, end_values, sign_pieces
+from regionscope.shallow.pieces import breakpoints, effective_regions, end_values, kinks, sign_pieces
 from regionscope.shallow.teachers import Teacher
 
 _NODES = 24
@@ -123,8 +123,8 @@ def population_loss(network: Network, teacher: Teacher, *, loss: Loss = "exponen
     check_instance("teacher", teacher, Teacher, advice=_TEACHER)
     check_loss(loss)
     limit = torch.tensor([-teacher.radius, teacher.radius], dtype=torch.float64, device="cpu")
-    kinks = breakpoints(network).inside(teacher.radius).at
-    nodes = torch.cat([limit, kinks, teacher.switches]).unique()
+    folds = kinks(network)[0].inside(teacher.radius).at
+    nodes = torch.cat([limit, folds, teacher.switches]).unique()
     label = torch.where(teacher.network((nodes[:-1] + nodes[1:]) / 2) > 0, 1.0, -1.0)
     margins = label[:, None] * end_values(network, nodes)[0]
     low, high = margins.aminmax(dim=1)
