@@ -283,6 +283,19 @@ def test_bad_input_is_named() -> None:
         gradient_flows(theta[0], x, y)
     with pytest.raises(InputError, match="-1 or 1"):
         gradient_flows(theta, x, y * 2)
+    with pytest.raises(InputError, match="Expected finite theta, got NaN"):
+        gradient_flows(theta * math.nan, x, y)
+    with pytest.raises(InputError, match=r"Expected x of shape \(n,\) or \(2, n\), got \(3, 4\)"):
+        gradient_flows(theta, x[:1].expand(3, 4), y)
+
+
+def test_flows_of_float32_are_computed_in_float64() -> None:
+    single = [values.float() for values in flow_start(2, 3, 4)]
+    found, expected = (
+        gradient_flows(*values, FlowOptions(max_log_loss=5.0)) for values in (single, [one.double() for one in single])
+    )
+    assert found.theta.dtype == torch.float64
+    assert torch.equal(found.theta, expected.theta)
 
 
 @needs_cuda

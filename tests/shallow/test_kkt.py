@@ -51,6 +51,7 @@ def test_against_a_general_solver(seed: int) -> None:
 def test_none_while_a_point_is_wrong() -> None:
     data = Sample(torch.tensor([-1.0, 1.0]).double(), torch.tensor([1.0, -1.0]).double())
     assert kkt_residual(Network([1.0], [0.0], [1.0]), data) is None
+    assert kkt_residual(Network([0.0], [0.0], [0.0]), Sample(torch.zeros(1).double(), torch.ones(1).double())) is None
 
 
 def test_the_residual_does_not_depend_on_the_scale() -> None:

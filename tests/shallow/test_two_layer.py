@@ -196,3 +196,7 @@ def test_bad_networks_are_named() -> None:
         TwoLayer(torch.ones(2, 2).double(), torch.tensor([1.0, 0.5]).double())
     with pytest.raises(InputError, match="rate"):
         next(descend(initial_two_layer(2, 2), *alternating_line(3), rate=0.0, steps=1))
+    with pytest.raises(InputError, match=r"Expected weights of float64, got torch\.float32"):
+        TwoLayer(torch.ones(2, 2), torch.ones(2))
+    with pytest.raises(InputError, match=r"Expected x and y of float64, got torch\.float32"):
+        sharpness(initial_two_layer(2, 2), torch.ones(3, 2))

@@ -133,6 +133,15 @@ def gradient_flows(
     read_integer("workers", workers)
     if theta.ndim != 3 or theta.shape[1] != 3 or len(theta) == 0:
         raise InputError(f"Expected theta of shape (B, 3, k), got {tuple(theta.shape)}. Stack w, b and v of each run.")
+    if not bool(torch.isfinite(theta).all()):
+        raise InputError("Expected finite theta, got NaN or infinite values. Replace these values.")
+    for name, value in (("x", x), ("y", y)):
+        if value.ndim != 1 and not (value.ndim == 2 and len(value) in (1, len(theta))):
+            raise InputError(
+                f"Expected {name} of shape (n,) or ({len(theta)}, n), got {tuple(value.shape)}. "
+                "Pass one sample for all networks, or one for each."
+            )
+    theta, x, y = (a.to(torch.float64) for a in (theta, x, y))
     x, y = (a.expand(len(theta), a.shape[-1]) for a in (x, y))
     if x.shape != y.shape:
         raise InputError(

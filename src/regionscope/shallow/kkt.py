@@ -62,7 +62,7 @@ def kkt_residual(network: Network, sample: Sample, *, kink: float = 1e-6) -> KKT
     z = sample.x[:, None] * u[0] + u[1]
     q = sample.y * (torch.relu(z) @ u[2])
     gamma = float(q.min())
-    if gamma <= 0:
+    if not gamma > 0:  # NaN if all parameters are 0
         return None
     reach = kink * torch.hypot(u[0], u[1]) * torch.hypot(sample.x, torch.ones_like(sample.x))[:, None]
     tied = (z.abs() <= reach).nonzero()

@@ -25,7 +25,9 @@ class TwoLayer:
 
     def __post_init__(self) -> None:
         for name in ("weights", "signs"):
-            check_instance(name, getattr(self, name), Tensor, advice="Pass a tensor of float64")
+            value = check_instance(name, getattr(self, name), Tensor, advice="Pass a tensor of float64")
+            if value.dtype != torch.float64:
+                raise InputError(f"Expected {name} of float64, got {value.dtype}. Convert them with double().")
         if (
             self.weights.ndim != 2
             or self.signs.shape != self.weights.shape[:1]
@@ -73,6 +75,8 @@ def check_data(network: TwoLayer, x: Tensor, *labels: Tensor) -> None:
     check_instance("network", network, TwoLayer, advice="Draw one with initial_two_layer(width, d)")
     for value in (x, *labels):
         check_instance("x and y", value, Tensor, advice="Pass tensors of float64")
+        if value.dtype != torch.float64:
+            raise InputError(f"Expected x and y of float64, got {value.dtype}. Convert them with double().")
     d = network.weights.shape[1]
     if x.ndim != 2 or x.shape[1] != d or any(y.shape != x.shape[:1] for y in labels):
         shapes = " and ".join(str(tuple(value.shape)) for value in (x, *labels))
