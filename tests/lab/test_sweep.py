@@ -234,6 +234,18 @@ def test_the_table_has_a_row_a_run_in_the_order_of_the_sweep(runs: Path) -> None
         table.column("lr")
 
 
+def test_measures_called_as_columns_of_a_run_are_kept_apart(tmp_path: Path) -> None:
+    names = ("error", "note", "status")
+    measures = [{"instrument": "error_rate", "name": name} for name in names]
+    run_sweep(Sweep.from_dict({"base": BASE, "measure": measures, "grid": {"seed": [0]}}), tmp_path)
+    table = lab.read_runs(tmp_path)
+    (row,) = table.rows
+    assert len(set(table.columns)) == len(table.columns)
+    assert row["status"] == "finished"
+    assert [row[f"measure.{name}"] for name in names] == [row["test_error"]] * 3
+    assert not {"error", "note"} & set(table.columns)
+
+
 def test_the_time_series_of_all_runs(runs: Path) -> None:
     series = lab.read_series(runs)
     for row in lab.read_runs(runs).rows:

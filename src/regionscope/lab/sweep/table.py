@@ -21,7 +21,7 @@ from regionscope.lab.store.repair import lost_checkpoints
 from regionscope.lab.store.rows import last_row, parse, with_stderr
 from regionscope.lab.sweep.settings import labels, used_settings
 
-FIRST = ("key", "status")
+FIRST, LAST = ("key", "status"), ("error", "note")
 NUMBERS = ("epochs", "steps", "seconds", "train_loss", "train_error", "test_error", "gap")
 SERIES = {"key": str, "step": int, "epoch": int, "name": str, "value": float, "stderr": float, "seconds": float}
 
@@ -88,7 +88,7 @@ def read_runs(runs_dir: Path | str, *, planned: bool = False) -> RunTable:
         for key in order:
             rows.setdefault(key, {"key": key, "status": "new"})
     keys = sorted(rows, key=lambda key: (order.get(key, len(order)), key))
-    extra = tuple(name for name in ("error", "note") if any(row.get(name) for row in rows.values()))
+    extra = tuple(name for name in LAST if any(row.get(name) for row in rows.values()))
     columns = (*FIRST, *settings, *NUMBERS, *measures, *extra)
     return RunTable(columns, tuple(rows[key] for key in keys))
 
@@ -183,9 +183,9 @@ def _read_run(path: Path, settings: dict[str, None], measures: dict[str, None]) 
         row["status"] = "damaged" if damage else unfinished_status(path)
         return row | ({"error": damage} if damage else {})
     row["status"] = result.get("status")
-    row |= {name: result.get(name) for name in (*NUMBERS, "error", "note") if result.get(name) is not None}
+    row |= {name: result.get(name) for name in (*NUMBERS, *LAST) if result.get(name) is not None}
     for name, found in result.get("measures", {}).items():
-        column = f"measure.{name}" if name in NUMBERS or name in FIRST or name in flat else name
+        column = f"measure.{name}" if name in (*FIRST, *NUMBERS, *LAST, *flat) else name
         measures.update({column: None, f"{column}.stderr": None})
         row |= {column: found["value"], f"{column}.stderr": with_stderr(found)["stderr"]}
     return row
