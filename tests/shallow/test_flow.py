@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from regionscope.shallow import (
     FlowOptions,
     Network,
     Sample,
+    alternating_teacher,
     effective_regions,
     example_1,
     flow_table,
@@ -22,7 +24,9 @@ from regionscope.shallow import (
     gradient_flows,
     initial_network,
     kkt_residual,
+    largest_sigma_o,
     minimum_regions,
+    population_loss,
     region_bound,
     regions_vs_teacher_width,
     sample,
@@ -32,6 +36,7 @@ from regionscope.shallow import (
 from regionscope.shallow.flow import conserved_drift
 from regionscope.shallow.integrate import integrate
 from regionscope.shallow.losses import log_threshold, pull
+from regionscope.shallow.network import initial_theta
 from regionscope.shallow.reference import flow_without_events, small_steps
 from regionscope.shallow.state import ENDS
 from shallow.settings import flow_start
@@ -271,6 +276,24 @@ def test_narrow_networks_fail_and_wide_ones_succeed() -> None:
     assert rows[0].success <= rows[0].high <= 1
     assert rows[1].success > rows[0].success + 0.3
     assert rows[0].bound is None
+
+
+def test_the_loss_of_an_even_number_of_runs_is_their_median() -> None:
+    options = FlowOptions(max_steps=1)
+    (row,) = success_vs_width(3, [1.0], n=6, runs=2, options=options)
+    teacher, deviation = alternating_teacher(3), largest_sigma_o(3, theorem="3.1")
+    theta = initial_theta(2, 3, sigma_h=1.0, sigma_o=deviation, seed=1)
+    data = sample(teacher, 6, seed=0)
+    ends = gradient_flows(theta, data.x, data.y, replace(options, max_log_loss=math.log(6) + 1e-9)).theta
+    losses = [population_loss(Network.of(end), teacher) for end in ends]
+    assert row.loss == pytest.approx(sum(losses) / 2, rel=1e-12)
+    assert losses[0] != losses[1]
+
+
+def test_a_width_that_is_whole_is_not_rounded_down() -> None:
+    (row,) = success_vs_width(100, [1.15], n=5, runs=1, sigma_o=0.0, options=FlowOptions(max_steps=1))
+    assert row.width == 115  # 1.15 * 100 is 114.99999999999999
+    assert row.loss == pytest.approx(1.0, abs=0.2)  # from an output of 0
 
 
 def test_bad_input_is_named() -> None:

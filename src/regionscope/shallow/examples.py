@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 import torch
 
@@ -86,10 +87,10 @@ def success_vs_width(
     options = replace(options, max_log_loss=log_threshold(n, options.loss) + 1e-9)
     teacher = alternating_teacher(r, radius=radius)
     data = sample(teacher, n, seed=seed)
-    widths = [max(1, math.floor(alpha * r)) for alpha in alphas]
+    widths = [max(1, math.floor(round(alpha * r, 9))) for alpha in alphas]  # 1.15 * 100 is below 115 in float64
     starts = []
     for i, k in enumerate(widths):
-        deviation = sigma_o or largest_sigma_o(k, theorem="3.1", sigma_h=sigma_h, R=radius)
+        deviation = largest_sigma_o(k, theorem="3.1", sigma_h=sigma_h, R=radius) if sigma_o is None else sigma_o
         theta = initial_theta(runs, k, sigma_h=sigma_h, sigma_o=deviation, seed=seed + 1 + i)
         starts.append(torch.nn.functional.pad(theta, (0, max(widths) - k)))
     theta, x, y = (values.to(read_device(device)) for values in (torch.cat(starts), data.x, data.y))
@@ -103,10 +104,10 @@ def _width_row(alpha: float, k: int, end: Flows, teacher: Teacher, options: Flow
     won = int(torch.isfinite(end.log_t0).sum())
     open_ended = int((end.end == ENDS.index("steps")).sum())
     networks = [Network.of(theta[:, :k]) for theta in end.theta]
-    losses = torch.tensor([population_loss(network, teacher, loss=options.loss) for network in networks], device="cpu")
+    losses = [population_loss(network, teacher, loss=options.loss) for network in networks]
     bound = population_loss_bound(alpha)
-    above = math.nan if bound is None else float((losses >= bound).double().mean())
+    above = math.nan if bound is None else sum(loss >= bound for loss in losses) / runs
     return WidthRow(
-        alpha, k, runs, won / runs, wilson(won, runs)[0], wilson(won + open_ended, runs)[1], float(losses.median()),
+        alpha, k, runs, won / runs, wilson(won, runs)[0], wilson(won + open_ended, runs)[1], median(losses),
         bound, above, open_ended,
     )  # fmt: skip
