@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -118,7 +119,13 @@ def two_layer(
     output.make_folder(out)
     x, y = theory.alternating_line(samples) if data == "line" else theory.random_sphere(samples, dim, seed=seed)
     first = theory.initial_two_layer(width, x.shape[1], seed=seed + 1)
-    edge = 2 / theory.sharpness(first, x)
+    sharpness = theory.sharpness(first, x)
+    if sharpness == 0:
+        raise InputError(
+            "Expected a unit that is active at a training point before training, got none. Raise --width, or change "
+            "--seed."
+        )
+    edge = 2 / sharpness
     chosen = [edge * share for share in _numbers("--rates", rates)]
     console = Console()
     with console.status("Training ..."):
@@ -149,7 +156,9 @@ def regions(
     """
     output.make_folder(out)
     console = Console()
-    wanted = [int(r) for r in _numbers("--teachers", teachers)]
+    if not re.fullmatch(r"\d+(,\d+)*", teachers):
+        raise InputError(f"Expected --teachers such as 1,2,3, got {teachers!r}. Separate whole numbers by commas.")
+    wanted = [int(r) for r in teachers.split(",")]
     with console.status("Integrating ..."):
         limit = theory.FlowOptions(max_log_loss=max_log_loss)
         rows = theory.regions_vs_teacher_width(wanted, n=samples, runs=runs, seed=seed, options=limit)

@@ -27,12 +27,12 @@ _TEACHER = "Make one, for example with random_teacher(3)"
 class FlowRow:
     """One moment of a flow.
 
-    log_t, tau: logarithm of the time, and the rescaled time. log_inverse_loss: -log L. norm: |theta|. margin: min_i
-    q_i / |theta|^2. direction_change: |u - u'| since the row before. drift: of the conserved quantity. kkt,
-    stationarity, slackness: see ``kkt_residual``; NaN before every point is classified. regions_line, regions_inside:
-    exact linear regions on the line and on (-R, R). effective, effective_inside: see ``effective_regions``;
-    plateau_decades: length of the plateau on (-R, R). classification_error: exact P[sign N != sign N*], NaN without a
-    teacher.
+    log_t, tau: logarithm of the time, and the rescaled time. log_inverse_loss: -log L. norm: |theta|. margin: min_i q_i
+    / |theta|^2, NaN if all parameters are 0. direction_change: |u - u'| since the row before. drift: of the conserved
+    quantity. kkt, stationarity, slackness: see ``kkt_residual``; NaN before every point is classified. regions_line,
+    regions_inside: exact linear regions on the line and on (-R, R). effective, effective_inside: see
+    ``effective_regions``; plateau_decades: length of the plateau on (-R, R). classification_error: exact P[sign N !=
+    sign N*], NaN without a teacher.
     """
 
     log_t: float
@@ -83,7 +83,7 @@ def _row(flow: Flow, moment: int, change: float, radius: float, teacher: Teacher
         tau=float(flow.tau[moment]),
         log_inverse_loss=float(flow.log_inverse_loss[moment]),
         norm=norm,
-        margin=float(q.min()) / norm**2,
+        margin=float(q.min()) / norm**2 if norm else math.nan,
         direction_change=change,
         drift=float(conserved_drift(flow.theta[:1], flow.theta[moment : moment + 1])[0]),
         kkt=math.nan if kkt is None else kkt.residual,
