@@ -94,6 +94,7 @@ def test_numbers_that_json_lacks(tmp_path: Path) -> None:
     lines = [json.loads(line, parse_constant=pytest.fail) for line in path.read_text().splitlines()]
     assert [(line["value"], line["stderr"]) for line in lines] == [(None, None), (1.0, None)]
     assert math.isnan(read_rows(path)[0].value)
+    assert read_rows(path)[1].stderr is None
 
 
 def test_a_torn_line_is_left_out_and_measured_again(tmp_path: Path) -> None:

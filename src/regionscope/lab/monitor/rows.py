@@ -23,7 +23,8 @@ class Row:
     """One number at one step.
 
     stderr: standard error of ``value``; None for an exact value. seconds: duration of the measurement, the same for all
-    rows of one measurement. JSON has no NaN or infinity: such numbers are written as null and read as NaN.
+    rows of one measurement. JSON has no NaN or infinity: such numbers are written as null and read as NaN; a standard
+    error that is not finite is read as None.
     """
 
     step: int
