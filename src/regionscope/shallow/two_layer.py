@@ -75,12 +75,13 @@ def check_data(network: TwoLayer, x: Tensor, *labels: Tensor) -> None:
     check_instance("network", network, TwoLayer, advice="Draw one with initial_two_layer(width, d)")
     for value in (x, *labels):
         check_instance("x and y", value, Tensor, advice="Pass tensors of float64")
-        if value.dtype != torch.float64:
-            raise InputError(f"Expected x and y of float64, got {value.dtype}. Convert them with double().")
     d = network.weights.shape[1]
     if x.ndim != 2 or x.shape[1] != d or any(y.shape != x.shape[:1] for y in labels):
         shapes = " and ".join(str(tuple(value.shape)) for value in (x, *labels))
         raise InputError(f"Expected x of shape (N, {d}) and y of shape (N,), got {shapes}. Pass a row for each point.")
+    for value in (x, *labels):
+        if value.dtype != torch.float64:
+            raise InputError(f"Expected x and y of float64, got {value.dtype}. Convert them with double().")
 
 
 def loss_and_gradient(network: TwoLayer, x: Tensor, y: Tensor) -> tuple[float, Tensor]:
