@@ -18,6 +18,7 @@ from regionscope.exact import decision_regions, linear_regions
 from regionscope.lab.config import DataSpec, Experiment, NetworkSpec, Training
 from regionscope.lab.experiment import run
 from regionscope.lab.zoo import mlp
+from regionscope.plot import animation
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +95,19 @@ def test_animate_writes_a_gif_with_every_checkpoint(folder: Path, tmp_path: Path
         assert frames.size == (200, 224)
     assert len(pictures) == 4
     assert not list(tmp_path.glob("*part*"))
+
+
+def test_animate_names_the_classes(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    monkeypatch.setattr(animation, "animate", lambda training, target, **_: (drawn.append(training), target.touch()))
+    words = ("animate", folder, "--out", tmp_path / "frames.gif", "--frames", 1, "--class-names")
+    call(*words, "upper,lower", "--kind", "decision")
+    assert drawn[0].class_names == ("upper", "lower")
+    said = " ".join(call(*words, "a,b,c", "--kind", "decision", code=2).split())
+    assert "Expected 2 class names, got 3." in said
+    said = " ".join(call(*words, "upper,lower", code=2).split())
+    assert "Expected --kind decision with --class-names, got --kind linear" in said
+    assert len(drawn) == 1
 
 
 def test_mp4_is_made_where_ffmpeg_is_and_named_where_not(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 from typer.testing import CliRunner, Result
 
 from regionscope.cli import app
 from regionscope.lab.store import RunFolder
+from small_files import images
 
 NET = """
 from torch import nn
@@ -85,6 +88,20 @@ def test_regions_are_counted_on_the_slice_that_the_run_measured() -> None:
     assert found["linear_regions"] == stored("linear_regions")["value"]
     assert measured("decision --run runs")["decision_regions"] == stored("decision_regions")["value"]
     assert measured("regions --run runs --points two.npy")["slice"]["dim"] == 1
+
+
+def test_the_classes_of_a_run_on_images_have_the_names_of_their_folders() -> None:
+    for name, image in zip(("cat", "dog", "fox") * 8, images(24, 4, 4), strict=True):
+        folder = Path("pictures", name)
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(folder / f"{len(list(folder.iterdir()))}.png")
+    command = "train --model net.py:build --data ./pictures --epochs 1 --runs named --set data.options.size=4"
+    assert run(command).exit_code == 0
+    assert measured("decision --run named")["class_names"] == ["cat", "dog", "fox"]
+    assert measured("decision --run named --class-names a,b,c")["class_names"] == ["a", "b", "c"]
+    assert measured("decision --run runs")["class_names"] is None
+    for found in (run("decision --run named").stdout, run("ask topology --run named").stdout):
+        assert re.search(r"(label|class) [012] \((cat|dog|fox)\)", found)
 
 
 def test_an_earlier_step() -> None:

@@ -17,6 +17,7 @@ from regionscope.cli.explore import (
     frames_of_folder,
 )
 from regionscope.cli.running import work_bar
+from regionscope.errors import InputError
 from regionscope.formatting import counted
 from regionscope.plot import animation
 
@@ -35,6 +36,7 @@ def animate(
     rows: RowsOption = None,
     box: BoxOption = None,
     frames: FramesOption = None,
+    class_names: options.ClassNamesOption = None,
     data_root: options.DataRootOption = None,
     max_regions: LimitOption = MAX_REGIONS,
     progress: options.ProgressOption = None,
@@ -47,9 +49,16 @@ def animate(
     target = Path(f"{run.resolve().name}.gif") if out is None else out
     output.check_folder(target)
     animation.check_animation(target, kind=kind, fps=fps, size=size)
+    names = options.read_class_names(class_names)
+    if names is not None and kind != "decision":
+        raise InputError(
+            f"Expected --kind decision with --class-names, got --kind {kind}, whose figure names no class. "
+            "Change --kind, or leave --class-names out."
+        )
     training = frames_of_folder(
-        run, rows=rows, box=box, frames=frames, data_root=data_root, max_regions=max_regions, progress=progress
-    )
+        run, rows=rows, box=box, frames=frames, data_root=data_root, class_names=names, max_regions=max_regions,
+        progress=progress,
+    )  # fmt: skip
     with output.writing_to(target), work_bar("Frames", progress) as bar:
         animation.animate(training, target, kind=kind, fps=fps, size=size, points=data, progress=bar)
     for note in training.notes:

@@ -38,14 +38,6 @@ LimitOption = Annotated[
     ),
 ]
 MAX_REGIONS = 200_000  # more make a page of tens of megabytes, and a frame that nobody can read
-ClassNamesOption = Annotated[
-    str | None,
-    options.option(
-        "--class-names A,B,...",
-        "Names of all classes, in the order of the labels, separated by commas; by default those of Fashion-MNIST, "
-        "CIFAR-10 and folders of images, else numbers.",
-    ),
-]
 FramesOption = Annotated[int | None, options.option("--frames N", "Largest number of frames.", _SLICE, least=1)]
 
 
@@ -63,7 +55,7 @@ def explore(
     rows: RowsOption = None,
     box: BoxOption = None,
     frames: FramesOption = None,
-    class_names: ClassNamesOption = None,
+    class_names: options.ClassNamesOption = None,
     data_root: options.DataRootOption = None,
     max_regions: LimitOption = MAX_REGIONS,
     progress: options.ProgressOption = None,
@@ -102,7 +94,7 @@ def explore(
 
 def frames_of_folder(
     folder: Path, *, rows: str | None, box: tuple[float, float] | None, frames: int | None, data_root: Path | None,
-    max_regions: int, progress: bool | None, class_names: Sequence[str] | None = None,
+    class_names: Sequence[str] | None, max_regions: int, progress: bool | None,
 ) -> TrainingFrames:  # fmt: skip
     """The frames of a run, on the slice that the options name."""
     run = RunFolder.open(folder)

@@ -228,9 +228,12 @@ class SliceJob(NetworkJob):
         return network, slice
 
     def class_names(self, text: str | None, network: nn.Module, slice: Slice) -> Sequence[str] | None:
-        """What --class-names spells, one name for each class of the network."""
-        names = options.read_class_names(text)
-        return None if names is None else check_class_names(names, max(2, trace(network, slice.input_shape).n_outputs))
+        """What --class-names spells, one name for each class of the network; without it, what the data of --run say."""
+        names, classes = options.read_class_names(text), max(2, trace(network, slice.input_shape).n_outputs)
+        if names is not None:
+            return check_class_names(names, classes)
+        known = () if self.folder is None else load.class_names(self.folder.experiment.data.name)
+        return known if len(known) == classes else None
 
     def cut(self, instrument: Callable[..., _Result], network: nn.Module, slice: Slice, **chosen: Any) -> _Result:
         """What an exact instrument finds on the slice."""

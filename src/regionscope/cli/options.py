@@ -117,7 +117,12 @@ LowestOption = Annotated[
 ]
 ClassNamesOption = Annotated[
     str | None,
-    option("--class-names A,B,...", "Names of all classes, in the order of the labels, separated by commas.", OUTPUT),
+    option(
+        "--class-names A,B,...",
+        "Names of all classes, in the order of the labels, separated by commas; by default a run on Fashion-MNIST, "
+        "CIFAR-10 or a folder of images has their names, and other classes are numbers.",
+        OUTPUT,
+    ),
 ]
 JsonOption = Annotated[
     str | None, option("--json FILE", "JSON file to write; - writes to stdout instead of the table.", OUTPUT)
