@@ -156,6 +156,13 @@ def test_counted_things_have_whole_ticks() -> None:
     assert any("." in text for text in labels(drawn(bars(one([1.0, 2.5])))[1].yaxis))
 
 
+def test_the_end_of_a_short_axis_can_be_counted() -> None:
+    for last, unnamed in ((11, [1, 3, 5, 7, 9, 11]), (12, [1, 3, 5, 7, 9, 11]), (110, [])):
+        axis = drawn(lines(one([1.0, 2.0], x=[0, last])))[1].xaxis
+        assert [tick for tick in axis.get_minorticklocs() if 0 <= tick <= last] == unnamed
+        assert len(set(np.diff(axis.get_majorticklocs()))) == 1
+
+
 def test_bands_and_error_bars_show_the_error_or_the_interval() -> None:
     _, ax = drawn(lines(one([1.0, 2.0], stderr=(0.25, 0.5)), one([1.0, 2.0], **BOTH)))
     error, interval = (set(map(tuple, band.get_paths()[0].vertices.tolist())) for band in ax.collections)

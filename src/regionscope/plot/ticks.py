@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axis import Axis
-from matplotlib.ticker import FixedLocator, Formatter, FuncFormatter, MaxNLocator, NullFormatter, ScalarFormatter
+from matplotlib.ticker import (
+    FixedLocator,
+    Formatter,
+    FuncFormatter,
+    MaxNLocator,
+    MultipleLocator,
+    NullFormatter,
+    ScalarFormatter,
+)
 
 from regionscope.geometry import Slice
 
@@ -18,6 +26,7 @@ _DECADES = 2  # a logarithmic axis over fewer has ticks between the powers of te
 _PLACES, _LETTERS = 9, 5  # settings that are named one by one: so many at most, none of them longer than this
 _LETTER = 0.02  # of the length of an axis, what one letter of a label takes at most
 _GROUPED = 1e4  # numbers from here on are written in groups of three digits
+_UNITS = 20  # an axis of counts over at most so many has a tick at each whole number
 _LONG, _FINE = 1e6, 1e-3  # an axis with a number as large, or with only smaller ones, has exponents
 
 
@@ -148,6 +157,12 @@ def place_ticks(axis: Axis, places: Sequence[float]) -> bool:
 
 
 def whole_ticks(axis: Axis, places: Sequence[float]) -> None:
-    """Ticks at whole numbers only, on a linear axis of things that are counted."""
+    """Ticks at whole numbers only, on a linear axis of things that are counted.
+
+    Numbers are evenly spaced: on an axis from 0 to 11 the last one is 10, since 11 would stand where 12 is expected.
+    A short axis has a small tick at each whole number, so that the place of 11 can be counted.
+    """
     if axis.get_scale() == "linear" and places and all(float(place).is_integer() for place in places):
         axis.set_major_locator(MaxNLocator("auto", steps=_STEPS, integer=True))
+        if max(places) - min(places) <= _UNITS:
+            axis.set_minor_locator(MultipleLocator(1))
