@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 import regionscope
 from onnx_graphs import relu_network
 from regionscope.cli import app
-from regionscope.cli.option_names import in_options, options_of
+from regionscope.cli.option_names import PHRASES, in_options, options_of
 
 PACKAGE = Path(regionscope.__file__).parent
 GIT = {"--always", "--dirty", "--abbrev", "--match", "--error-unmatch"}
@@ -62,21 +62,26 @@ def run(command: str) -> Result:
     return CliRunner().invoke(app, command.split())
 
 
-def options_outside_of_cli() -> Iterator[tuple[str, str]]:
+def texts_outside_of_cli() -> Iterator[tuple[str, str]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE).as_posix()
         if not name.startswith("cli/"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    for word in re.findall(r"(?<!-)--[a-z][a-z-]*", node.value):
-                        yield name, word
+                    yield name, node.value
 
 
 def test_the_library_names_no_option() -> None:
     found: dict[str, set[str]] = {}
-    for name, word in options_outside_of_cli():
-        found.setdefault(name, set()).add(word)
+    for name, text in texts_outside_of_cli():
+        for word in re.findall(r"(?<!-)--[a-z][a-z-]*", text):
+            found.setdefault(name, set()).add(word)
     assert found == OF_OTHER_PROGRAMS
+
+
+def test_the_library_still_says_what_is_replaced() -> None:
+    texts = [text for _, text in texts_outside_of_cli()]
+    assert [phrase for _, phrase, _ in PHRASES if not any(phrase in text for text in texts)] == []
 
 
 @pytest.mark.parametrize(
@@ -157,6 +162,7 @@ OPTIONS = [
         ("Select others with layers=[...].", "Select others with --layers."),
         ("Select others with layers=..., or not.", "Select others with --layers, or not."),
         ("dim= needs it.", "--dim needs it."),
+        ("Build it with dim=True, or Truer dim=Trues.", "Build it with --dim, or Truer --dim Trues."),
         ("Keep it, as in x.flatten(1) and x.mean(dim=1).", "Keep it, as in x.flatten(1) and x.mean(dim=1)."),
         ("Write f(x, dim=1).", "Write f(x, dim=1)."),
         ("Expected a file, got 'a dim=3/net.py'.", "Expected a file, got 'a dim=3/net.py'."),

@@ -154,7 +154,7 @@ def test_functions_can_be_selected_from() -> None:
         ("tuple", {"output": "logits"}, "named outputs for output='logits', got a tuple"),
         ("tuple", {"output": 2}, "Expected output below 2"),
         ("dataclass", {"output": 0}, "a model that returns a sequence for output=0, got Both"),
-        ("plain", {"output": 0}, "got one tensor. Leave output out"),
+        ("plain", {"output": 0}, "got one tensor. Leave output= out"),
         ("plain", {"output": True}, "a name, an index or a function, got True"),
         ("plain", {"output": 1.5}, "a name, an index or a function"),
         ("plain", {"args": torch.ones(2)}, "a list, a tuple or a dictionary, got Tensor"),

@@ -11,7 +11,7 @@ from typing import Any
 _running: ContextVar[Mapping[str, str]] = ContextVar("option of each argument of the running command")
 
 _ALSO = {"--data-root": "root"}  # arguments with another name than their option, as data.load(spec, root=...)
-_PHRASES = (  # the option that a command must have, the words of the library, and those of the command line
+PHRASES = (  # not written as name=: an option of the command, the words of the library, those of the command line
     (
         "--index",
         ", target=(i, j) for the difference of two, or one weight for each",
@@ -23,15 +23,10 @@ _PHRASES = (  # the option that a command must have, the words of the library, a
     ("--sql", "query()", "--sql"),
     ("--set", "data.options.size=32", "--set data.options.size=32"),
     ("--fix", "property.fixed({i: value})", "--fix I=VALUE"),
-    ("--linear-outputs", "linear_outputs=True", "--linear-outputs"),
-    ("--max-pool", "max_pool=True", "--max-pool"),
-    ("--dim", "lower dim.", "lower --dim."),
     ("--alpha", "alpha = (lo, hi) with lo < hi and dim * lo < hi", "--alpha LO HI with LO < HI and dim * LO < HI"),
     ("--alpha", "Lower lo, or raise hi.", "Lower LO, or raise HI."),
     ("--domain", "a domain (low, high) with low < high", "--domain LO HI with LO < HI"),
     ("--domain", "Write (-1.0, 1.0), for example.", "Write --domain -1 1, for example."),
-    ("--until", "Expected until to be", "Expected --until to be"),
-    ("--output", "Leave output out.", "Leave --output out."),
     (
         "--classes",
         "Use value for one output.",
@@ -41,7 +36,7 @@ _PHRASES = (  # the option that a command must have, the words of the library, a
 _ARGUMENT = re.compile(
     r"""
     (?<!\w)'[^']*' | [\w.]+\([^()]*\)  # what the user wrote, and calls such as x.mean(dim=1), stay
-    | (?<!\S)(?P<name>\w+)=(?:\[?\.\.\.]?|"(?P<word>[^"\s]*)"|(?P<value>(?=[\w'"({\[-])))?
+    | (?<!\S)(?P<name>\w+)=(?:\[?\.\.\.]?|True\b|"(?P<word>[^"\s]*)"|(?P<value>(?=[\w'"({\[-])))?
     """,
     re.VERBOSE,
 )
@@ -72,7 +67,7 @@ def in_options(message: str) -> str:
     'Expected at most --max-regions 3 regions, got more. Raise --max-regions, or pass layers=[...].'
     """
     options = _running.get({})
-    for option, phrase, instead in _PHRASES:
+    for option, phrase, instead in PHRASES:
         if option in options.values():
             message = message.replace(phrase, instead)
     return _ARGUMENT.sub(lambda found: _replaced(found, options), message)

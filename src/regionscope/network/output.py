@@ -117,7 +117,7 @@ def chosen_output(result: Any, output: Output | None) -> Any:
         return output(result)
     if isinstance(result, Tensor | fx.Proxy):
         raise InputError(
-            f"Expected a model with several outputs for output={output!r}, got one tensor. Leave output out."
+            f"Expected a model with several outputs for output={output!r}, got one tensor. Leave output= out."
         )
     if isinstance(output, int):
         return _at_index(result, output)

@@ -92,7 +92,7 @@ class Hulls(DrawnSlices):
         if len(self._examples) < self.dim + 1:
             raise InputError(
                 f"Expected at least {self.dim + 1} inputs for slices of dimension {self.dim}, got "
-                f"{counted(len(self._examples), 'input')}. Pass more inputs or lower dim."
+                f"{counted(len(self._examples), 'input')}. Pass more inputs or lower dim=."
             )
         if not isinstance(self.alpha, Sequence) or len(self.alpha) != 2:
             raise InputError(
@@ -145,7 +145,7 @@ class RandomDirections(DrawnSlices):
         if len(self._examples) < least:
             raise InputError(
                 f"Expected at least {counted(least, 'input')}, got {len(self._examples)}. "
-                "Pass more inputs, or lower dim."
+                "Pass more inputs, or lower dim=."
             )
         if self.length is not None:
             check_positive(length=self.length)
