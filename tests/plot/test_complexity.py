@@ -131,6 +131,7 @@ def test_bars_of_layers() -> None:
     found = {name: local_complexity(model, torch.rand(9, 6), dims=4, radius=0.3) for name in ("train", "random")}
     ax = Figure().add_subplot()
     plot.complexity_layers(found, ax=ax)
+    assert ax.get_ylabel() == "local complexity ± standard error"
     assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "3"]
     bars: list[Any] = list(ax.patches)
     heights = [bar.get_height() for bar in bars]

@@ -36,6 +36,14 @@ def test_bars_are_the_counts() -> None:
     assert found == {int(n): int((result.counts == n).sum()) for n in result.counts.unique()}
 
 
+def test_ticks_are_at_round_numbers() -> None:
+    result = replace(rs.region_count(NET, DATA, slices=4), counts=torch.tensor([1] * 33 + [2] * 56 + [3] * 10 + [4]))
+    ax = Figure().add_subplot()
+    count_histogram(result, ax=ax)
+    assert ax.get_yticks().tolist() == [0, 10, 20, 30, 40, 50, 60]
+    assert [tick for tick in ax.get_xticks() if 1 <= tick <= 4] == [1, 2, 3, 4]
+
+
 @pytest.mark.parametrize(("dim", "grid"), [(1, 9), (2, 6)])
 def test_cells_stand_at_the_points_in_the_colour_of_their_label(dim: int, grid: int) -> None:
     found = maps(dim, grid)[0]

@@ -137,7 +137,7 @@ def complexity_layers(found: Mapping[str, LocalComplexity], *, ax: Axes | None =
             label=name,
         )
     ax.set_xticks(places, layers, rotation=45 if len(layers) > 6 else 0, fontsize="small")
-    ax.set(xlabel="layer", ylabel="local complexity")
+    ax.set(xlabel="layer", ylabel="local complexity ± standard error")
     if len(found) > 1:
         ax.legend(fontsize="small", loc="best")
 

@@ -9,7 +9,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from regionscope.checks import check_instance
 from regionscope.errors import InputError
@@ -20,6 +19,7 @@ from regionscope.plot.artists import Cells
 from regionscope.plot.kinds import count_for
 from regionscope.plot.legends import class_legend
 from regionscope.plot.regions import frame_slice
+from regionscope.plot.ticks import whole_ticks
 from regionscope.sampled.grid import LabelMap
 
 _GROUPS = 20  # at most, along the axis of a comparison: more would leave bars too thin to tell their colours apart
@@ -41,8 +41,8 @@ def count_histogram(result: RegionCount, *, ax: Axes | None = None) -> BarContai
     if len(numbers) == 1:
         ax.set_xlim(numbers[0] - 1.5, numbers[0] + 1.5)
     ax.set(xlabel="regions on a slice", ylabel="slices")
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_locator(MaxNLocator(integer=True))
+    whole_ticks(ax.xaxis, numbers.tolist())
+    whole_ticks(ax.yaxis, [0, *times.tolist()])
     style.plain_axes([ax])
     return bars
 
@@ -131,5 +131,5 @@ def _compare(several: Mapping[str, RegionCount], ax: Axes) -> None:
     ax.legend(fontsize="x-small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18))
     ax.set(xlabel="regions on a slice", ylabel="share of slices", xlim=(low - 0.6, starts[-1] + step - 0.4))
     ax.set_title("vertical lines: mean counts, with 95% intervals", fontsize="small")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    whole_ticks(ax.xaxis, [low, high])
     style.plain_axes([ax])
