@@ -102,6 +102,8 @@ def test_the_classes_of_a_run_on_images_have_the_names_of_their_folders() -> Non
     assert measured("decision --run runs")["class_names"] is None
     for found in (run("decision --run named").stdout, run("ask topology --run named").stdout):
         assert re.search(r"(label|class) [012] \((cat|dog|fox)\)", found)
+    assert run("count --run named --slices 5 --plot count.svg").exit_code == 0
+    assert re.search("<!-- (cat|dog|fox) -->", Path("count.svg").read_text(encoding="utf-8"))
 
 
 def test_an_earlier_step() -> None:

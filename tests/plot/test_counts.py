@@ -70,6 +70,10 @@ def test_a_figure_has_the_histogram_and_the_examples() -> None:
         assert (ax.get_xlabel(), ax.get_ylabel()) == ("slice coordinate 1", "slice coordinate 2")
         names = [text.get_text() for text in ax.get_legend().get_texts()]
         assert names == [f"class {label}" for label in found.labels.unique().tolist()]
+    result = rs.region_count(NET, DATA, dim=2, slices=5)
+    _, ax, _ = count_figure(result, examples, class_names=["cat", "dog", "fox"]).axes
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert names == [["cat", "dog", "fox"][label] for label in examples[0].labels.unique().tolist()]
 
 
 def test_several_counts_stand_beside_each_other() -> None:

@@ -130,7 +130,9 @@ def count(
     if job.plot_file is not None:
         sampler = slice_sampler(inputs, dim=dim, slices=slices, **drawing)
         chosen = [sampler.draw(i) for i in range(min(_EXAMPLES, result.n))]
-        job.draw(count_figure, result, _examples(network, inputs, chosen, result.grid, bytes_allowed))
+        names = None if job.context is None else job.known_names(job.context.split.n_classes)
+        examples = _examples(network, inputs, chosen, result.grid, bytes_allowed)
+        job.draw(count_figure, result, examples, class_names=names)
 
 
 def _examples(

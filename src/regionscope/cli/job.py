@@ -131,6 +131,11 @@ class NetworkJob:
             load.load_weights(network, self.weights)
         return network
 
+    def known_names(self, classes: int) -> Sequence[str] | None:
+        """The names that the data of --run have, where there is one for each class."""
+        names = () if self.folder is None else load.class_names(self.folder.experiment.data.name)
+        return names if len(names) == classes else None
+
     def inputs(self, data: Path | None, *, least: int = 1) -> Tensor:
         """The rows of the file of --data as they are, or the training inputs of --run as it was trained on them."""
         if (data is None) == (self.context is None):
@@ -230,10 +235,7 @@ class SliceJob(NetworkJob):
     def class_names(self, text: str | None, network: nn.Module, slice: Slice) -> Sequence[str] | None:
         """What --class-names spells, one name for each class of the network; without it, what the data of --run say."""
         names, classes = options.read_class_names(text), max(2, trace(network, slice.input_shape).n_outputs)
-        if names is not None:
-            return check_class_names(names, classes)
-        known = () if self.folder is None else load.class_names(self.folder.experiment.data.name)
-        return known if len(known) == classes else None
+        return self.known_names(classes) if names is None else check_class_names(names, classes)
 
     def cut(self, instrument: Callable[..., _Result], network: nn.Module, slice: Slice, **chosen: Any) -> _Result:
         """What an exact instrument finds on the slice."""

@@ -76,13 +76,16 @@ def label_map(found: LabelMap, *, ax: Axes | None = None, class_names: Sequence[
 
 
 def count_figure(
-    result: RegionCount | Mapping[str, RegionCount] | Sequence[RegionCount], examples: Sequence[LabelMap] = ()
+    result: RegionCount | Mapping[str, RegionCount] | Sequence[RegionCount],
+    examples: Sequence[LabelMap] = (),
+    *,
+    class_names: Sequence[str] | None = None,
 ) -> Figure:
     """The histogram, and one panel for each example slice, with a legend of its classes, up to 20.
 
     result: one region count; or several to compare, as a dictionary from names to counts or as a list. Several share
     one panel: bars beside each other for the share of slices, and a line for each mean with its 95% interval. Their
-    legend has the means with their standard errors.
+    legend has the means with their standard errors. class_names: name of each class, by label; "class 3" by default.
     """
     several = _several(result)
     width = 3.3 if len(several) == 1 else 4.8
@@ -97,7 +100,7 @@ def count_figure(
         label_map(found, ax=ax)
         ax.set_title(f"example slice {number}: {counted(found.count, 'region')}", fontsize="medium")
         if len(found.labels.unique()) <= _MOST_CLASSES:
-            class_legend(found.labels, ax=ax)
+            class_legend(found.labels, ax=ax, class_names=class_names)
     style.map_axes(others)
     return figure
 
