@@ -62,6 +62,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (f"count {DATA} --until 2", "Expected --until to be a relative standard error"),
         (f"count {DATA} --output logits", "Leave --output out."),
+        (f"complexity {DATA} --radius -1", "Expected --radius to be positive, got -1.0."),
         (f"count {DATA} --slices 0", "a whole number of at least 1 for --slices, got '0'. Write --slices 100, for"),
         (f"regions {MODEL} --box a b", "Expected two numbers for --box, got 'a', 'b'. Write --box 0 1, for example."),
         (f"regions {MODEL} --vary 0 b", "Expected two whole numbers for --vary, got '0', 'b'."),

@@ -162,6 +162,8 @@ OPTIONS = [
         ("Select others with layers=[...].", "Select others with --layers."),
         ("Select others with layers=..., or not.", "Select others with --layers, or not."),
         ("dim= needs it.", "--dim needs it."),
+        ("Expected dim to be 1, got 2. Let dim to be.", "Expected --dim to be 1, got 2. Let dim to be."),
+        ("Expected grid to be 5.", "Expected grid to be 5."),
         ("Build it with dim=True, or Truer dim=Trues.", "Build it with --dim, or Truer --dim Trues."),
         ("Keep it, as in x.flatten(1) and x.mean(dim=1).", "Keep it, as in x.flatten(1) and x.mean(dim=1)."),
         ("Write f(x, dim=1).", "Write f(x, dim=1)."),

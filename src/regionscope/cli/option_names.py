@@ -36,6 +36,7 @@ PHRASES = (  # not written as name=: an option of the command, the words of the 
 _ARGUMENT = re.compile(
     r"""
     (?<!\w)'[^']*' | [\w.]+\([^()]*\)  # what the user wrote, and calls such as x.mean(dim=1), stay
+    | (?<=Expected\ )(?P<checked>\w+)(?=\ to\ be\ )
     | (?<!\S)(?P<name>\w+)=(?:\[?\.\.\.]?|True\b|"(?P<word>[^"\s]*)"|(?P<value>(?=[\w'"({\[-])))?
     """,
     re.VERBOSE,
@@ -74,7 +75,7 @@ def in_options(message: str) -> str:
 
 
 def _replaced(found: re.Match[str], options: Mapping[str, str]) -> str:
-    option = options.get(found["name"] or "")
+    option = options.get(found["name"] or found["checked"] or "")
     if option is None:
         return found[0]
     return f"{option} {found['word'] or ''}" if found["word"] or found["value"] is not None else option

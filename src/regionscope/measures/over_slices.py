@@ -150,5 +150,5 @@ def _check(slices: int, until: float | None, max_slices: int) -> None:
             "Pass 100, for example."
         )
     if until is not None and not 0 < read_number("until", until) < 1:
-        raise InputError(f"Expected until= to be a relative standard error between 0 and 1, got {until}. Try 0.02.")
+        raise InputError(f"Expected until to be a relative standard error between 0 and 1, got {until}. Try 0.02.")
     read_integer("max_slices", max_slices)

@@ -131,7 +131,7 @@ def check_animation(path: Path, *, kind: str, fps: float, size: int) -> None:
     if not (1 <= fps <= 50 and 100 <= size <= 4000):
         raise InputError(
             f"Expected 1 to 50 frames per second and a size of 100 to 4000 pixels, got {fps:g} and {size}. "
-            "Set fps and size inside these ranges."
+            "Set fps= and size= inside these ranges."
         )
 
 
