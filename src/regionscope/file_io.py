@@ -140,18 +140,39 @@ def read_csv(path: Path) -> tuple[list[str], np.ndarray[Any, Any]]:
     A first line with a cell that is not a number is a header.
     """
     header: list[str] = []
+    lines: dict[int, str] = {}
     try:
-        lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
-        try:
-            [float(cell) for cell in lines[0].split(",")] if lines else []
-        except ValueError:
-            header = [cell.strip().strip('"') for cell in lines[0].split(",")]
-            lines = lines[1:]
-        return header, np.loadtxt(lines, delimiter=",", ndmin=2) if lines else np.empty((0, 1))
+        texts = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = {number: line for number, line in enumerate(texts, 1) if line.strip()}
+        if lines and not all(map(_is_number, lines[min(lines)].split(","))):
+            header = [cell.strip().strip('"') for cell in lines.pop(min(lines)).split(",")]
+        return header, np.loadtxt([*lines.values()], delimiter=",", ndmin=2) if lines else np.empty((0, 1))
     except (ValueError, OSError) as error:
-        raise InputError(
-            f"Expected a number in every cell of {path}, got: {described(error)} Remove the other cells."
-        ) from error
+        found = _wrong_line(lines) or f": {described(error)} Write numbers, separated by commas."
+        raise InputError(f"Expected a number in every cell of {path}, got{found}") from error
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _wrong_line(lines: Mapping[int, str]) -> str:
+    """What is wrong with the first line, by its number in the file, that is not one of a table of numbers."""
+    width = 0
+    for number, line in lines.items():
+        cells = line.split(",")
+        width = width or len(cells)
+        if len(cells) != width:
+            return f" {len(cells)} cells in line {number} after {width} in the lines before. Give all lines as many."
+        for column, cell in enumerate(cells, 1):
+            if not _is_number(cell):
+                found = repr(cell.strip()) if cell.strip() else "nothing"
+                return f" {found} in column {column} of line {number}. Write a number there; for a class, 0, 1, ..."
+    return ""
 
 
 def check_parent(path: Path) -> None:

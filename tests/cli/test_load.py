@@ -212,9 +212,14 @@ def test_points_of_other_files(tmp_path: Path) -> None:
         assert np.array_equal(load_points(tmp_path / name), three[:2]), name
     with pytest.raises(InputError, match="Did you mean 'more'"):
         load_points(tmp_path / "data.npz:mor")
-    (tmp_path / "hole.csv").write_text("1,2\n3,\n")
-    with pytest.raises(InputError, match="a number in every cell"):
-        load_points(tmp_path / "hole.csv")
+    for text, found in {
+        "1,2\n3,\n": "got nothing in column 2 of line 2. Write a number there",
+        "a,b,label\n\n1,2,0\n3,4, cat\n": "got 'cat' in column 3 of line 4. Write a number there; for a class, 0, 1",
+        "a,b\n1,2\n3,4,5\n": "got 3 cells in line 3 after 2 in the lines before. Give all lines as many.",
+    }.items():
+        (tmp_path / "hole.csv").write_text(text)
+        with pytest.raises(InputError, match=re.escape(found)):
+            load_points(tmp_path / "hole.csv")
     (tmp_path / "empty.csv").write_text("")
     with pytest.raises(InputError, match="at least two points"):
         load_points(tmp_path / "empty.csv")
