@@ -145,6 +145,8 @@ class Ragged(Dataset[Tensor]):
         (DataLoader(TensorDataset(X), batch_size=None), "Pass the dataset itself"),
         (Ragged(), "inputs of one shape"),
         ([[1.0, 2.0], [3.0]], "several shapes"),
+        ({"ids": X, "mask": X}, r"got dict with the keys 'ids', 'mask'. Pass the value .*, such as inputs\['ids'\]\."),
+        (UserDict(x=X), "got UserDict with the keys 'x'"),
         ([{"x": X[0]}], "input 0 to be an array of numbers, got dict"),
         (DataLoader(X, collate_fn=lambda batch: {"x": batch}), "input 0 to be an array of numbers, got dict"),
         (DataLoader(X, collate_fn=lambda batch: ({"x": batch}, 0)), "input 0 to be an array of numbers, got dict"),

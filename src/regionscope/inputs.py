@@ -130,6 +130,12 @@ def _read(inputs: Inputs, wanted: Tensor | None) -> Examples:
     collate: Callable[[list[Any]], Any] | None = None
     places: Sequence[int] | None = None
     source: Any = inputs.to_numpy() if hasattr(inputs, "to_numpy") else inputs
+    if isinstance(source, Mapping):  # what tokenizers return
+        named = ", ".join(map(repr, source)) or "none"
+        raise InputError(
+            f"Expected inputs as a tensor or an array, got {type(source).__name__} with the keys {named}. Pass the "
+            f"value of one of them, such as inputs[{next(iter(source), 'input_ids')!r}]."
+        )
     if isinstance(source, DataLoader):
         source, places, collate = _opened(source)
     plain = places is None and collate is None
