@@ -99,7 +99,7 @@ def test_the_library_still_says_what_is_replaced() -> None:
             "Pass --index I for one output, or --index I --minus J for the difference of two.",
         ),
         ("train --data mnist --network mlp", "with --data-root or the environment variable REGIONSCOPE_DATA."),
-        ("train --data two_moons --model net.py:Several", "several outputs with --output (network.output)."),
+        ("train --data two_moons --model net.py:Several", "for each class, or choose one of several outputs with --o"),
         ("data get mnist --mirror http://127.0.0.1:9", "or pass another --mirror."),
         ("data get mnist --data-root data.npy", "Choose another folder with --data-root or the environment variable"),
         ("verify net.onnx p.vnnlib", "fix all but two inputs with --fix I=VALUE to verify"),

@@ -141,8 +141,8 @@ def prepare(experiment: Experiment, *, device: torch.device | str = "cpu", data_
     if not isinstance(found, Tensor) or found.shape != wanted:
         got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
         raise InputError(
-            f"Expected {experiment.network.name} to return a tensor of shape {wanted}, got {got}. Choose one of "
-            "several outputs with output= (network.output)."
+            f"Expected {experiment.network.name} to return a tensor of shape {wanted}, got {got}. Give it an "
+            "output for each class, or choose one of several outputs with output= (network.output)."
         )
     if is_user_file(experiment.network.name) and _same_for_another_seed(experiment, split):
         name = experiment.network.name
