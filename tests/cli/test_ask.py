@@ -80,6 +80,9 @@ def test_flips(net: str, tmp_path: Path) -> None:
     assert [one["coord"] for one in found["flips"]] == expected.coords.tolist()
     assert [one["after"] for one in found["flips"]] == expected.after.tolist()
     assert len(expected) > 0
+    named = ask("flips", "--model", net, "--points", str(tmp_path / "segment.npy"), "--class-names", "cat,dog,fox")
+    before, after = (f"{i} ({('cat', 'dog', 'fox')[i]})" for i in (int(expected.before[0]), int(expected.after[0])))
+    assert f"from {before} to {after} at" in named.stdout
 
 
 def test_topology(net: str) -> None:

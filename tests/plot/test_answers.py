@@ -66,13 +66,17 @@ def test_flips_are_dotted_lines_with_both_classes() -> None:
     assert all(name.startswith("output") for name in legend[: -len(dec.partition.by_layer)])
     dotted = [line.get_xdata()[0] for line in ax.lines if line.get_linestyle() == ":"]
     assert dotted == found.coords.tolist()
+    names = [f"animal {i}" for i in range(dec.n_classes)]
+    named = plot.flips_figure(dec, found, class_names=names).axes[0].get_legend().get_texts()
+    shown = sorted(set(dec.labels.tolist()))
+    assert [text.get_text() for text in named[: len(shown)]] == [f"output {i} (animal {i})" for i in shown]
     with pytest.raises(InputError, match="Expected decision regions on a line"):
         plot.flips_figure(rs.decision_regions(NET, SQUARE), found)
 
 
 def test_a_single_output_has_flips_too() -> None:
     net = mlp([2, 8, 1], seed=1)
-    figure = plot.flips_figure(rs.decision_regions(net, LINE), rs.flips(net, LINE))
+    figure = plot.flips_figure(rs.decision_regions(net, LINE), rs.flips(net, LINE), class_names=["no", "yes"])
     (only,) = figure.axes[0].get_legend().get_texts()
     assert only.get_text().startswith("folds of")
 

@@ -80,20 +80,23 @@ def lipschitz(job: SliceJob, norm: NormOption = "2", index: IndexOption = None, 
 
 @ask.command()
 @with_job
-def flips(job: SliceJob) -> None:
+def flips(job: SliceJob, class_names: options.ClassNamesOption = None) -> None:
     """List every point of a segment where the predicted class changes, with the slope of the margin.
 
     Example: regionscope ask flips --model net.py:build --points two_inputs.npy --json flips.json
     """
-    dec = job.cut(decision_regions, *job.start(dim=1, what="flips"))
+    network, where = job.start(dim=1, what="flips")
+    names = job.class_names(class_names, network, where)
+    dec = job.cut(decision_regions, network, where)
     found = flips_of(dec)
     rows = zip(*(column.tolist() for column in (found.coords, found.before, found.after, found.slope)), strict=True)
     listed = [{"coord": at, "before": a, "after": b, "slope": slope} for at, a, b, slope in rows]
     table: dict[str, float] = {"flips": len(found)}
     for one in listed[:_SHOWN]:
-        table[f"from {one['before']} to {one['after']} at {one['coord']:.6g}, slope"] = one["slope"]
-    _report(job, dec.partition, table, {"flips": listed})
-    job.draw(plot.flips_figure, dec, found)
+        before, after = (str(i) if names is None else f"{i} ({names[i]})" for i in (one["before"], one["after"]))
+        table[f"from {before} to {after} at {one['coord']:.6g}, slope"] = one["slope"]
+    _report(job, dec.partition, table, {"flips": listed, "class_names": names})
+    job.draw(plot.flips_figure, dec, found, class_names=names)
 
 
 @ask.command()

@@ -66,17 +66,20 @@ def lipschitz_figure(part: Partition, found: Lipschitz) -> Figure:
     return figure
 
 
-def flips_figure(dec: DecisionRegions, found: Flips) -> Figure:
+def flips_figure(dec: DecisionRegions, found: Flips, *, class_names: Sequence[str] | None = None) -> Figure:
     """Outputs of all classes that are predicted on a line, with a dotted line and both classes at each flip.
 
-    Dots are the breakpoints; the legend has the colours of outputs and of the layers that fold.
+    Dots are the breakpoints; the legend has the colours of outputs and of the layers that fold. class_names: one name
+    for each class, by label, for the legend; a single output has no name.
     """
     part = decision_for("flips_figure", dec).partition
     if part.dim != 1:
         raise InputError(f"Expected decision regions on a line, got a slice of dimension {part.dim}. Pass a Segment.")
     figure, (ax,) = style.figure(1, 1, width=1.6 * style.PANEL_INCHES, height=0.8 * style.PANEL_INCHES)
     several = part.outputs.shape[1] > 1
-    function_graph(part, ax=ax, outputs=sorted(set(dec.labels.tolist())) if several else [0])
+    names = None if class_names is None else check_class_names(class_names, dec.n_classes)
+    outputs = sorted(set(dec.labels.tolist())) if several else [0]
+    function_graph(part, ax=ax, outputs=outputs, class_names=names if several else None)
     for at, a, b in zip(found.coords.tolist(), found.before.tolist(), found.after.tolist(), strict=True):
         ax.axvline(at, color=style.GREY, linestyle=":", linewidth=1)
         ax.text(at, 1.01, f"{a}→{b}", transform=ax.get_xaxis_transform(), ha="center", fontsize="x-small")

@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regionscope.checks import check_class_names
 from regionscope.errors import InputError
 from regionscope.exact import Partition
 from regionscope.geometry.ragged import next_in_row
@@ -36,12 +37,19 @@ class FunctionGraph:
     breakpoints: dict[str, PathCollection]
 
 
-def function_graph(part: Partition, *, ax: Axes | None = None, outputs: Sequence[int] | None = None) -> FunctionGraph:
+def function_graph(
+    part: Partition,
+    *,
+    ax: Axes | None = None,
+    outputs: Sequence[int] | None = None,
+    class_names: Sequence[str] | None = None,
+) -> FunctionGraph:
     """The outputs over the coordinate of a one-dimensional slice, exact, with a dot at each breakpoint.
 
     The line connects the values at the vertices, since the network is affine between them. The dots are coloured by the
     layer that folds there. outputs: indices of the outputs to draw; all by default. A legend beside the axes names
     outputs and layers; ``ax.legend()`` replaces it. A figure without a layout engine gets a constrained layout.
+    class_names: one name for each output, for the legend.
     """
     if partition_for("function_graph", part).dim != 1:
         raise InputError(
@@ -49,13 +57,15 @@ def function_graph(part: Partition, *, ax: Axes | None = None, outputs: Sequence
         )
     ax = style.axes_or_current(ax)
     chosen = _outputs(part, range(part.outputs.shape[1]) if outputs is None else outputs)
+    named = () if class_names is None else check_class_names(class_names, part.outputs.shape[1])
     coords = part.vertices[:, 0].detach().cpu().numpy()
     values = part.outputs.detach().cpu().numpy()
     order = np.argsort(coords, kind="stable")
     hues = [style.BLACK] if len(chosen) == 1 else [style.hue(i) for i in range(len(chosen))]
+    labels = [f"output {i} ({named[i]})" if named else f"output {i}" for i in chosen]
     lines = tuple(
-        ax.plot(coords[order], values[order, i], color=hue, linewidth=style.LINE_WIDTH, label=f"output {i}")[0]
-        for i, hue in zip(chosen, hues, strict=True)
+        ax.plot(coords[order], values[order, i], color=hue, linewidth=style.LINE_WIDTH, label=label)[0]
+        for i, hue, label in zip(chosen, hues, labels, strict=True)
     )
     dots = {}
     colours = style.layer_colours(len(part.by_layer))
@@ -67,10 +77,10 @@ def function_graph(part: Partition, *, ax: Axes | None = None, outputs: Sequence
         )
     ax.set_xlim(coords.min(), coords.max())
     input_ticks(part.slice, (ax.xaxis,))
-    ax.set(ylabel=f"output {chosen[0]}" if len(chosen) == 1 else "output")
+    ax.set(ylabel=labels[0] if len(chosen) == 1 else "output")
     curves, layers = list(lines) if len(lines) > 1 else [], list(dots.values())
-    if named := next((some for some in ([*curves, *layers], curves) if 0 < len(some) <= _MOST_NAMES), None):
-        legend_beside(named, ax=ax)
+    if shown := next((some for some in ([*curves, *layers], curves) if 0 < len(some) <= _MOST_NAMES), None):
+        legend_beside(shown, ax=ax)
     return FunctionGraph(lines, dots)
 
 
