@@ -82,6 +82,20 @@ def test_decision_regions_have_a_legend_of_all_classes_of_a_training() -> None:
     assert labels[0] != set.union(*labels)
 
 
+def test_the_legend_hides_no_part_of_a_wide_map() -> None:
+    wide = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], [2.0, 1.0])
+    for box, above in ((wide, True), (BOX, False)):
+        names = ["a very long name of a class", "another one that is even longer than that", "the third"]
+        shown = frames_of_models([ModelAtStep(0, mlp([2, 12, 3], seed=2), 0.0)], box, class_names=names)
+        figure = Figure(figsize=(6.4, 7.16), dpi=100)
+        draw_frame(shown, 0, figure=figure, kind="decision")
+        figure.draw_without_rendering()
+        legend = figure.axes[0].get_legend().get_window_extent()
+        assert (legend.y0 >= figure.axes[0].get_window_extent().y1) == above
+        assert legend.x1 <= figure.axes[0].get_window_extent().x1
+        assert all(legend.y1 < text.get_window_extent().y0 for text in figure.texts)
+
+
 def test_a_frame_on_a_line_has_no_heights() -> None:
     assert len(picture(training(LINE)).axes[0].get_yticks()) == 0
 

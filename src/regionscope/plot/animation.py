@@ -36,6 +36,7 @@ _MOST_CLASSES = 20  # in a legend
 _LEGEND = 2.4  # inches: the smallest width of a figure with a legend
 _NARROW = 4.0  # inches: text shrinks with figures below this width
 _SMALL, _NAMES = 8.3, 7.0  # points: text at axes, and in a legend
+_LINE, _LETTER, _PATCH = 1.8, 0.65, 5.0  # of a legend above a map, in sizes of its font: height of a line, widths
 _DPI = 100
 _HOLD = 1.5  # seconds that the last frame stays
 
@@ -194,7 +195,10 @@ def _draw(frame: Frame, kind: str, ax: Any) -> str:
 
 
 def _name_classes(training: TrainingFrames, ax: Axes, *, fontsize: float) -> None:
-    """A legend in the map of the classes that some frame has, so that it stays the same over the frames."""
+    """A legend of the classes that some frame has, so that it stays the same over the frames.
+
+    It stands above a map that leaves room there, else in its corner.
+    """
     shown = sorted({label for frame in training.frames for label in _decision(frame).labels.tolist()})
     if len(shown) > _MOST_CLASSES or ax.figure.bbox.width < _LEGEND * ax.figure.dpi:
         return
@@ -206,7 +210,21 @@ def _name_classes(training: TrainingFrames, ax: Axes, *, fontsize: float) -> Non
         handles.append(
             Patch(facecolor=colour, edgecolor=style.BLACK, label=f"class {name}" if name.isdigit() else name)
         )
-    ax.legend(handles=handles, loc="upper right", fontsize=fontsize, framealpha=0.9, ncols=-(-len(handles) // 10))
+    wide, high = _room_above(ax)
+    abreast = max(1, int(wide / (fontsize * (_PATCH + _LETTER * max(len(str(each.get_label())) for each in handles)))))
+    if high > (-(-len(handles) // abreast) + 1) * _LINE * fontsize:
+        above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "frameon": False, "borderpad": 0}
+        ax.legend(handles=handles, fontsize=fontsize, ncols=min(abreast, len(handles)), **above)
+    else:
+        ax.legend(handles=handles, loc="upper right", fontsize=fontsize, framealpha=0.9, ncols=-(-len(handles) // 10))
+
+
+def _room_above(ax: Axes) -> tuple[float, float]:
+    """Width and height, in points, between the map, which may be wider than high, and the top of its place."""
+    top = ax.get_position(original=True).y1
+    ax.apply_aspect()
+    place, whole, point = ax.get_position(), ax.figure.bbox, ax.figure.dpi / 72
+    return float(place.width * whole.width / point), float((top - place.y1) * whole.height / point)
 
 
 def _decision(frame: Frame) -> DecisionRegions:
