@@ -84,6 +84,7 @@ def test_animate_writes_a_gif_with_every_checkpoint(folder: Path, tmp_path: Path
     target = tmp_path / "frames.gif"
     said = call("animate", folder, "--out", target, "--kind", kind, "--size", 200, "--fps", 4)
     assert "4 frames" in said
+    assert f"({target.stat().st_size / 1e3:.0f} kB, " in said
     frames: Any
     with Image.open(target) as frames:
         shown = [frames.info["duration"]]

@@ -63,4 +63,6 @@ def animate(
         animation.animate(training, target, kind=kind, fps=fps, size=size, points=data, progress=bar)
     for note in training.notes:
         typer.echo(note, err=True)
-    typer.echo(f"wrote {target} ({target.stat().st_size / 1e6:.1f} MB, {counted(len(training.frames), 'frame')})")
+    size = target.stat().st_size
+    written = f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.0f} kB"
+    typer.echo(f"wrote {target} ({written}, {counted(len(training.frames), 'frame')})")
