@@ -72,3 +72,12 @@ def test_values_that_do_not_fit(values: Any, words: str) -> None:
 def test_values_may_be_a_list() -> None:
     drawn = plot.region_values(PART, list(range(len(PART))), ax=AX)
     assert drawn.get_array().tolist() == list(range(len(PART)))
+
+
+def test_several_axes_are_refused_with_advice() -> None:
+    axes = Figure().subplots(1, 2)
+    with pytest.raises(InputError, match=r"for ax=, got ndarray\. Pass one of its axes, such as ax=axes\.flat\[0\]\."):
+        plot.linear_regions(PART, ax=axes)
+    with pytest.raises(InputError, match=r"got Figure\. Pass one axes of plt\.subplots\(\)\."):
+        plot.linear_regions(PART, ax=axes[0].figure)
+    plot.linear_regions(PART, ax=axes[0])

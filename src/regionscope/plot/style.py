@@ -100,6 +100,10 @@ def edge_width(n: int) -> float:
 
 def axes_or_current(ax: Axes | None, *, projection: str | None = None) -> Axes:
     """``ax``, or where it is None pyplot's current axes, which are made with this projection if there are none."""
+    if ax is not None and not isinstance(ax, Axes):
+        several = isinstance(ax, np.ndarray)
+        advice = "Pass one of its axes, such as ax=axes.flat[0]" if several else "Pass one axes of plt.subplots()"
+        raise InputError(f"Expected Matplotlib axes for ax=, got {type(ax).__name__}. {advice}.")
     if ax is not None and projection is not None and getattr(ax, "name", "") != projection:
         raise InputError(
             'Expected three-dimensional axes, got a plane one. Make them with add_subplot(projection="3d").'
