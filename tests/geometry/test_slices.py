@@ -205,6 +205,7 @@ WRONG = {
     "single numbers": (lambda: Segment(0.0, 1.0), "single number"),
     "empty input": (lambda: Segment([], []), "point 0 to hold numbers"),
     "words": (lambda: Segment(["a"], ["b"]), "got text"),
+    "nothing": (lambda: Segment(None, [1.0]), "Expected point 0 to hold real numbers, got None"),
     "numbers in words": (lambda: Box([0.0, 0.0], EYE, "1"), "Expected radius to hold real numbers, got text"),
     "ends in words": (lambda: Segment([0.0], [1.0]).extended("0", "1"), "got text"),
     "margin in words": (lambda: Box.through([[0.0], [1.0]], margin="1"), "got text"),

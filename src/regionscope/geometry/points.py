@@ -40,6 +40,8 @@ def _float64(numbers: float | PointLike, what: str) -> Tensor:
                 raise SliceError(f"Expected {what} to hold real numbers, got {refused}")
             return numbers.detach().to(torch.float64).clone()
         array = np.asarray(numbers)
+        if numbers is None:
+            raise SliceError(f"Expected {what} to hold real numbers, got None. Pass an input.")
         if array.dtype.kind in "cSU":
             found = "complex numbers" if array.dtype.kind == "c" else "text"
             raise SliceError(f"Expected {what} to hold real numbers, got {found}. Pass real numbers.")
