@@ -66,7 +66,7 @@ TOP = [
 ]
 PARTITION = ["by_layer", "check", "load", "n_activation_regions", "n_linear_regions", "save", "slice", "vertices"]
 PARTITION += ["extremes", "lipschitz", "graph", "to_networkx", "to_geojson", "svg_paths", "polygon_table"]
-DECISION = ["boundary", "count", "labels", "volumes", "topology", "to_geojson", "polygon_table"]
+DECISION = ["boundary", "count", "labels", "volumes", "topology", "to_geojson", "svg_paths", "polygon_table"]
 
 
 def members(kind: type) -> set[str]:

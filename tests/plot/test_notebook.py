@@ -26,6 +26,7 @@ from regionscope.plot import notebook
 NET = mlp([2, 8, 8, 3], seed=8)
 SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
 PART, DECISION = rs.linear_regions(NET, SQUARE), rs.decision_regions(NET, SQUARE)
+FLIPS = rs.flips(NET, rs.Segment([-1.0, -1.0], [1.0, 1.0]))
 X = torch.rand(12, 2, generator=torch.Generator().manual_seed(0))
 COUNT = rs.region_count(NET, X, slices=5)
 LOCAL = rs.local_complexity(NET, X, dims=2, radius=0.3)
@@ -203,6 +204,7 @@ LAYERS = list(RESULTS["history"].rows[0].levels["train"].by_layer)
 COLUMNS = {
     "partition": (PART, len(PART), ["linear_region", "size", "corners", "coordinate_1", "coordinate_2"]),
     "decision regions": (DECISION, DECISION.count, ["label", "size", "pieces"]),
+    "flips": (FLIPS, len(FLIPS), ["coords", "before", "after", "slope", "slope_before"]),
     "count": (COUNT, 5, ["count"]),
     "local complexity": (LOCAL, 12, ["total", *LOCAL.by_layer]),
     "training": (TRAINED, 2, ["epoch", "step", "loss", "train_error", "test_error", "seconds"]),

@@ -75,6 +75,8 @@ def test_svg_paths_hold_the_corners() -> None:
         assert re.fullmatch(r"M[^ML Z]+(L[^MLZ ]+)*Z", path)
         numbers = np.array([point.split(",") for point in path[1:-1].split("L")], dtype=float)
         np.testing.assert_array_equal(numbers * [1, -1], polygon)
+    assert DEC.svg_paths() == DEC.partition.svg_paths()
+    assert len(DEC.svg_paths()) == len(DEC.piece_labels)
 
 
 def test_polygons_need_a_plane() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,7 @@ from regionscope.errors import InputError, LimitReached
 from regionscope.exact.decision import DecisionRegions, decision_regions
 from regionscope.exact.linear import program_of
 from regionscope.exact.questions.paths import gradients
+from regionscope.extras import data_frame
 from regionscope.geometry import Segment, Slice
 from regionscope.geometry.points import PointLike, read_point
 from regionscope.network import Program, select_output
@@ -48,6 +50,11 @@ class Flips:
         rows = zip(self.before.tolist(), self.after.tolist(), self.coords.tolist(), strict=True)
         shown = [f"{before}→{after} at {at:.4g}" for before, after, at in islice(rows, _SHOWN)]
         return f"Flips({', '.join([f'n={len(self)}', *shown, *(['...'] if len(self) > _SHOWN else [])])})"
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with one row for each flip: where it is, the classes and the slopes on both sides."""
+        names = ("coords", "before", "after", "slope", "slope_before")
+        return data_frame({name: getattr(self, name).cpu().numpy() for name in names})
 
     def __len__(self) -> int:
         return len(self.coords)
