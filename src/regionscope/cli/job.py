@@ -23,6 +23,7 @@ from regionscope.cli.input_plane import InputPlane
 from regionscope.cli.running import work_bar
 from regionscope.errors import InputError
 from regionscope.geometry import Slice
+from regionscope.lab.data import registry
 from regionscope.lab.store import RunFolder
 from regionscope.network import device_and_dtype, trace
 from regionscope.network.output import select_output
@@ -133,7 +134,7 @@ class NetworkJob:
 
     def known_names(self, classes: int) -> Sequence[str] | None:
         """The names that the data of --run have, where there is one for each class."""
-        names = () if self.folder is None else load.class_names(self.folder.experiment.data.name)
+        names = () if self.folder is None else registry.class_names(self.folder.experiment.data.name)
         return names if len(names) == classes else None
 
     def inputs(self, data: Path | None, *, least: int = 1) -> Tensor:

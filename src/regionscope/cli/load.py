@@ -23,8 +23,7 @@ from regionscope.errors import InputError
 from regionscope.file_io import ARRAY_FILE_ERRORS, check_file, read_csv
 from regionscope.formatting import described
 from regionscope.geometry import Box, Segment, Simplex, Slice
-from regionscope.lab.data import names, user_data
-from regionscope.lab.data.registry import entry
+from regionscope.lab.data import names
 from regionscope.lab.user_code import as_module, call, imported
 from regionscope.network.onnx import OnnxNetwork, read_onnx
 
@@ -110,11 +109,6 @@ def find_run(folder: Path) -> Path:
             f"{str(inside[0])!r}."
         )
     return inside[0] if inside else folder  # opening it says what a run is
-
-
-def class_names(data: str) -> tuple[str, ...]:
-    """The names of the classes of a data set or of a folder of images, in the order of the labels; else none."""
-    return entry(data).class_names if data in names() else user_data.class_names(data)
 
 
 def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least: int = 2) -> np.ndarray[Any, Any]:

@@ -23,8 +23,7 @@ from regionscope.exact import DecisionRegions, Partition, decision_regions, line
 from regionscope.exact.tracking import follow
 from regionscope.geometry import Slice
 from regionscope.geometry.coordinates import on_slice
-from regionscope.lab.data import user_data
-from regionscope.lab.data.registry import entry, names
+from regionscope.lab.data import registry
 from regionscope.lab.default_slice import default_slice
 from regionscope.lab.store import RunFolder
 from regionscope.network import Program, retrace
@@ -131,10 +130,9 @@ def frames_of_run(
         notes=(*run.repaired, *([left_out] if len(chosen) < len(stored) else [])),
         class_names=class_names, max_regions=max_regions, progress=progress,
     )  # fmt: skip
-    name = run.experiment.data.name
-    known = entry(name).class_names if name in names() else user_data.class_names(name)
     if class_names is not None:
         return found
+    known = registry.class_names(run.experiment.data.name)
     return replace(found, class_names=known) if len(known) == len(found.class_names) else found
 
 

@@ -59,6 +59,11 @@ def entry(name: str) -> DataSource:
     return _DATA_SETS.find(name)
 
 
+def class_names(name: str) -> tuple[str, ...]:
+    """The names of the classes of a data set or of a folder of images, in the order of the labels; else none."""
+    return entry(name).class_names if name in names() else user_data.class_names(name)
+
+
 def load(spec: DataSpec, *, root: Path | str | None = None) -> DataSplit:
     """The training and the test part that ``spec`` describes, on the CPU.
 
