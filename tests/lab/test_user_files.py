@@ -335,6 +335,10 @@ def test_a_message_names_what_is_loaded(folder: Path) -> None:
         ("--data nan.npz --model net.py:build", "got NaN or infinity"),
         ("--data half.csv --model net.py:build", "as labels in column 2 of 'half.csv', after at least one column"),
         ("--data one.csv --model net.py:build", "got 1 column. Put the labels in the last column, or call"),
+        (
+            "--data none.csv --model net.py:build",
+            "Expected examples in 'none.csv', one a line, got none. Write numbers",
+        ),
         ("--data mixed/ --model net.py:build", "Set the option size, as in --set data.options.size=32."),
         ("--data ./empty --model net.py:build", "got 0 folders with 0 images"),
         ("--data two_mons --network mlp", "Did you mean 'two_moons'?"),
@@ -349,6 +353,7 @@ def test_a_failed_start_is_one_sentence_and_leaves_no_folder(command: str, words
     np.savez("bad.npz", a=[1], b=[2])
     Path("half.csv").write_text("0,0.5\n1,1\n")
     Path("one.csv").write_text("0\n1\n")
+    Path("none.csv").write_text("x,label\n")
     np.savez("float.npz", x=np.zeros((3, 2)), y=[0.0, 1.0, 0.5])
     np.savez("names.npz", x=np.zeros((4, 2)), y=["cat", "dog", "cat", "dog"])
     np.savez("from1.npz", x=np.zeros((4, 2)), y=[1, 2, 1, 2])

@@ -122,7 +122,7 @@ def test_a_disjunctive_form_that_explodes_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
-    with pytest.raises(rs.InputError, match="Check the path"):
+    with pytest.raises(rs.InputError, match=r"no\.vnnlib: No such file or directory\. Check the path"):
         rs.read_vnnlib(tmp_path / "no.vnnlib")
     (tmp_path / "b.vnnlib").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(rs.InputError, match="Check the path"):

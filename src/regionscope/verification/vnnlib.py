@@ -46,7 +46,8 @@ def read_vnnlib(path: str | PathLike[str]) -> Property:
             content = stream.read(_LARGEST + 1)
         text = content.decode("utf-8")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise InputError(f"Expected a .vnnlib or .vnnlib.gz file, got {where}: {error}. Check the path.") from error
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"Expected a .vnnlib or .vnnlib.gz file, got {where}: {reason}. Check the path.") from error
     if len(content) > _LARGEST:
         raise InputError(f"Expected a property below 256 MiB, got {where}, which is larger. Split it into several.")
     return _Reader(where).read(text)

@@ -27,7 +27,7 @@ def output_weights(target: Target | None, n: int, c: int) -> Tensor:
     if target is None:
         if c != 1:
             raise InputError(
-                f"Expected a target, since the network has {c} outputs, got None. Pass target=i for one "
+                f"Expected a target, since the network has {c} outputs, got none. Pass target=i for one "
                 "output, target=(i, j) for the difference of two, or one weight for each."
             )
         return torch.ones(n, 1, dtype=torch.float64, device="cpu")

@@ -84,6 +84,8 @@ def _read_npz(path: Path) -> list[tuple[Tensor, Tensor]]:
 def _read_csv(path: Path) -> list[tuple[Tensor, Tensor]]:
     """Inputs and labels; the labels are the column called label, target or y, else the last one."""
     header, table = read_csv(path)
+    if not len(table):
+        raise InputError(f"Expected examples in {str(path)!r}, one a line, got none. Write numbers, then the label.")
     named = [i for i, name in enumerate(header) if name.lower() in ("label", "target", "y")]
     column = named[0] if len(named) == 1 else table.shape[1] - 1
     labels = table[:, column]

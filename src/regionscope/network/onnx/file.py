@@ -57,7 +57,8 @@ def read_bytes(path: Path) -> bytes:
         with gzip.open(path) as stream:
             content = stream.read(LARGEST_FILE + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"Expected an .onnx or .onnx.gz file, got {path}: {error}. Check the path.") from error
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"Expected an .onnx or .onnx.gz file, got {path}: {reason}. Check the path.") from error
     if len(content) > LARGEST_FILE:
         raise InputError(f"Expected at most 2 GiB when unpacked, got more from {path}. Check where it comes from.")
     return content
