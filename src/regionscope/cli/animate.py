@@ -63,6 +63,6 @@ def animate(
         animation.animate(training, target, kind=kind, fps=fps, size=size, points=data, progress=bar)
     for note in training.notes:
         typer.echo(note, err=True)
-    size = target.stat().st_size
-    written = f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.0f} kB"
+    n_bytes = target.stat().st_size
+    written = f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e5 else f"{n_bytes / 1e3:.0f} kB"
     typer.echo(f"wrote {target} ({written}, {counted(len(training.frames), 'frame')})")
