@@ -68,19 +68,26 @@ def to_model(rows: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
 
 def read_tokens(ids: Any, attention_mask: Any = None) -> tuple[Tensor, Tensor]:
     """Token ids (n, t) int64 and the mask (n, t) of real tokens; a single sequence (t,) is a batch of one."""
-    found = ids if isinstance(ids, Tensor) else read_array(ids) if _is_array(ids) else read_examples(ids).all()
-    found = found.detach()
-    if found.is_floating_point() or found.dtype == torch.bool:
-        raise InputError(f"Expected token ids as whole numbers, got {found.dtype}. Pass embeddings to a slice instead.")
-    found = found[None] if found.ndim == 1 else found
-    if found.ndim != 2 or found.numel() == 0:
+    tokens = ids if isinstance(ids, Tensor) else read_array(ids) if _is_array(ids) else read_examples(ids).all()
+    tokens = tokens.detach()
+    if tokens.is_floating_point() or tokens.dtype == torch.bool:
         raise InputError(
-            f"Expected token ids of shape (n, t) or (t,), got {tuple(found.shape)}. "
+            f"Expected token ids as whole numbers, got {tokens.dtype}. Pass embeddings to a slice instead."
+        )
+    tokens = tokens[None] if tokens.ndim == 1 else tokens
+    if tokens.ndim != 2 or tokens.numel() == 0:
+        raise InputError(
+            f"Expected token ids of shape (n, t) or (t,), got {tuple(tokens.shape)}. "
             "Pass one row of ids for each sequence."
         )
     if attention_mask is None:
-        return found.long(), torch.ones_like(found, dtype=torch.bool)
-    given = read_array(attention_mask).to(found.device)
+        return tokens.long(), torch.ones_like(tokens, dtype=torch.bool)
+    return tokens.long(), _read_mask(attention_mask, tokens)
+
+
+def _read_mask(attention_mask: Any, tokens: Tensor) -> Tensor:
+    """The mask (n, t) of real tokens, which stand side by side in each sequence; a mask (t,) is that of all."""
+    given = read_array(attention_mask).to(tokens.device)
     mask = given != 0
     if not bool((given == mask).all()):  # masks that are added to scores have 0 at real tokens
         other = float(given[given != mask].flatten()[0])
@@ -88,10 +95,10 @@ def read_tokens(ids: Any, attention_mask: Any = None) -> tuple[Tensor, Tensor]:
             f"Expected attention_mask with 1 at real tokens and 0 at padding, got {other:g}. "
             "Pass mask == 0 for a mask that is added to scores."
         )
-    mask = mask[None].expand(len(found), -1) if mask.ndim == 1 else mask
-    if mask.shape != found.shape:
+    mask = mask[None].expand(len(tokens), -1) if mask.ndim == 1 else mask
+    if mask.shape != tokens.shape:
         raise InputError(
-            f"Expected attention_mask of the shape of the ids, {tuple(found.shape)}, got {tuple(mask.shape)}. "
+            f"Expected attention_mask of the shape of the ids, {tuple(tokens.shape)}, got {tuple(mask.shape)}. "
             "Pass the mask that the tokenizer returns with the ids."
         )
     if not bool(mask.any(1).all()):
@@ -106,7 +113,7 @@ def read_tokens(ids: Any, attention_mask: Any = None) -> tuple[Tensor, Tensor]:
             f"Expected padding at the ends of a sequence, got 0 in attention_mask between two real tokens of sequence "
             f"{int(holes.nonzero()[0])}. Cut these tokens out of the ids, or pass them as real ones."
         )
-    return found.long(), mask
+    return mask
 
 
 def without_padding(ids: Tensor, mask: Tensor) -> Iterator[TokenGroup]:
