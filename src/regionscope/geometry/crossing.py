@@ -187,18 +187,18 @@ def place_points(edge: Tensor, unit: Tensor, ua: Tensor, ub: Tensor, tolerance: 
         return Points(edge, t), Crossings(unit, xp.arange(len(edge), edge), edge[:0])
     first = xp.mask(len(edge), True, edge)
     first[1:] = ~same
-    point, chosen = first.cumsum(0) - 1, xp.nonzero(first)
-    at = xp.take(t, chosen)
+    point, starts = first.cumsum(0) - 1, xp.nonzero(first)
+    at = xp.take(t, starts)
     while bool(same.any()):
-        at = xp.take(t, xp.take(sort_within(point, -abs(ua - ub) / tolerance), chosen))
-        own = xp.take(at, point)
-        off = (abs(ua + own * (ub - ua)) > tolerance) & (t != own)
+        at = xp.take(t, xp.take(sort_within(point, -abs(ua - ub) / tolerance), starts))
+        t_of_point = xp.take(at, point)
+        off = (abs(ua + t_of_point * (ub - ua)) > tolerance) & (t != t_of_point)
         apart = same & (off[1:] != off[:-1])  # a flat unit is near two crossings that are not near each other
         if not bool(apart.any()):
             break
         same = same & ~apart
         first[1:] = ~same
-        point, chosen = first.cumsum(0) - 1, xp.nonzero(first)
-        at = xp.take(t, chosen)
-    points = Points(edge=xp.take(edge, chosen), t=at)
+        point, starts = first.cumsum(0) - 1, xp.nonzero(first)
+        at = xp.take(t, starts)
+    points = Points(edge=xp.take(edge, starts), t=at)
     return points, Crossings(unit=unit, point=point, merged=edge[1:][same])

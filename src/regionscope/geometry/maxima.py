@@ -115,7 +115,7 @@ def breaks_along(candidates: Candidates, leading: Tensor, a: Tensor, b: Tensor) 
     here = torch.where(leading_a, slope, -torch.inf).argmax(1)
     t = torch.zeros(len(row), dtype=torch.float64, device=row.device)
     alive = torch.arange(len(row), device=row.device)
-    found: list[tuple[Tensor, Tensor, Tensor]] = []
+    changes: list[tuple[Tensor, Tensor, Tensor]] = []
     while len(alive):
         end = leading[b[row[alive]], group[alive]]
         alive = alive[~holds(end, here[alive])]
@@ -131,12 +131,12 @@ def breaks_along(candidates: Candidates, leading: Tensor, a: Tensor, b: Tensor) 
         after = torch.where(when <= soonest, gain, -torch.inf).argmax(1)
         on_edge = soonest[:, 0] < 1  # else rounding: the leader changes no more before the end
         alive, now, after, soonest = alive[on_edge], now[on_edge], after[on_edge], soonest[on_edge]
-        found.append((alive, now, after))
+        changes.append((alive, now, after))
         here[alive], t[alive] = after, soonest[:, 0]
     empty = torch.empty(0, dtype=torch.int64, device=row.device)
-    which, order = torch.cat([empty, *(f[0] for f in found)]).sort(stable=True)
-    before = torch.cat([empty, *(f[1] for f in found)])[order]
-    after = torch.cat([empty, *(f[2] for f in found)])[order]
+    which, order = torch.cat([empty, *(change[0] for change in changes)]).sort(stable=True)
+    before = torch.cat([empty, *(change[1] for change in changes)])[order]
+    after = torch.cat([empty, *(change[2] for change in changes)])[order]
     ua = at_a[which, before] - at_a[which, after]
     ub = at_b[which, before] - at_b[which, after]
     return Breaks(row[which], group[which], before, after, ua, ub)

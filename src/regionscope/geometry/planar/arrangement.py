@@ -105,10 +105,10 @@ def meetings(mesh: Mesh, chords: Chords, evaluate: Evaluate) -> tuple[Chords, Me
     i, j = alternating_pairs(chords)
     unsettled = chords.cell[:0]
     while True:
-        found = _measure(mesh, chords, i, j, evaluate)
-        bad = _conflicts(len(chords), found)
+        entries = _measure(mesh, chords, i, j, evaluate)
+        bad = _conflicts(len(chords), entries)
         if not bad.any():
-            return chords, _rank(found, len(chords)), xp.unique(unsettled) if len(unsettled) else unsettled
+            return chords, _rank(entries, len(chords)), xp.unique(unsettled) if len(unsettled) else unsettled
         unsettled = xp.cat([unsettled, chords.cell[bad]])
         good = ~bad
         renumber = good.cumsum(0) - 1
@@ -166,28 +166,28 @@ def _measure(mesh: Mesh, chords: Chords, i: Tensor, j: Tensor, evaluate: Evaluat
     )
 
 
-def _conflicts(n: int, found: _Entries) -> Tensor:
+def _conflicts(n: int, entries: _Entries) -> Tensor:
     """Chords to leave out (n,): of each doubtful crossing the later chord, so that the first one always stays."""
-    bad = xp.mask(n, False, found.chord)
-    hidden = xp.minimum(abs(found.up), abs(found.uq)) <= found.tolerance
-    doubtful = hidden | ((found.up > 0) == (found.uq > 0))
-    bad[xp.maximum(found.chord, found.other)[doubtful]] = True
-    near = xp.nonzero(coincident(found.chord, found.t, found.up, found.uq, found.tolerance))
+    bad = xp.mask(n, False, entries.chord)
+    hidden = xp.minimum(abs(entries.up), abs(entries.uq)) <= entries.tolerance
+    doubtful = hidden | ((entries.up > 0) == (entries.uq > 0))
+    bad[xp.maximum(entries.chord, entries.other)[doubtful]] = True
+    near = xp.nonzero(coincident(entries.chord, entries.t, entries.up, entries.uq, entries.tolerance))
     if len(near):
-        others = xp.maximum(xp.take(found.other, near), xp.take(found.other, near + 1))
-        bad[xp.maximum(xp.take(found.chord, near), others)] = True
+        others = xp.maximum(xp.take(entries.other, near), xp.take(entries.other, near + 1))
+        bad[xp.maximum(xp.take(entries.chord, near), others)] = True
     return bad
 
 
-def _rank(found: _Entries, n: int) -> Meetings:
-    counts = xp.bincount(found.chord, n)
-    rank = xp.arange(len(found.chord), found.chord) - xp.take(offsets_of(counts), found.chord)
-    x = len(found.pair_i)
-    t, ranks = xp.empty(2 * x, found.t, torch.float64), xp.empty(2 * x, found.chord)
-    place = found.crossing + x * (found.chord != xp.take(found.pair_i, found.crossing))
-    xp.put(t, place, found.t)
+def _rank(entries: _Entries, n: int) -> Meetings:
+    counts = xp.bincount(entries.chord, n)
+    rank = xp.arange(len(entries.chord), entries.chord) - xp.take(offsets_of(counts), entries.chord)
+    x = len(entries.pair_i)
+    t, ranks = xp.empty(2 * x, entries.t, torch.float64), xp.empty(2 * x, entries.chord)
+    place = entries.crossing + x * (entries.chord != xp.take(entries.pair_i, entries.crossing))
+    xp.put(t, place, entries.t)
     xp.put(ranks, place, rank)
-    return Meetings(found.pair_i, found.pair_j, t[:x], ranks[:x], ranks[x:])
+    return Meetings(entries.pair_i, entries.pair_j, t[:x], ranks[:x], ranks[x:])
 
 
 @dataclass(frozen=True)
@@ -253,15 +253,15 @@ def cut(mesh: Mesh, chords: Chords, met: Meetings, layer: int) -> tuple[Mesh, Te
     if len(chords) == 0:
         return mesh, xp.arange(mesh.n_cells, mesh.edges)
     vertex = mesh.n_vertices + xp.arange(len(met), chords.p)
-    found = divide(mesh, chords, met, vertex)
-    m = len(found.nodes)
-    corners, sides, offsets, old_cell = found.with_untouched(mesh)
+    pieces = divide(mesh, chords, met, vertex)
+    m = len(pieces.nodes)
+    corners, sides, offsets, old_cell = pieces.with_untouched(mesh)
     order = xp.argsort(old_cell)
     index, offsets = gather_rows(offsets, order)
     old_cell = xp.take(old_cell, order)
     result = Mesh(
         mesh.n_vertices + len(met),
-        xp.cat([mesh.edges, found.nodes]),
+        xp.cat([mesh.edges, pieces.nodes]),
         xp.cat([mesh.layer, xp.full(m, layer, mesh.layer)]),
         xp.cat([mesh.tags, xp.full(m, -1, mesh.tags)]),
         xp.take(corners, index),

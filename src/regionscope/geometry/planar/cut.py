@@ -239,8 +239,8 @@ def _chords(
     p, q = xp.take(slots, first), xp.take(slots, first + 1)
     irregular = group[~paired]
     if len(irregular):
-        more = repair_ends(mesh, irregular, table, crossings, evaluate)
-        p, q, of = xp.cat([p, more[:, 0]]), xp.cat([q, more[:, 1]]), xp.cat([of, more[:, 2]])
+        repaired = repair_ends(mesh, irregular, table, crossings, evaluate)
+        p, q, of = xp.cat([p, repaired[:, 0]]), xp.cat([q, repaired[:, 1]]), xp.cat([of, repaired[:, 2]])
     cell, unit = xp.quotients(of, table.n_units)
     chords, _ = Chords.between(mesh, cell, p, q, unit)
     vertices = xp.take(mesh.corners, xp.take(mesh.offsets, irregular // table.n_units))

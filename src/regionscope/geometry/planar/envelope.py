@@ -201,16 +201,16 @@ def _triple_cells(
         loop = divided.corners[int(divided.offsets[cell]) : int(divided.offsets[cell + 1])]
         values = evaluate.of_group(loop, torch.full_like(loop, group)).cpu().numpy()
         tolerance = float(evaluate.tolerance_at(loop[:1], loop[:1]))
-        found = envelope_on_cell(place[loop].cpu().numpy(), values, tolerance)
+        envelope = envelope_on_cell(place[loop].cpu().numpy(), values, tolerance)
         first, names = n_vertices + len(corners), loop.tolist()
         old = [k for k, vertex in enumerate(names) if vertex < interpolation.n_old]
-        for tie in found.ties:
+        for tie in envelope.ties:
             three, weight = tie_weights(values[old][:, tie])
             corners.append([names[old[k]] for k in three])
             weights.append(weight)
-        names += range(first, first + len(found.ties))
-        pieces += [[names[k] for k in piece] for piece in found.loops]
-        old_cell += [cell] * len(found.loops)
+        names += range(first, first + len(envelope.ties))
+        pieces += [[names[k] for k in piece] for piece in envelope.loops]
+        old_cell += [cell] * len(envelope.loops)
     with_triples = replace(
         interpolation,
         triple_points=torch.tensor(corners, dtype=torch.int64, device=coords.device).view(-1, 3),

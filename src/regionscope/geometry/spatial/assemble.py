@@ -20,30 +20,30 @@ _GATHER = 0x0102040810204080  # times a word: brings the lowest bits of its byte
 _MIX = 0x2545F4914F6CDD1D  # times a word: spreads its bits
 
 
-def assemble(cut: FaceCut, found: Sections, table: SignTable, label: int) -> tuple[Solids, Tensor]:
+def assemble(cut: FaceCut, sections: Sections, table: SignTable, label: int) -> tuple[Solids, Tensor]:
     """The new cells, and the old cell (r,) that each comes from. ``table``: signs at all vertices, new ones too.
 
     Two pieces bound the same new cell iff they bound the same old cell and all units that cut it have the same sign on
     both. Sections carry ``label`` + unit. Raises ``Unresolved`` with the cells whose signs do not fit.
     """
     whole = cut.solids
-    of_piece = xp.take(found.cell, found.of_piece)
+    of_piece = xp.take(sections.cell, sections.of_piece)
     faces = replace(
         whole,
         n_vertices=len(table.words),
-        edges=xp.cat([whole.edges, found.edges]),
-        corners=xp.cat([whole.corners, found.corners]),
-        sides=xp.cat([whole.sides, found.sides]),
-        offsets=xp.cat([whole.offsets[:-1], found.offsets + len(whole.corners)]),
+        edges=xp.cat([whole.edges, sections.edges]),
+        corners=xp.cat([whole.corners, sections.corners]),
+        sides=xp.cat([whole.sides, sections.sides]),
+        offsets=xp.cat([whole.offsets[:-1], sections.offsets + len(whole.corners)]),
         cells=xp.cat([whole.cells, xp.stack(of_piece, of_piece)]),
-        wall=xp.cat([whole.wall, xp.take(found.unit, found.of_piece) + label]),
+        wall=xp.cat([whole.wall, xp.take(sections.unit, sections.of_piece) + label]),
     )
     n = whole.n_cells
-    expected = 1 + xp.bincount(xp.repeat(found.cell, 1 + found.n_lines + found.n_points), n)
+    expected = 1 + xp.bincount(xp.repeat(sections.cell, 1 + sections.n_lines + sections.n_points), n)
     old_cell = xp.repeat(xp.arange(n, expected), expected)
-    if len(found.cell) == 0:
+    if len(sections.cell) == 0:
         return faces, old_cell
-    half = _half_faces(faces, found, table)
+    half = _half_faces(faces, sections, table)
     key = half.keys()
     order = xp.argsort(key, stable=False)
     first, counts = runs(xp.take(key, order))
@@ -81,42 +81,44 @@ class _HalfFaces:
         return (self.parent << room) | ((mixed >> (64 - room)) & ((1 << room) - 1))
 
 
-def _half_faces(faces: Solids, found: Sections, table: SignTable) -> _HalfFaces:
+def _half_faces(faces: Solids, sections: Sections, table: SignTable) -> _HalfFaces:
     """The faces of the cells that are cut. All units that cut a cell must have one sign on each of its faces."""
-    touched = xp.mask(faces.n_cells + 1, False, found.cell)
-    touched[found.cell] = True  # the last entry is the outside, -1
+    touched = xp.mask(faces.n_cells + 1, False, sections.cell)
+    touched[sections.cell] = True  # the last entry is the outside, -1
     near = touched[faces.cells]
-    chosen = xp.nonzero(near[:, 0] | near[:, 1])
-    sides = [xp.nonzero(xp.take(near, chosen)[:, side]) for side in range(2)]  # rows of ``chosen``
-    parents = [xp.take(faces.cells[:, side], xp.take(chosen, row)) for side, row in enumerate(sides)]
-    somewhere = _somewhere(faces, chosen, [*_bits(table.words), *_bits(table.words >> 1)])
+    touching = xp.nonzero(near[:, 0] | near[:, 1])
+    sides = [xp.nonzero(xp.take(near, touching)[:, side]) for side in range(2)]  # rows of ``touching``
+    parents = [xp.take(faces.cells[:, side], xp.take(touching, row)) for side, row in enumerate(sides)]
+    somewhere = _somewhere(faces, touching, [*_bits(table.words), *_bits(table.words >> 1)])
     above, below = somewhere[: len(somewhere) // 2], somewhere[len(somewhere) // 2 :]
-    unit = xp.full(len(chosen), -1, chosen)
-    unit[-len(found.of_piece) :] = xp.take(found.unit, found.of_piece)  # all sections are chosen
+    unit = xp.full(len(touching), -1, touching)
+    unit[-len(sections.of_piece) :] = xp.take(
+        sections.unit, sections.of_piece
+    )  # the last faces are the sections, and all of them touch
     words = []
     for i, (up, down) in enumerate(zip(above, below, strict=True)):
-        cutting = _sets(found.cell, _bit(found.unit, i), faces.n_cells)
-        own, one_sign = _bit(unit, i), up ^ down
+        cutting = _sets(sections.cell, _bit(sections.unit, i), faces.n_cells)
+        unit_bit, one_sign = _bit(unit, i), up ^ down
         parts = []
         for side, (face, parent) in enumerate(zip(sides, parents, strict=True)):
-            cuts, mine = xp.take(cutting, parent), xp.take(own, face)
-            wrong = cuts & ~mine & ~xp.take(one_sign, face)
+            cuts, of_face = xp.take(cutting, parent), xp.take(unit_bit, face)
+            wrong = cuts & ~of_face & ~xp.take(one_sign, face)
             if bool(wrong.any()):
                 raise Unresolved(xp.unique(parent[wrong != 0]))
             word = xp.take(up, face) & cuts
-            parts.append(word | mine if side else word)
+            parts.append(word | of_face if side else word)
         words.append(xp.cat(parts))
-    place = xp.cat([2 * xp.take(chosen, row) + side for side, row in enumerate(sides)])
+    place = xp.cat([2 * xp.take(touching, row) + side for side, row in enumerate(sides)])
     return _HalfFaces(place, xp.cat(parents), words)
 
 
 def _sets(cell: Tensor, bits: Tensor, n: int) -> Tensor:
     """(n,) the bits of each cell together; those of a cell are distinct."""
-    found = xp.full(n, 0, bits)
-    if isinstance(found, np.ndarray):
-        xp.numpy.add.at(found, cell, bits)
-        return found
-    return found.index_add_(0, cell, bits)
+    sets = xp.full(n, 0, bits)
+    if isinstance(sets, np.ndarray):
+        xp.numpy.add.at(sets, cell, bits)
+        return sets
+    return sets.index_add_(0, cell, bits)
 
 
 def _bit(unit: Tensor, word: int) -> Tensor:
@@ -135,20 +137,20 @@ def _bits(codes: Tensor) -> list[Tensor]:
     return [word.contiguous() for word in sets.unbind(1)]
 
 
-def _somewhere(faces: Solids, chosen: Tensor, sets: list[Tensor]) -> list[Tensor]:
-    """The union of the sets of a face's corners, for each of the chosen faces."""
-    corner = xp.take(faces.offsets, chosen)
-    left = xp.take(faces.offsets, chosen + 1) - corner
+def _somewhere(faces: Solids, rows: Tensor, sets: list[Tensor]) -> list[Tensor]:
+    """The union of the sets of a face's corners, for each of the faces ``rows``."""
+    corner = xp.take(faces.offsets, rows)
+    left = xp.take(faces.offsets, rows + 1) - corner
     vertex = [xp.take(faces.corners, corner + step) for step in range(3)]
-    found = [xp.take(each, vertex[0]) for each in sets]
-    for each, into in zip(sets, found, strict=True):
+    unions = [xp.take(each, vertex[0]) for each in sets]
+    for each, into in zip(sets, unions, strict=True):
         into |= xp.take(each, vertex[1])
         into |= xp.take(each, vertex[2])
     row, step = xp.nonzero(left > 3), 3
     while len(row):
         here = xp.take(faces.corners, xp.take(corner, row) + step)
-        for each, into in zip(sets, found, strict=True):
+        for each, into in zip(sets, unions, strict=True):
             xp.put(into, row, xp.take(into, row) | xp.take(each, here))
         step += 1
         row = row[xp.take(left, row) > step]
-    return found
+    return unions

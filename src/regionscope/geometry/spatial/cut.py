@@ -55,16 +55,16 @@ def cut_solids(
     table = SignTable.of(units.values, units.at, units.tolerance)
     snapped, faces = [table.snapped(units.tolerance)] if count_zeros else [], None
     for _ in range(_ROUNDS):
-        cut, found, table, (solids, old_cell) = _round(solids, units, table, faces, label)
-        units = xp.numpy_on_cpu(extend([xp.as_tensors(new) for new in (*cut.new, found.new)]))
+        cut, sections, table, (solids, old_cell) = _round(solids, units, table, faces, label)
+        units = xp.numpy_on_cpu(extend([xp.as_tensors(new) for new in (*cut.new, sections.new)]))
         snapped.append(cut.snapped)
-        if len(found.deferred) == 0:
+        if len(sections.deferred) == 0:
             return xp.as_tensors(solids), xp.as_tensors(xp.cat(snapped))
         waiting = xp.mask(cut.solids.n_cells, False, old_cell)
-        waiting[found.deferred // table.n_units] = True
+        waiting[sections.deferred // table.n_units] = True
         waiting = xp.cat([xp.take(waiting, old_cell), xp.mask(1, False, old_cell)])
         faces = xp.nonzero(waiting[solids.cells].any(1))
-    raise Unresolved(found.deferred)
+    raise Unresolved(sections.deferred)
 
 
 def _round(
@@ -74,42 +74,46 @@ def _round(
     cut, n = cut_faces(solids, units, table, faces), table.n_units
     deferred = cut.deferred
     while True:
-        found = None
+        sections = None
         try:
-            found = find_sections(cut, n, deferred)
-            grown = _grown(table, cut, found)
-            return cut, found, grown, assemble(cut, found, grown, label)
+            sections = find_sections(cut, n, deferred)
+            grown = _grown(table, cut, sections)
+            return cut, sections, grown, assemble(cut, sections, grown, label)
         except Unresolved as failed:
             keys = failed.where
-        if found is not None:  # the keys are cells
-            chosen = xp.isin(found.cell, keys)
-            keys = found.cell[chosen] * n + found.unit[chosen]
+        if sections is not None:  # the keys are cells
+            failing = xp.isin(sections.cell, keys)
+            keys = sections.cell[failing] * n + sections.unit[failing]
             later = xp.mask(len(keys), False, keys)
             later[1:] = xp.differences(keys // n) == 0
             if bool(later.any()):
-                deferred = xp.unique(xp.cat([found.deferred, keys[later]]))
+                deferred = xp.unique(xp.cat([sections.deferred, keys[later]]))
                 continue
         loosen(*solids.cell_corners(), keys, units, table)
         cut = cut_faces(solids, units, table)
         deferred = cut.deferred
 
 
-def _grown(table: SignTable, cut: FaceCut, found: Sections) -> SignTable:
+def _grown(table: SignTable, cut: FaceCut, sections: Sections) -> SignTable:
     """The signs at all vertices. A new one has the sign that its two ends share, 0 for a unit that made it.
 
     Its value tells the sign only of units that change sign between the ends. That of another unit may be wrong by
     rounding, and then it would fit no cut.
     """
     n = len(table.words)
-    words = xp.empty((cut.solids.n_vertices + len(found.new), table.words.shape[1]), table.words)
+    words = xp.empty((cut.solids.n_vertices + len(sections.new), table.words.shape[1]), table.words)
     words[:n] = table.words
     grown = SignTable(words, table.n_units)
     crossing = cut.first_crossing + xp.arange(len(cut.crossing_units), words)
-    triple = cut.solids.n_vertices + xp.arange(len(found.new_units), words)
+    triple = cut.solids.n_vertices + xp.arange(len(sections.new_units), words)
     points = xp.cat([cut.zeros, cut.point_zeros])
-    made_by = (points[:, 0], points[:, 1]), (crossing[:, None], cut.crossing_units), (triple[:, None], found.new_units)
+    made_by = (
+        (points[:, 0], points[:, 1]),
+        (crossing[:, None], cut.crossing_units),
+        (triple[:, None], sections.new_units),
+    )
     at = cut.evaluate.on_points.units, cut.evaluate.on_points, cut.evaluate
-    for new, zeros, evaluate in zip((*cut.new, found.new), made_by, at, strict=True):
+    for new, zeros, evaluate in zip((*cut.new, sections.new), made_by, at, strict=True):
         words[n : n + len(new)] = xp.take(words, new.a) | xp.take(words, new.b)
         row, unit = _both_signs(grown.codes[n : n + len(new)])
         a, b, t = (xp.take(each, row) for each in (new.a, new.b, new.t))

@@ -196,19 +196,19 @@ def _with_zeros(
         return slot, other
     vertex = loops.mesh.corners
     counts = xp.bincount(zeros[:, 0], loops.mesh.n_vertices)
-    more = xp.nonzero(counts[vertex] > 0)
-    repeats = counts[vertex[more]]
-    unit = zeros[ranges(offsets_of(counts)[vertex[more]], repeats), 1]
-    more = xp.repeat(more, repeats)
-    cell = loops.cell[section[more]]
-    new = (unit != loops.unit[section[more]]) & xp.isin(cell * n_units + unit, loops.cell * n_units + loops.unit)
-    return xp.cat([slot, more[new]]), xp.cat([other, unit[new]])
+    corner = xp.nonzero(counts[vertex] > 0)
+    repeats = counts[vertex[corner]]
+    unit = zeros[ranges(offsets_of(counts)[vertex[corner]], repeats), 1]
+    corner = xp.repeat(corner, repeats)
+    cell = loops.cell[section[corner]]
+    new = (unit != loops.unit[section[corner]]) & xp.isin(cell * n_units + unit, loops.cell * n_units + loops.unit)
+    return xp.cat([slot, corner[new]]), xp.cat([other, unit[new]])
 
 
 def _lines(loops: Loops, chords: Chords, n_units: int) -> tuple[_Lines, Tensor]:
     """Pair the two chords of each line; and the cuts to defer because a chord has no partner."""
-    own = xp.take(loops.unit, chords.cell)
-    low, high = xp.minimum(own, chords.unit), xp.maximum(own, chords.unit)
+    section_unit = xp.take(loops.unit, chords.cell)
+    low, high = xp.minimum(section_unit, chords.unit), xp.maximum(section_unit, chords.unit)
     key, order = xp.sort((xp.take(loops.cell, chords.cell) * n_units + low) * n_units + high)
     start, counts = runs(key)
     group = xp.take(key, start)
@@ -216,7 +216,7 @@ def _lines(loops: Loops, chords: Chords, n_units: int) -> tuple[_Lines, Tensor]:
         lonely = group[counts != 2]
         return _Lines(*[group[:0]] * 6), lonely // (n_units * n_units) * n_units + lonely % n_units
     first, second = order[::2], order[1::2]
-    swap = xp.take(own, first) > xp.take(chords.unit, first)
+    swap = xp.take(section_unit, first) > xp.take(chords.unit, first)
     first, second = xp.where(swap, second, first), xp.where(swap, first, second)
     corners = loops.mesh.corners
     (a, b), (c, d) = (
@@ -234,12 +234,12 @@ def _triples(
     lower = xp.nonzero(chords.unit > xp.take(loops.unit, chords.cell))
     line_of = xp.empty(len(chords), lower)
     xp.put(line_of, lines.low, xp.arange(len(lines.key), lower))
-    own = chords.keep(lower)
-    i, j = alternating_pairs(own)
-    swap = xp.take(own.unit, i) > xp.take(own.unit, j)
+    lower_chords = chords.keep(lower)
+    i, j = alternating_pairs(lower_chords)
+    swap = xp.take(lower_chords.unit, i) > xp.take(lower_chords.unit, j)
     i, j = xp.where(swap, j, i), xp.where(swap, i, j)
-    v, w = xp.take(own.unit, i), xp.take(own.unit, j)
-    section = xp.take(own.cell, i)
+    v, w = xp.take(lower_chords.unit, i), xp.take(lower_chords.unit, j)
+    section = xp.take(lower_chords.cell, i)
     cell, u = xp.take(loops.cell, section), xp.take(loops.unit, section)
     third_key, cut_key = (cell * n_units + v) * n_units + w, cell * n_units + w
     third = xp.searchsorted(lines.key, third_key)
@@ -269,8 +269,8 @@ def _meetings(chords: Chords, lines: _Lines, triples: _Triples, n_units: int) ->
     uv, uw, vw = triples.lines
     rank = triples.rank
     backwards = [
-        xp.where(xp.take(lines.turned, line), xp.take(triples.counts, line) - 1 - own, own)
-        for line, own in zip((uv, uw, vw), rank, strict=True)
+        xp.where(xp.take(lines.turned, line), xp.take(triples.counts, line) - 1 - place, place)
+        for line, place in zip((uv, uw, vw), rank, strict=True)
     ]
     i = xp.cat([xp.take(lines.low, uv), xp.take(lines.high, uv), xp.take(lines.high, uw)])
     j = xp.cat([xp.take(lines.low, uw), xp.take(lines.low, vw), xp.take(lines.high, vw)])
@@ -290,9 +290,9 @@ def _pieces(
 ) -> Sections:
     mesh = loops.mesh
     vertex = cut.solids.n_vertices + xp.arange(len(triples.units), chords.p)
-    found = divide(mesh, chords, met, xp.cat([vertex, vertex, vertex]))
-    edges, sides = _line_parts(lines, triples.counts, found, len(mesh.edges))
-    corners, sides, offsets, of_piece = replace(found, sides=sides).with_untouched(mesh)
+    pieces = divide(mesh, chords, met, xp.cat([vertex, vertex, vertex]))
+    edges, sides = _line_parts(lines, triples.counts, pieces, len(mesh.edges))
+    corners, sides, offsets, of_piece = replace(pieces, sides=sides).with_untouched(mesh)
     uv = triples.lines[0]
     n = mesh.n_cells
     of_line = xp.take(chords.cell, lines.low)
@@ -312,17 +312,17 @@ def _pieces(
     )
 
 
-def _line_parts(lines: _Lines, counts: Tensor, found: CutPieces, n_edges: int) -> tuple[Tensor, Tensor]:
+def _line_parts(lines: _Lines, counts: Tensor, pieces: CutPieces, n_edges: int) -> tuple[Tensor, Tensor]:
     """The parts of each line as edges, once; and the sides of the pieces, numbered accordingly."""
     start = offsets_of(counts + 1)
-    total = len(found.nodes) // 2
+    total = len(pieces.nodes) // 2
     line = owners(start, total)
     rank = xp.arange(total, line) - xp.take(start, line)
-    low = xp.take(xp.take(found.parts, lines.low), line) + rank
+    low = xp.take(xp.take(pieces.parts, lines.low), line) + rank
     turned = xp.where(xp.take(lines.turned, line), xp.take(counts, line) - rank, rank)
-    high = xp.take(xp.take(found.parts, lines.high), line) + turned
-    number = xp.empty(n_edges + len(found.nodes), line)
+    high = xp.take(xp.take(pieces.parts, lines.high), line) + turned
+    number = xp.empty(n_edges + len(pieces.nodes), line)
     number[:n_edges] = xp.arange(n_edges, line)
     for part in (low, high):
         xp.put(number, n_edges + part, n_edges + xp.arange(total, line))
-    return xp.take(found.nodes, low), xp.take(number, found.sides)
+    return xp.take(pieces.nodes, low), xp.take(number, pieces.sides)
