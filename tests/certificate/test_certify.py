@@ -378,7 +378,7 @@ def test_what_cannot_be_certified_says_why(monkeypatch: pytest.MonkeyPatch, tmp_
     with pytest.raises(rs.InputError, match="Expected constants that are zero or between"):
         rs.linear_regions(tiny, SQUARE).certify()
     with monkeypatch.context() as patch:  # integers do not take it, but floats decide everything
-        patch.setattr("regionscope.certificate.matrices._MOST", 9)
+        patch.setattr("regionscope.certificate.matrices._MOST_ENTRIES", 9)
         assert part.certify()
         doubtful = rs.linear_regions(network(13).module(), slice_of(network(13).place)).certify()
         assert str(doubtful).startswith(

@@ -38,28 +38,28 @@ class Bits:
         self.largest = np.zeros(8 * self.n_bytes, dtype=bool)
         base, units = n_border, 0
         for fold, size, part in zip(self.folds, self.sizes, self.parts, strict=True):
-            own = slice(8 * part.start, 8 * part.start + size)
-            self.row[own] = base + np.arange(size)
-            self.unit[own] = units + np.arange(size) // fold.rows_per_unit
-            self.layer[own], self.largest[own] = fold.layer, isinstance(fold, Largest)
+            fold_bits = slice(8 * part.start, 8 * part.start + size)
+            self.row[fold_bits] = base + np.arange(size)
+            self.unit[fold_bits] = units + np.arange(size) // fold.rows_per_unit
+            self.layer[fold_bits], self.largest[fold_bits] = fold.layer, isinstance(fold, Largest)
             base, units = base + size, units + fold.n_units
         self.switches = self._switches(steps)
 
     def _switches(self, steps: Steps) -> dict[int, IntArray]:
         """Follow the outputs of ReLUs through steps that copy them."""
-        found, known, parts = {}, dict[str, IntArray](), iter(self.parts)
+        switches, known, parts = {}, dict[str, IntArray](), iter(self.parts)
         for step in steps.steps:
             if isinstance(step, AffineStep):
                 known[step.writes] = _copied(step, known)
                 continue
             part = next(parts)
             if isinstance(step, Largest):
-                own = known[step.source][step.groups]
-                if (usable := (own >= 0).all(axis=1, keepdims=True)).any():
-                    found[step.layer] = np.where(usable, own, -1).ravel()
-            relu = isinstance(step, PiecewiseStep) and _is_relu(step)
+                candidates = known[step.source][step.groups]
+                if (usable := (candidates >= 0).all(axis=1, keepdims=True)).any():
+                    switches[step.layer] = np.where(usable, candidates, -1).ravel()
+            relu = isinstance(step, PiecewiseStep) and step.is_relu
             known[step.writes] = 8 * part.start + np.arange(step.n_units) if relu else np.full(step.n_units, -1)
-        return found
+        return switches
 
     def on(self, bits: PackedBits, layer: int) -> BoolArray | None:
         """Whether the switch of each candidate of a nonlinearity is set in ``bits`` (n, bytes); candidates without a
@@ -81,15 +81,15 @@ class Bits:
 
     def encode(self, patterns: Pattern) -> PackedBits:
         """Bits (n, bytes) of patterns (n, units)."""
-        found, start = np.zeros((len(patterns), self.n_bytes), dtype=np.uint8), 0
+        bits, start = np.zeros((len(patterns), self.n_bytes), dtype=np.uint8), 0
         for fold, part in zip(self.folds, self.parts, strict=True):
-            own, number = patterns[:, start : start + fold.n_units, None], np.arange(fold.rows_per_unit)
-            flags = (own == number if isinstance(fold, Largest) else own > number).reshape(len(patterns), -1)
-            if (on := self.on(found, fold.layer)) is not None:
+            pieces, number = patterns[:, start : start + fold.n_units, None], np.arange(fold.rows_per_unit)
+            flags = (pieces == number if isinstance(fold, Largest) else pieces > number).reshape(len(patterns), -1)
+            if (on := self.on(bits, fold.layer)) is not None:
                 flags &= on
-            found[:, part] = np.packbits(flags, axis=1, bitorder="little")
+            bits[:, part] = np.packbits(flags, axis=1, bitorder="little")
             start += fold.n_units
-        return found
+        return bits
 
     def decode(self, bits: PackedBits) -> Pattern:
         """Patterns (n, units) of bits (n, bytes)."""
@@ -132,9 +132,9 @@ class Bits:
         for i, fold in enumerate(self.folds):
             if not isinstance(fold, Largest):
                 continue
-            m, own = fold.rows_per_unit, self.parts[i]
-            some = np.flatnonzero(differs[:, own].any(1))
-            flags = np.unpackbits(differs[some, own], axis=1, count=self.sizes[i], bitorder="little")
+            m, part = fold.rows_per_unit, self.parts[i]
+            some = np.flatnonzero(differs[:, part].any(1))
+            flags = np.unpackbits(differs[some, part], axis=1, count=self.sizes[i], bitorder="little")
             groups = flags.reshape(len(some), fold.n_units, m)
             groups[groups.sum(2) == 1] = 0
             wall, unit = np.nonzero(groups.sum(2) == 2)
@@ -143,13 +143,8 @@ class Bits:
             first = np.unique([wall, *ends], axis=1, return_index=True)[1]
             again = np.delete(np.arange(len(wall)), first)
             groups[wall[again], unit[again]] = 0
-            differs[some, own] = np.packbits(flags, axis=1, bitorder="little")
+            differs[some, part] = np.packbits(flags, axis=1, bitorder="little")
         return differs
-
-
-def _is_relu(fold: PiecewiseStep) -> bool:
-    plain = fold.at == (0.0,) and fold.divisor == 1 and not fold.shifts.any()
-    return plain and bool((fold.slopes == [[0.0], [1.0]]).all())
 
 
 def _copied(step: AffineStep, known: dict[str, IntArray]) -> IntArray:
@@ -169,17 +164,17 @@ def _copied(step: AffineStep, known: dict[str, IntArray]) -> IntArray:
 
 def distinct(bits: PackedBits) -> int:
     """Number of different rows. Rows with the same hash are compared."""
-    mark, n_words = np.zeros(len(bits), dtype=np.uint64), -(-bits.shape[1] // 8)
+    hash_of, n_words = np.zeros(len(bits), dtype=np.uint64), -(-bits.shape[1] // 8)
     for start in range(0, len(bits), 4096):
-        own, some = mark[start : start + 4096], bits[start : start + 4096]
+        hashes, some = hash_of[start : start + 4096], bits[start : start + 4096]
         words = np.zeros((len(some), 8 * n_words), dtype=np.uint8)
         words[:, : bits.shape[1]] = some
         for word in words.view(np.uint64).T:
-            own ^= word
-            own *= np.uint64(0x9E3779B97F4A7C15)
-            own ^= own >> np.uint64(32)
-    order = mark.argsort()
-    again = np.flatnonzero(mark[order][1:] == mark[order][:-1])
+            hashes ^= word
+            hashes *= np.uint64(0x9E3779B97F4A7C15)
+            hashes ^= hashes >> np.uint64(32)
+    order = hash_of.argsort()
+    again = np.flatnonzero(hash_of[order][1:] == hash_of[order][:-1])
     if (bits[order[again]] == bits[order[again + 1]]).all():
         return len(bits) - len(again)
     return len({row.tobytes() for row in bits})

@@ -110,13 +110,15 @@ def _graph(proof: IntegerProof) -> RegionGraph:
         return RegionGraph(code, bits, inner, slopes, error)
     good = np.flatnonzero(proof.settled)
     place = {floats.key(i): n for n, i in enumerate(good.tolist())}
-    place |= {key: len(good) + n for n, key in enumerate(proof.found)}
+    place |= {key: len(good) + n for n, key in enumerate(proof.true_regions)}
     new = np.full(claim.n, -1)
     new[good] = np.arange(len(good))
     pairs = new[inner]
     pairs = pairs[(pairs >= 0).all(1)]
-    more = [(place[key], place[other]) for key, true in proof.found.items() for other in true.behind if other]
-    every = np.concatenate([pairs, np.array(more, dtype=np.int64).reshape(-1, 2)])
+    new_pairs = [
+        (place[key], place[other]) for key, true in proof.true_regions.items() for other in true.behind if other
+    ]
+    every = np.concatenate([pairs, np.array(new_pairs, dtype=np.int64).reshape(-1, 2)])
     patterns = np.array([pattern_of(key) for key in place]).reshape(len(place), -1)
     return RegionGraph(code, code.encode(patterns), every, slopes[good], error[good])
 
@@ -126,44 +128,46 @@ def _clusters(proof: IntegerProof) -> list[Refutation]:
     if not proof.refuted:
         return []
     bad = list(proof.refuted)
-    nodes = {key: len(bad) + i for i, key in enumerate(proof.found)}
+    nodes = {key: len(bad) + i for i, key in enumerate(proof.true_regions)}
     pairs = [(i, nodes[key]) for i, region in enumerate(bad) if (key := proof.floats.key(region)) in nodes]
-    pairs += [(nodes[key], nodes[o]) for key, true in proof.found.items() for o in true.behind if o in nodes]
+    pairs += [(nodes[key], nodes[o]) for key, true in proof.true_regions.items() for o in true.behind if o in nodes]
     place = {region: i for i, region in enumerate(bad)}
     pairs += [
         (place[a], place[b]) for a, b in proof.floats.subject.claim.wall_regions.tolist() if a in place and b in place
     ]
     group = components(len(bad) + len(nodes), np.array(pairs, dtype=np.int64).reshape(-1, 2))
-    found = []
+    refutations = []
     for one in np.unique(group[: len(bad)]):
         members = [bad[i] for i in np.flatnonzero(group[: len(bad)] == one)]
         reasons = Counter(proof.refuted[region] for region in members)
-        found.append(
+        refutations.append(
             Refutation(
                 reasons.most_common(1)[0][0], tuple(members), len(members), int((group[len(bad) :] == one).sum())
             )
         )
-    return found
+    return refutations
 
 
 def _wrong_counts(
     proof: IntegerProof, counts: Counts, linear_ids: IntArray, decision: tuple[IntArray, IntArray] | None
 ) -> list[Refutation]:
-    found = []
+    refutations = []
     for name, claimed in proof.floats.subject.part.by_layer.items():
         if counts.by_layer.get(name) != claimed:
-            found.append(Refutation(f"activation regions after {name}", (), claimed, counts.by_layer.get(name, 0)))
+            refutations.append(
+                Refutation(f"activation regions after {name}", (), claimed, counts.by_layer.get(name, 0))
+            )
     if proof.refuted:  # the numbers of regions mean nothing then
-        return found
+        return refutations
     if not _same_parts(linear_ids, counts.linear_ids):
-        found.append(Refutation("linear regions", (), int(linear_ids.max()) + 1, counts.linear))
+        refutations.append(Refutation("linear regions", (), int(linear_ids.max()) + 1, counts.linear))
     if decision is not None:
         wrong = np.flatnonzero(decision[0] != counts.labels)
         if len(wrong):
-            found.append(Refutation("labels", tuple(wrong.tolist()), len(wrong), 0))
+            refutations.append(Refutation("labels", tuple(wrong.tolist()), len(wrong), 0))
         if not _same_parts(decision[1], counts.decision_ids):
-            found.append(Refutation("decision regions", (), int(decision[1].max()) + 1, counts.decision))
-    return found
+            refutations.append(Refutation("decision regions", (), int(decision[1].max()) + 1, counts.decision))
+    return refutations
 
 
 def _same_parts(a: IntArray, b: IntArray) -> bool:

@@ -69,8 +69,8 @@ class ClaimedPartition:
             wanted = np.minimum(here, there) * n + np.maximum(here, there)
         order = keys.argsort(kind="stable")
         place = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
-        found = order[place]
-        return np.where(keys[found] == wanted, found, -1)
+        wall = order[place]
+        return np.where(keys[wall] == wanted, wall, -1)
 
     @cached_property
     def meeting(self) -> IntArray:
@@ -91,8 +91,8 @@ class ClaimedPartition:
         first, end = (np.searchsorted(key[order], self.owner * n + self.corners, side) for side in ("left", "right"))
         total = np.bincount(region[region >= 0], minlength=self.n)
         whole = (end - first == self.dim) & (total == self.dim * np.diff(self.offsets))[self.owner]
-        found = order[np.minimum(first[:, None] + np.arange(self.dim), len(order) - 1)]
-        return np.where(whole[:, None], wall[found], -1)
+        entry = order[np.minimum(first[:, None] + np.arange(self.dim), len(order) - 1)]
+        return np.where(whole[:, None], wall[entry], -1)
 
     def faults(self) -> list[tuple[str, IntArray]]:
         """What does not fit together, with the regions concerned.
@@ -102,21 +102,21 @@ class ClaimedPartition:
         """
         inner = (self.wall_regions >= 0).all(1)
         pairs = self.wall_regions[inner]
-        found = [("a wall has the same region on both sides", pairs[pairs[:, 0] == pairs[:, 1], 0])]
+        faults = [("a wall has the same region on both sides", pairs[pairs[:, 0] == pairs[:, 1], 0])]
         if self.dim > 2:
             flat = self.wall_regions[np.diff(self.wall_offsets) < self.dim]
-            found.append(("a wall has too few vertices", np.unique(flat[flat >= 0])))
-            return [(reason, regions) for reason, regions in found if len(regions)]
+            faults.append(("a wall has too few vertices", np.unique(flat[flat >= 0])))
+            return [(reason, regions) for reason, regions in faults if len(regions)]
         sides, owner = self.sides, self.owner
-        found.append(("a side of a region is no wall", owner[sides < 0]))
+        faults.append(("a side of a region is no wall", owner[sides < 0]))
         beside = (self.wall_regions[sides] == owner[:, None]).any(1) & (sides >= 0)
-        found.append(("a wall does not name the region that it bounds", owner[~beside]))
+        faults.append(("a wall does not name the region that it bounds", owner[~beside]))
         uses = np.bincount(sides[sides >= 0], minlength=len(self.wall_regions))
         wrong = np.flatnonzero(uses != (self.wall_regions >= 0).sum(1))
         around = self.wall_regions[wrong].ravel()
-        found.append(("a wall bounds more or fewer regions than it names", around[around >= 0]))
+        faults.append(("a wall bounds more or fewer regions than it names", around[around >= 0]))
         used = np.zeros(len(self.vertices), dtype=bool)
         used[self.corners] = True
         if self.dim == 2 and used.sum() != 1 + len(self.wall_regions) - self.n:
-            found.append(("vertices, walls and regions contradict Euler's formula", np.arange(self.n)))
-        return [(reason, np.unique(regions)) for reason, regions in found if len(regions)]
+            faults.append(("vertices, walls and regions contradict Euler's formula", np.arange(self.n)))
+        return [(reason, np.unique(regions)) for reason, regions in faults if len(regions)]

@@ -180,10 +180,10 @@ def _signs(
     undecided, nearest = np.zeros(claim.n, dtype=np.int64), np.inf
     block = max(1, (1 << 18) // max(1, int(counts.max(initial=1))))
     for start in range(0, len(region), block):
-        own = region[start : start + block]
-        count = counts[own]
-        entry = np.repeat(np.arange(start, start + len(own)), count)
-        corner = np.arange(len(entry)) + np.repeat(claim.offsets[own] - np.cumsum(count) + count, count)
+        block_region = region[start : start + block]
+        count = counts[block_region]
+        entry = np.repeat(np.arange(start, start + len(block_region)), count)
+        corner = np.arange(len(entry)) + np.repeat(claim.offsets[block_region] - np.cumsum(count) + count, count)
         other = np.ones(len(entry), dtype=bool)
         for place in places:
             other &= place[corner] != entry

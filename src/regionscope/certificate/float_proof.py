@@ -18,7 +18,7 @@ from regionscope.certificate.frames import Frames, Local, corner_frames, frames_
 from regionscope.certificate.integers import homogeneous
 from regionscope.certificate.subject import Subject
 from regionscope.certificate.unit_bounds import Screened, screen
-from regionscope.certificate.vertices import FAR, look
+from regionscope.certificate.vertices import MOST_CORNER_SHIFT, look
 from regionscope.errors import LimitReached
 from regionscope.types import BoolArray, IntArray
 
@@ -87,16 +87,19 @@ def prove_in_floats(subject: Subject) -> FloatProof:
     for reason, regions in claim.faults():
         refuted.update({region: reason for region in regions.tolist() if region not in refuted})
     in_floats = claim.dim <= 3 and not refuted
-    found = _together(subject) if in_floats else _nothing_proved(subject)
+    findings = _together(subject) if in_floats else _nothing_proved(subject)
     try:
-        found = _one_by_one(subject, found) if in_floats else _patterns_alone(subject, found, outer=not refuted)
+        if in_floats:
+            findings = _one_by_one(subject, findings)
+        else:
+            findings = _patterns_alone(subject, findings, outer=not refuted)
     except LimitReached as limit:
-        return FloatProof(subject, found.screened, found.proof, refuted, str(limit))
-    wrong = (found.walls.layer != claim.wall_layer) & (found.walls.layer >= 0)
+        return FloatProof(subject, findings.screened, findings.proof, refuted, str(limit))
+    wrong = (findings.walls.layer != claim.wall_layer) & (findings.walls.layer >= 0)
     for region in claim.wall_regions[wrong].ravel().tolist():
         refuted.setdefault(region, "a wall belongs to another nonlinearity")
-    proof = replace(found.proof, proved=np.zeros(claim.n, dtype=bool)) if refuted else found.proof
-    return FloatProof(subject, found.screened, proof, refuted)
+    proof = replace(findings.proof, proved=np.zeros(claim.n, dtype=bool)) if refuted else findings.proof
+    return FloatProof(subject, findings.screened, proof, refuted)
 
 
 def _together(subject: Subject) -> _Findings:
@@ -107,7 +110,8 @@ def _together(subject: Subject) -> _Findings:
     n = len(claim.wall_regions)
     walls = _read_walls(subject, screened, np.arange(n), _WallRows.unknown(n))
     everything = np.arange(claim.n)
-    return _Findings(screened, walls, _proved(subject, everything, screened, walls, frames, reach=3.0, step=FAR))
+    proof = _proved(subject, everything, screened, walls, frames, reach=3.0, step=MOST_CORNER_SHIFT)
+    return _Findings(screened, walls, proof)
 
 
 def _one_by_one(subject: Subject, first: _Findings) -> _Findings:
@@ -116,8 +120,8 @@ def _one_by_one(subject: Subject, first: _Findings) -> _Findings:
     rest = np.flatnonzero(~_settled(subject, first.proof))
     if not len(rest):
         return first
-    own = claim.part(rest)
-    boxes = frames_of(own.vertices, own.corners, own.offsets)
+    rest_claim = claim.part(rest)
+    boxes = frames_of(rest_claim.vertices, rest_claim.corners, rest_claim.offsets)
     again = screen(subject.steps, subject.part.slice, boxes, subject.code)
     again = _with_patterns(subject, again, boxes)
     screened = _updated(first.screened, rest, again, ("bits", "slopes", "slope_error"))
@@ -126,7 +130,7 @@ def _one_by_one(subject: Subject, first: _Findings) -> _Findings:
     changed = (first.walls.meeting(claim) != walls.meeting(claim)).any(1)
     proved = first.proof.proved.copy()
     proved[claim.owner[changed]] = False
-    local = boxes.local(own.points, own.owner)
+    local = boxes.local(rest_claim.points, rest_claim.owner)
     proof = _proved(subject, rest, again, walls, local, reach=1.009, step=0.002)
     whole = _updated(replace(first.proof, proved=proved), rest, proof, ("proved", "undecided", "moved"))
     return _Findings(screened, walls, replace(whole, nearest=min(whole.nearest, proof.nearest)))
@@ -171,8 +175,8 @@ def _proved(
     """What floats prove about these regions, with the patterns that are known now."""
     claim = subject.claim
     rows = walls.meeting(claim)[np.isin(claim.owner, regions)]
-    own = claim.part(regions)
-    return prove(own, frames, screened.near, rows, subject.n_rows, screened.sure, reach=reach, step=step)
+    regions_claim = claim.part(regions)
+    return prove(regions_claim, frames, screened.near, rows, subject.n_rows, screened.sure, reach=reach, step=step)
 
 
 def _settled(subject: Subject, proof: Proof) -> BoolArray:

@@ -19,7 +19,7 @@ from regionscope.types import BoolArray, IntArray
 class IntegerProof:
     """What floats and integers say about a partition.
 
-    refuted: regions that are not true ones, and the reason. settled: (r,) the regions that are. found: the true regions
+    refuted: regions that are not true ones, and the reason. settled: (r,) the regions that are. true_regions: those
     in place of the refuted ones, by their patterns. recomputed: number of signs computed in integers. left: number of
     signs that stay open; if there are any, the rest is incomplete. limit: why, if integers do not take the network.
     """
@@ -27,7 +27,7 @@ class IntegerProof:
     floats: FloatProof
     refuted: Mapping[int, str]
     settled: BoolArray
-    found: Mapping[bytes, TrueRegion]
+    true_regions: Mapping[bytes, TrueRegion]
     recomputed: int
     left: int = 0
     limit: str = ""
@@ -61,11 +61,11 @@ def prove_in_integers(floats: FloatProof) -> IntegerProof:
             else:
                 refuted.setdefault(region, reason)
         settled &= ~np.isin(np.arange(claim.n), list(refuted))
-        found = _true_regions(floats, refuted, settled) if refuted else {}
+        true_regions = _true_regions(floats, refuted, settled) if refuted else {}
     except LimitReached as limit:
         return IntegerProof(floats, refuted, settled, {}, recomputed).given_up(str(limit))
-    left = floats.n_open(np.array(list(refuted))) if found is None else 0
-    return IntegerProof(floats, refuted, settled, found or {}, recomputed, left)
+    left = floats.n_open(np.array(list(refuted))) if true_regions is None else 0
+    return IntegerProof(floats, refuted, settled, true_regions or {}, recomputed, left)
 
 
 def _with_equal_patterns(floats: FloatProof) -> list[int]:

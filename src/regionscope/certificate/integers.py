@@ -189,44 +189,44 @@ class IntegerNetwork:
 
         def choose(fold: FoldStep, here: Integers) -> Pattern:
             nonlocal start, degenerate
-            own = pattern[start : start + fold.n_units]
+            pieces = pattern[start : start + fold.n_units]
             start += fold.n_units
-            found = self._constraints(fold, here, own, ones)
-            rows.append(found)
-            nothing = ~(found != 0).any(1)
+            constraints = self._constraints(fold, here, pieces, ones)
+            rows.append(constraints)
+            nothing = ~(constraints != 0).any(1)
             if isinstance(fold, Largest):
-                nothing &= (fold.groups != fold.groups[np.arange(len(own)), own][:, None]).ravel()
+                nothing &= (fold.groups != fold.groups[np.arange(len(pieces)), pieces][:, None]).ravel()
             degenerate |= bool(nothing.any())
-            return own
+            return pieces
 
         outputs = self._run(self.inputs, ones, choose)
         return PatternCell(np.concatenate(rows), outputs, degenerate)
 
     def flipped(self, pattern: Pattern, row: int) -> Pattern:
         """The pattern behind a facet on which only this constraint is zero."""
-        found, first, start = pattern.copy(), len(self.border), 0
+        behind, first, start = pattern.copy(), len(self.border), 0
         for fold in self.source.folds:
             stride = fold.rows_per_unit
             if row < first + stride * fold.n_units:
                 unit, which = divmod(row - first, stride)
                 if isinstance(fold, Largest):
-                    found[start + unit] = which
+                    behind[start + unit] = which
                 else:
-                    found[start + unit] = which if found[start + unit] > which else which + 1
-                return found
+                    behind[start + unit] = which if behind[start + unit] > which else which + 1
+                return behind
             first, start = first + stride * fold.n_units, start + fold.n_units
         raise IndexError(f"Expected a constraint of a unit, got row {row}. Please report this fault of regionscope.")
 
-    def _constraints(self, fold: FoldStep, here: Integers, own: Pattern, ones: Integers) -> Integers:
+    def _constraints(self, fold: FoldStep, here: Integers, pieces: Pattern, ones: Integers) -> Integers:
         if isinstance(fold, Largest):
             members = here[fold.groups]  # (w, m, k + 1)
-            winner = members[np.arange(len(own)), own][:, None]
+            winner = members[np.arange(len(pieces)), pieces][:, None]
             return (winner - members).reshape(-1, here.shape[1])
-        found = []
+        by_threshold = []
         for t, (factor, level) in enumerate(self.thresholds[id(fold)]):
             above = here * factor - level * ones
-            found.append(np.where((own > t)[:, None], above, -above))
-        return np.stack(found, 1).reshape(-1, here.shape[1])
+            by_threshold.append(np.where((pieces > t)[:, None], above, -above))
+        return np.stack(by_threshold, 1).reshape(-1, here.shape[1])
 
     def pattern(self, point: Sequence[int], direction: Sequence[int] | None = None) -> Pattern:
         """The pattern just beside a homogeneous point, a step of infinitesimal length along ``direction`` from it.
@@ -236,24 +236,24 @@ class IntegerNetwork:
         """
         columns = [list(point)] if direction is None else [list(point), [*direction, 0]]
         ones = np.array([point[-1], 0][: len(columns)], dtype=object)
-        found: list[Pattern] = []
+        by_fold: list[Pattern] = []
 
         def choose(fold: FoldStep, here: Integers) -> Pattern:
             if isinstance(fold, Largest):
                 rows = here.tolist()
                 best = (max((rows[member], -j) for j, member in enumerate(group)) for group in fold.groups.tolist())
-                own = [-place for _, place in best]
+                pieces = [-place for _, place in best]
             else:
-                own = [0] * len(here)
+                pieces = [0] * len(here)
                 for factor, level in self.thresholds[id(fold)]:
                     above = (here * factor - level * ones).tolist()
                     nothing = [0] * len(ones)
-                    own = [p + (row > nothing) for p, row in zip(own, above, strict=True)]
-            found.append(np.array(own, dtype=np.int16))
-            return found[-1]
+                    pieces = [p + (row > nothing) for p, row in zip(pieces, above, strict=True)]
+            by_fold.append(np.array(pieces, dtype=np.int16))
+            return by_fold[-1]
 
         self._run(self.inputs.dot(np.array(columns, dtype=object).T), ones, choose)
-        return np.concatenate(found)
+        return np.concatenate(by_fold)
 
 
 def homogeneous(point: NDArray[np.float64]) -> tuple[int, ...]:

@@ -24,10 +24,10 @@ from regionscope.network.rules.convolution import conv2d_by_product
 from regionscope.types import FloatArray, IntArray
 
 _PROBE = 2.0**900
-_SEEN = 2.0**60  # a probe's answer must be this much larger than the shift
-_SMALLEST = 2.0**-300  # of the constants that are accepted, so that products of two layers do not underflow
-_ENTRIES = 1 << 22  # of a block of probes
-_MOST = 50_000_000  # numbers in a matrix that is written out
+_LEAST_RATIO_TO_SHIFT = 2.0**60  # a probe's answer must be this much larger than the shift
+_SMALLEST_CONSTANT = 2.0**-300  # of the constants that are accepted, so that products of two layers do not underflow
+_BLOCK_ENTRIES = 1 << 22  # of a block of probes
+_MOST_ENTRIES = 50_000_000  # numbers in a matrix that is written out
 
 
 class Matrix(Protocol):
@@ -166,14 +166,14 @@ def terms_of(
     shift = flat(function(*reads))[0]
     for i, (name, row) in enumerate(zip(names, reads, strict=True)):
         n = row.numel()
-        rows = max(1, _ENTRIES // max(1, n, len(shift)))
+        rows = max(1, _BLOCK_ENTRIES // max(1, n, len(shift)))
         blocks, entries = [], 0
         for start in range(0, n, rows):
-            chosen = torch.arange(start, min(n, start + rows), device=row.device)
-            probe = torch.zeros(len(chosen), n, dtype=torch.float64, device=row.device)
-            probe[torch.arange(len(chosen), device=row.device), chosen] = _PROBE
+            columns = torch.arange(start, min(n, start + rows), device=row.device)
+            probe = torch.zeros(len(columns), n, dtype=torch.float64, device=row.device)
+            probe[torch.arange(len(columns), device=row.device), columns] = _PROBE
             inputs = [
-                probe.reshape(-1, *x.shape[1:]) if j == i else x.expand(len(chosen), *x.shape[1:])
+                probe.reshape(-1, *x.shape[1:]) if j == i else x.expand(len(columns), *x.shape[1:])
                 for j, x in enumerate(reads)
             ]
             blocks.append(csr_array(_columns(flat(function(*inputs)), shift)))
@@ -183,18 +183,18 @@ def terms_of(
 
 
 def _check_entries(entries: int) -> None:
-    if entries > _MOST:
+    if entries > _MOST_ENTRIES:
         raise LimitReached(
-            f"Expected layers with at most {_MOST:,} weights between their entries, got at least {entries:,}. Integers "
-            "need the matrix of each layer, where a convolution has its weights once for each position. Certify a "
-            "network with smaller layers or smaller images."
+            f"Expected layers with at most {_MOST_ENTRIES:,} weights between their entries, got at least {entries:,}. "
+            "Integers need the matrix of each layer, where a convolution has its weights once for each position. "
+            "Certify a network with smaller layers or smaller images."
         )
 
 
 def _columns(answers: FloatArray, shift: FloatArray) -> FloatArray:
     """The columns of a matrix, from what the function returns on the probes."""
     nothing = answers == shift
-    seen = np.abs(answers) >= np.maximum(_SEEN * np.abs(shift), _PROBE * _SMALLEST)
+    seen = np.abs(answers) >= np.maximum(_LEAST_RATIO_TO_SHIFT * np.abs(shift), _PROBE * _SMALLEST_CONSTANT)
     if not (np.isfinite(answers) & (nothing | seen)).all() or not np.isfinite(shift).all():
         raise InputError(
             "Expected constants that are zero or between 2^-300 and 2^100, got others. Rescale the network; a "

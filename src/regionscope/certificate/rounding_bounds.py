@@ -23,7 +23,7 @@ from regionscope.certificate.steps import AffineStep, FoldStep, Steps
 from regionscope.geometry import Slice
 from regionscope.types import FloatArray
 
-_LEAST = 2.0**-700  # added to bounds in place of what underflows
+_MOST_UNDERFLOW = 2.0**-700  # added to bounds in place of what underflows
 
 
 class Value(NamedTuple):
@@ -44,7 +44,7 @@ class Value(NamedTuple):
 
 def padded(bound: FloatArray) -> FloatArray:
     """Bounds of errors, larger by what may have underflowed; 0 stays 0."""
-    return np.where(bound > 0, bound + _LEAST, bound)
+    return np.where(bound > 0, bound + _MOST_UNDERFLOW, bound)
 
 
 def reads(step: AffineStep | FoldStep) -> Iterator[str]:

@@ -73,6 +73,12 @@ class PiecewiseStep:
         """Number of constraints of each unit: one for each threshold."""
         return len(self.at)
 
+    @property
+    def is_relu(self) -> bool:
+        """Whether every entry is max(source, 0)."""
+        plain = self.at == (0.0,) and self.divisor == 1 and not self.shifts.any()
+        return plain and bool((self.slopes == [[0.0], [1.0]]).all())
+
 
 @dataclass(frozen=True, eq=False)
 class Largest:

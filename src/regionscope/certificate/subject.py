@@ -14,7 +14,7 @@ from regionscope.certificate.integers import IntegerNetwork
 from regionscope.certificate.regions import TrueRegions
 from regionscope.certificate.steps import Steps, read_steps
 
-_OFF = 1e-6  # of the extent of the slice: a stored vertex that is farther from the true one is refuted
+_MOST_VERTEX_ERROR = 1e-6  # of the extent of the slice: a stored vertex that is farther from the true one is refuted
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Subject:
     @cached_property
     def most_moved(self) -> float:
         """How far a stored vertex may be from the true one."""
-        return _OFF * float(np.ptp(self.claim.vertices, axis=0).max())
+        return _MOST_VERTEX_ERROR * float(np.ptp(self.claim.vertices, axis=0).max())
 
     @cached_property
     def network(self) -> IntegerNetwork:

@@ -5,7 +5,7 @@ Regions with one pattern so far form a group; it has a frame q = (c - reference)
 [-3, 3]^k. A unit that keeps its sign on the box of a group is done; else it is looked at in the frame of each region.
 At a fold the groups divide, and all functions move to the new frames.
 
-``columns`` says how sums are bounded. A bound of 0 means that nothing was rounded.
+``rounding_bounds`` says how sums are bounded. A bound of 0 means that nothing was rounded.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from regionscope.certificate.steps import AffineStep, FoldStep, Largest, Piecewi
 from regionscope.geometry import Slice
 from regionscope.types import Array, BoolArray, FloatArray, IntArray
 
-_REACH = 1.01  # corners lie this far from the reference, after they have been corrected
-_BYTES = 1 << 28
+_CORNER_REACH = 1.01  # corners lie this far from the reference, after they have been corrected
+_BLOCK_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def screen(steps: Steps, slice: Slice, frames: Frames, bits: Bits) -> Screened:
     """Patterns, near constraints and slopes of all regions. Cost: at most k + 2 forward passes for each region."""
     n, k = frames.reference.shape
     widest = max([len(step.shift) for step in steps.steps if isinstance(step, AffineStep)], default=1)
-    rows = max(1, _BYTES // (8 * (k + 2) * max(1, widest)))
+    rows = max(1, _BLOCK_BYTES // (8 * (k + 2) * max(1, widest)))
     low, high = frames.low.min(0), frames.high.max(0)
     reach = np.maximum(np.abs(low), np.abs(high)) + 4 * (high - low) + 2.0**-190  # of [-3, 3]^k in all frames
     start, first = first_steps(steps, slice, reach)
@@ -91,7 +91,7 @@ def _spread(columns: FloatArray) -> FloatArray:
 
 def _fails(margin: FloatArray, spread: FloatArray, error: FloatArray) -> BoolArray:
     """Whether a constraint with this value at the reference may be zero or negative somewhere in the box."""
-    bound = (_REACH + 16 * EPS) * spread + (error + 8 * EPS * np.abs(margin))
+    bound = (_CORNER_REACH + 16 * EPS) * spread + (error + 8 * EPS * np.abs(margin))
     return ~(margin > bound)
 
 
@@ -121,7 +121,7 @@ class _FilterBlock:
         self.count, self.k = cells.reference.shape
         self.border = tuple(part.cpu().numpy() for part in slice.halfspaces)
         self.n_rows = len(self.border[0]) + steps.n_rows
-        self.found: list[tuple[IntArray, FloatArray, FloatArray]] = []
+        self.near_parts: list[tuple[IntArray, FloatArray, FloatArray]] = []
         self.pattern = np.zeros((self.count, steps.n_units), dtype=np.int16)
         self.sure = np.ones(self.count, dtype=bool)
         self.base, self.column = 0, 0
@@ -153,7 +153,7 @@ class _FilterBlock:
         scale = self.frames.scale[:, None]
         self.slopes = (outputs[1:].transpose(2, 1, 0) / scale)[self.group]
         self.slope_error = (error.T[..., None] / scale)[self.group]
-        self.near = tuple(np.concatenate(parts) for parts in zip(*self.found, strict=True))
+        self.near = tuple(np.concatenate(parts) for parts in zip(*self.near_parts, strict=True))
         return self
 
     def _borders(self) -> None:
@@ -169,7 +169,7 @@ class _FilterBlock:
     def _keep(self, number: Array, cell: Array, rows: FloatArray, error: FloatArray) -> None:
         """Constraints rows (k + 1, n) with these numbers, counted from ``base``, in the frames of regions."""
         key = (self.first + cell) * self.n_rows + self.base + number
-        self.found.append((key.astype(np.int64), np.ascontiguousarray(rows.T), error))
+        self.near_parts.append((key.astype(np.int64), np.ascontiguousarray(rows.T), error))
 
     def _regions_of(self, group: Array) -> tuple[IntArray, IntArray]:
         """All regions of some groups, one group after another: the place in ``group``, and the region."""
@@ -222,7 +222,7 @@ class _FilterBlock:
         spread = _spread(here)
         exact = (error == 0) & (spread == 0)  # a constant that is known
         piece = np.zeros(error.shape, dtype=np.int16)
-        own = []
+        by_threshold = []
         for t, at in enumerate(fold.at):
             value = here[0] - at if at else here[0]
             bound = error + 2 * EPS * (np.abs(here[0]) + abs(at)) if at else error
@@ -230,11 +230,11 @@ class _FilterBlock:
             unit, group = np.nonzero(_fails(np.abs(value), spread, bound) & ~exact)
             rows = here[:, unit, group]
             rows[0] = value[unit, group]
-            own.append((t, unit, self._at_regions(rows, bound[unit, group], group)))
+            by_threshold.append((t, unit, self._at_regions(rows, bound[unit, group], group)))
         pattern = self.pattern[:, self.column : self.column + fold.n_units]
         pattern[:] = piece.T[self.group]
         changed: list[tuple[Array, Array]] = []
-        for t, unit, seen in own:
+        for t, unit, seen in by_threshold:
             above, column, cell = seen.value > 0, unit[seen.place], seen.cell
             default = piece[column, self.group[cell]] > t
             pattern[cell, column] += above.astype(np.int16) - default.astype(np.int16)
@@ -323,20 +323,20 @@ class _FilterBlock:
         pattern[cell, unit] = best
         index, on = np.arange(len(cell)), np.ones(members.shape, dtype=bool)
         if (switch := self.code.switches.get(fold.layer)) is not None:
-            own = switch.reshape(groups.shape)[unit]
-            on = (own < 0) | (self.pattern[cell[:, None], self.code.unit[own]] > 0)
-        top, top_error, chosen = rows[:, best, index], bounds[best, index], members[index, best]
-        exact = (here[:, members.T, group] == here[:, chosen, group][:, None]).all(0)
-        exact &= error[members.T, group] + error[chosen, group] == 0
+            switch_of = switch.reshape(groups.shape)[unit]
+            on = (switch_of < 0) | (self.pattern[cell[:, None], self.code.unit[switch_of]] > 0)
+        top, top_error, best_entry = rows[:, best, index], bounds[best, index], members[index, best]
+        exact = (here[:, members.T, group] == here[:, best_entry, group][:, None]).all(0)
+        exact &= error[members.T, group] + error[best_entry, group] == 0
         kept = []
         for j in range(groups.shape[1]):
             gap = top - rows[:, j]
             bound = top_error + bounds[j] + 2 * EPS * (size(top) + size(rows[:, j]))
-            same = (members[:, j] == chosen) | (exact[j] & (best <= j)) | (on[index, best] & ~on[:, j])
+            same = (members[:, j] == best_entry) | (exact[j] & (best <= j)) | (on[index, best] & ~on[:, j])
             self.sure[cell[~((gap[0] > bound) | same)]] = False
             near = np.flatnonzero(_fails(gap[0], _spread(gap), bound) & ~same)
             number = unit[near] * groups.shape[1] + j
-            kept.append((cell[near], chosen[near], members[near, j], number, bound[near], gap[:, near]))
+            kept.append((cell[near], best_entry[near], members[near, j], number, bound[near], gap[:, near]))
         *pair, number, bound, gap = (np.concatenate(each, -1) for each in zip(*kept, strict=True))
         order = number.argsort()
         first = order[np.unique(np.array(pair)[:, order], axis=1, return_index=True)[1]]  # of groups that overlap
@@ -344,19 +344,19 @@ class _FilterBlock:
         self.base += groups.size
         self._divide(fold, [(cell, unit)])
         if fold.writes:
-            chosen = groups[np.arange(len(groups))[:, None], pattern[self.member].T]
+            best_entry = groups[np.arange(len(groups))[:, None], pattern[self.member].T]
             index = np.arange(len(self.frames.scale))
             here, error = self.values[fold.source], self.errors[fold.source]
-            self.values[fold.writes], self.errors[fold.writes] = here[:, chosen, index], error[chosen, index]
+            self.values[fold.writes], self.errors[fold.writes] = here[:, best_entry, index], error[best_entry, index]
 
     def _compared(self, fold: Largest, here: FloatArray, error: FloatArray, winner: Array, j: int) -> BoolArray:
         """Whether candidate j may be as large as the winner somewhere in the box of a group."""
-        chosen = fold.groups[np.arange(len(winner))[:, None], winner]
+        best_entry = fold.groups[np.arange(len(winner))[:, None], winner]
         index = np.arange(winner.shape[1])
-        best, best_error = here[:, chosen, index], error[chosen, index]
+        best, best_error = here[:, best_entry, index], error[best_entry, index]
         other, other_error = here[:, fold.groups[:, j]], error[fold.groups[:, j]]
         gap = best - other
         bound = best_error + other_error + 2 * EPS * (size(best) + size(other))
-        same = (chosen == fold.groups[:, j, None]) | ((gap == 0).all(0) & (best_error + other_error == 0))
+        same = (best_entry == fold.groups[:, j, None]) | ((gap == 0).all(0) & (best_error + other_error == 0))
         near: BoolArray = _fails(gap[0], _spread(gap), bound) & ~same
         return near

@@ -9,7 +9,7 @@ the computed value at a vertex. The bound E_u is such that
 A sign is *decided* if |x_u(v)| > 8 E_u. By induction over the steps:
 
 - Affine, W and b: E = |W| E_in + (n + 9) 2^-53 (|W| X + |b|) for n terms, where X is the largest |x| in the block; see
-  ``columns``, which also starts the induction.
+  ``rounding_bounds``, which also starts the induction.
 - Pieces with slopes at most S: where the sign is decided, p and the computation take the same piece, and E grows at
   most by the factor S. Where it is not, they may take different ones. These agree at the threshold, from which x is at
   most m away, with m the largest such distance in the block. So E = S E_in + 2 S m, for each threshold.
@@ -43,9 +43,9 @@ from regionscope.certificate.unit_bounds import Near, Screened, size
 from regionscope.geometry import Slice
 from regionscope.types import BoolArray, FloatArray, IntArray
 
-FAR = 2.0**-12  # by how much a true corner may differ from the stored one, in frame coordinates
-_BLOCK = 1 << 21  # numbers in an array
-_CACHED = 1 << 15  # numbers that several operations read one after another
+MOST_CORNER_SHIFT = 2.0**-12  # by how much a true corner may differ from the stored one, in frame coordinates
+_BLOCK_NUMBERS = 1 << 21  # numbers in an array
+_CACHED_NUMBERS = 1 << 15  # numbers that several operations read one after another
 _Flag = TypeVar("_Flag", np.uint8, np.bool_)
 
 
@@ -53,13 +53,13 @@ def look(steps: Steps, slice: Slice, claim: ClaimedPartition, frames: CornerFram
     """Patterns, near constraints and slopes of all regions, from one forward pass of all vertices."""
     start, first = first_steps(steps, slice, np.abs(claim.vertices).max(0))
     widest = max([len(step.shift) for step in steps.steps[first:] if isinstance(step, AffineStep)], default=1)
-    found = []
-    for regions in _strips(claim, max(1, _BLOCK // max(1, widest))):
+    blocks = []
+    for regions in _strips(claim, max(1, _BLOCK_NUMBERS // max(1, widest))):
         with np.errstate(over="ignore", invalid="ignore"):
-            found.append(_VertexBlock(claim, frames, bits, slice, regions, start).run(steps, first))
-    place = np.concatenate([block.regions for block in found]).argsort()
-    parts = [np.concatenate(each) for each in zip(*((b.bits, b.sure, *b.slopes) for b in found), strict=True)]
-    key, rows, error = (np.concatenate(each) for each in zip(*(block.near for block in found), strict=True))
+            blocks.append(_VertexBlock(claim, frames, bits, slice, regions, start).run(steps, first))
+    place = np.concatenate([block.regions for block in blocks]).argsort()
+    parts = [np.concatenate(each) for each in zip(*((b.bits, b.sure, *b.slopes) for b in blocks), strict=True)]
+    key, rows, error = (np.concatenate(each) for each in zip(*(block.near for block in blocks), strict=True))
     by_key = key.argsort()
     packed, sure, slopes, slope_error = (part[place] for part in parts)
     return Screened(packed, sure, Near(key[by_key], rows[by_key], error[by_key]), slopes, slope_error)
@@ -112,7 +112,7 @@ class _VertexBlock:
         self.packed, self.open = (np.zeros((len(vertices), bits.n_bytes), dtype=np.uint8) for _ in range(2))
         self.bits = np.zeros((len(regions), bits.n_bytes), dtype=np.uint8)
         self.sure = frames.sound[self.regions]
-        self.found: list[tuple[IntArray, IntArray, FloatArray, FloatArray]] = []  # regions, bits, rows, errors
+        self.near_parts: list[tuple[IntArray, IntArray, FloatArray, FloatArray]] = []  # regions, bits, rows, errors
         self.values = {name: value.at(self.points) for name, value in start.items()}
         self.sure &= all(np.isfinite(value.size + value.error).all() for value in self.values.values())
         normals, bounds = (part.cpu().numpy() for part in slice.halfspaces)
@@ -207,8 +207,8 @@ class _VertexBlock:
         lost = self._any(_packed(flags))
         left = np.unpackbits(~lost, axis=1, count=flags.shape[0], bitorder="little").reshape(-1, fold.n_units, m)
         best, on = self._winners(left, self.code.on(self.bits, fold.layer))
-        chosen = (np.arange(m) == best[:, :, None]) & on
-        self.bits[:, part] = np.packbits(chosen.reshape(len(best), -1), axis=1, bitorder="little")
+        wins = (np.arange(m) == best[:, :, None]) & on
+        self.bits[:, part] = np.packbits(wins.reshape(len(best), -1), axis=1, bitorder="little")
         region, number = self._regions_at((unit[pair] * m + candidate, vertex[pair]), flags.shape[0])
         place, candidate = np.divmod(number, m)
         winner, rivals = members[place, best[region, place]], members[place, candidate]
@@ -216,7 +216,9 @@ class _VertexBlock:
         other = other[np.unique((region * len(x) + winner)[other] * len(x) + rivals[other], return_index=True)[1]]
         region, place, winner, rivals = region[other], place[other], winner[other], rivals[other]
         ends = self.base[:, region]
-        self.found.append((region, 8 * part.start + number[other], x[winner, ends] - x[rivals, ends], bound[place]))
+        self.near_parts.append(
+            (region, 8 * part.start + number[other], x[winner, ends] - x[rivals, ends], bound[place])
+        )
         if fold.writes:
             self.values[fold.writes] = Value(top, error[members].max(1) + (1 + 8 * EPS) * off, size[members].max(1))
 
@@ -242,34 +244,34 @@ class _VertexBlock:
         """Units that are near zero at vertices, with their values at the corners of frames."""
         region, unit = self._regions_at(where, len(x))
         values = x[unit, self.base[:, region]]
-        self.found.append((region, start + unit * stride, values - at if at else values, error[unit]))
+        self.near_parts.append((region, start + unit * stride, values - at if at else values, error[unit]))
 
     def _regions_at(self, where: Sequence[NDArray[np.intp]], n: int) -> tuple[IntArray, IntArray]:
         """For pairs of units and vertices: all regions that have the vertex as a corner, with the unit; each once."""
         unit, vertex = where
         many = self.many[vertex]
         within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-        found = np.zeros(len(self.regions) * n, dtype=bool)
-        found[self.around[np.repeat(self.first[vertex], many) + within] * n + np.repeat(unit, many)] = True
-        region, number = np.divmod(np.flatnonzero(found), n)
+        touching = np.zeros(len(self.regions) * n, dtype=bool)
+        touching[self.around[np.repeat(self.first[vertex], many) + within] * n + np.repeat(unit, many)] = True
+        region, number = np.divmod(np.flatnonzero(touching), n)
         return region, number
 
     def _any(self, flags: NDArray[_Flag]) -> NDArray[_Flag]:
         """Bits (vertices, bytes) that are set at a corner of each region."""
-        found = np.take(flags, self.corners[0], axis=0)
-        for more in self.corners[1:]:
-            found[: len(more)] |= np.take(flags, more, axis=0)
-        return found
+        union = np.take(flags, self.corners[0], axis=0)
+        for corner in self.corners[1:]:
+            union[: len(corner)] |= np.take(flags, corner, axis=0)
+        return union
 
     def _finish(self, steps: Steps) -> None:
         """The near constraints of the regions with the signs of the patterns, and their slopes."""
-        region, bit, values, error = (np.concatenate(each, -1) for each in zip(*self.found, strict=True))
+        region, bit, values, error = (np.concatenate(each, -1) for each in zip(*self.near_parts, strict=True))
         n_rows = self.border + sum(self.code.sizes)
         number = np.where(bit < 0, self.border + bit, self.code.row[bit]) if len(self.code.row) else self.border + bit
         sign = np.ones(len(bit))
         inner = np.flatnonzero((bit >= 0) & ~self.code.largest[bit]) if len(self.code.row) else np.flatnonzero(bit >= 0)
-        own = self.bits[region[inner], bit[inner] >> 3] >> (bit[inner] & 7).astype(np.uint8) & 1
-        sign[inner] = np.where(own == 1, 1.0, -1.0)
+        above = self.bits[region[inner], bit[inner] >> 3] >> (bit[inner] & 7).astype(np.uint8) & 1
+        sign[inner] = np.where(above == 1, 1.0, -1.0)
         rows = _local(values) * sign
         bound = padded((1 + 6 * self.k) * error + 8 * EPS * size(values))
         self.near = (self.regions[region] * n_rows + number, rows.T, bound)
@@ -284,23 +286,23 @@ class _VertexBlock:
 
 def _few_rows(numbers: FloatArray) -> list[slice]:
     """Rows that fit into the cache together."""
-    step = max(1, _CACHED // max(1, numbers.shape[1]))
+    step = max(1, _CACHED_NUMBERS // max(1, numbers.shape[1]))
     return [slice(i, i + step) for i in range(0, max(1, len(numbers)), step)]
 
 
 def _packed(flags: BoolArray) -> PackedBits:
     """Flags (bits, vertices) as bytes (vertices, bytes), the lowest bit first."""
-    found = np.zeros((-(-len(flags) // 8), flags.shape[1]), dtype=np.uint8)
+    packed = np.zeros((-(-len(flags) // 8), flags.shape[1]), dtype=np.uint8)
     for bit in range(7, -1, -1):
         rows = flags[bit::8].view(np.uint8)
-        found += found
-        found[: len(rows)] |= rows
-    return np.ascontiguousarray(found.T)
+        packed += packed
+        packed[: len(rows)] |= rows
+    return np.ascontiguousarray(packed.T)
 
 
 def _limit(error: FloatArray, size: FloatArray) -> FloatArray:
     """Absolute values above are far from zero."""
-    return 16 * error + 8 * FAR * (size + error)
+    return 16 * error + 8 * MOST_CORNER_SHIFT * (size + error)
 
 
 def _local(values: FloatArray) -> FloatArray:
@@ -316,7 +318,7 @@ def _through(fold: PiecewiseStep, value: Value, off: FloatArray, into: FloatArra
     steepest, shifts = np.abs(fold.slopes).max(0) / fold.divisor, np.abs(fold.shifts).max(0) / fold.divisor
     largest = (1 + 8 * EPS) * (steepest * size + shifts)
     error = padded((1 + 8 * EPS) * steepest * (error + 2 * off))
-    if fold.at == (0.0,) and (fold.slopes == [[0.0], [1.0]]).all() and not fold.shifts.any() and fold.divisor == 1:
+    if fold.is_relu:
         return Value(np.maximum(x, 0, out=into), error, largest)
     slopes, add = fold.slopes / fold.divisor, fold.shifts / fold.divisor
     out = slopes[0][:, None] * x + add[0][:, None]
