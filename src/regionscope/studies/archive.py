@@ -72,10 +72,10 @@ def _light(run: Path) -> dict[str, bytes]:
     result.pop("checkpoints", None)  # or the run would count as damaged without them
     every = [provenance, *provenance.pop("earlier", [])]
     first, *earlier = [{name: value for name, value in one.items() if name not in _LOCAL} for one in every]
-    found = {name: (run / name).read_bytes() for name in _FILES if (run / name).exists()}
-    found["provenance.json"] = encode_document({**first, "earlier": earlier})
-    found["result.json"] = encode_document(result)
-    return {f"runs/{run.name}/{name}": raw for name, raw in found.items()}
+    files = {name: (run / name).read_bytes() for name in _FILES if (run / name).exists()}
+    files["provenance.json"] = encode_document({**first, "earlier": earlier})
+    files["result.json"] = encode_document(result)
+    return {f"runs/{run.name}/{name}": raw for name, raw in files.items()}
 
 
 def _restore(run: Path, files: Mapping[str, bytes]) -> bool:

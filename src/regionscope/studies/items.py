@@ -83,17 +83,17 @@ def covered(source: str) -> set[str]:
 
 def evidence(item: Item, paper: str, pages: Pages) -> Evidence | None:
     """What was found at the largest size at which the item was run; None if it never was."""
-    found = {}
+    claims_by_study = {}
     for study, page in pages.items():
         if page["paper"] == paper and item.where in covered(page["source"]):
             claims = [one for one in page["claims"] if item.claims is not None and re.search(item.claims, one["what"])]
             if claims or item.claims is None:
-                found[study] = claims
-    if not found:
+                claims_by_study[study] = claims
+    if not claims_by_study:
         return None
-    size = max((pages[study]["size"] for study in found), key=SIZES.index)
-    chosen = {study: claims for study, claims in found.items() if pages[study]["size"] == size}
+    size = max((pages[study]["size"] for study in claims_by_study), key=SIZES.index)
+    at_size = {study: claims for study, claims in claims_by_study.items() if pages[study]["size"] == size}
     once = {
-        (one["what"], one["ours"], one["spread"]): (study, one) for study, claims in chosen.items() for one in claims
+        (one["what"], one["ours"], one["spread"]): (study, one) for study, claims in at_size.items() for one in claims
     }
-    return Evidence(size, tuple(chosen), tuple(once.values()))
+    return Evidence(size, tuple(at_size), tuple(once.values()))

@@ -36,7 +36,7 @@ th { text-align: left } td:not(:first-child) { font-variant-numeric: tabular-num
 }
 """
 SMOKE = "smoke run: says nothing about the claim"
-_LONG = 1e15  # floats from here on are written with an exponent
+_EXPONENT_FROM = 1e15  # floats from here on are written with an exponent
 _CLASSES = {grade.value: grade.value.split()[0] for grade in Grade}
 
 
@@ -176,7 +176,7 @@ def _number(value: Any) -> str:
     if isinstance(value, Integral):
         return f"{int(value):,}"
     short = f"{float(value):.4g}"
-    return f"{float(value):,.0f}" if 1000 <= abs(float(short)) < _LONG else short
+    return f"{float(value):,.0f}" if 1000 <= abs(float(short)) < _EXPONENT_FROM else short
 
 
 def _config(page: Page) -> tuple[tuple[str, str], ...]:

@@ -23,14 +23,14 @@ from regionscope.errors import InputError
 from regionscope.measures.correlate import Coefficient
 from regionscope.measures.statistics import wilson
 
-_CLOSE = 0.1  # two correlations this near count as equal
-_TREND = 0.5  # rank correlation from which an order counts as the same trend
-_WEAK = 0.5  # a correlation below this does not predict
-_FACTOR = 1.25  # two ratios this near count as equal; Qi & Wei's own counts after epoch 10 move by up to 1.22
-_ERRORS = 2.0  # standard errors on each side of an interval
-_ROUNDING = 1e-9  # of a rank correlation
+_CORRELATION_MARGIN = 0.1  # two correlations this near count as equal
+_TREND_RANK = 0.5  # rank correlation from which an order counts as the same trend
+_WEAK_CORRELATION = 0.5  # a correlation below this does not predict
+_RATIO_FACTOR = 1.25  # two ratios this near count as equal; Qi & Wei's own counts after epoch 10 move by up to 1.22
+_STANDARD_ERRORS = 2.0  # standard errors on each side of an interval
+_RANK_ROUNDING = 1e-9  # of a rank correlation
 
-_UNKNOWN = "; inconclusive here, since a single value has no standard error"
+_NO_STANDARD_ERROR = "; inconclusive here, since a single value has no standard error"
 _ONE_SEED = "; at most same trend, since there is one seed"
 
 _Parameters = ParamSpec("_Parameters")
@@ -103,11 +103,11 @@ def judge(by: str, given: Mapping[str, Any]) -> Verdict:
 def correlation(paper: float, ours: Coefficient) -> tuple[Grade, str]:
     """Grade a strong correlation: is ours as strong as the paper's, or at least of the same sign beyond chance?"""
     rule = (
-        f"reproduced: within {_CLOSE} of {paper:+.2f} or stronger, with an interval without 0; "
+        f"reproduced: within {_CORRELATION_MARGIN} of {paper:+.2f} or stronger, with an interval without 0; "
         "same trend: its sign, and an interval without 0; inconclusive: an interval with 0 that reaches within "
-        f"{_CLOSE} of that value, or no correlation is defined"
+        f"{_CORRELATION_MARGIN} of that value, or no correlation is defined"
     )
-    sign, least = math.copysign(1, paper), abs(paper) - _CLOSE
+    sign, least = math.copysign(1, paper), abs(paper) - _CORRELATION_MARGIN
     low, high = sorted(sign * end for end in ours.interval)
     if not math.isfinite(ours.value + low + high):
         return Grade.INCONCLUSIVE, rule
@@ -120,13 +120,15 @@ def correlation(paper: float, ours: Coefficient) -> tuple[Grade, str]:
 def uncorrelated(ours: Coefficient) -> tuple[Grade, str]:
     """Grade the correlation of a measure that, according to the paper, does not predict the gap."""
     rule = (
-        f"reproduced: the whole interval between -{_WEAK} and {_WEAK}; not reproduced: the whole interval outside; "
-        "else inconclusive"
+        f"reproduced: the whole interval between -{_WEAK_CORRELATION} and {_WEAK_CORRELATION}; not reproduced: the "
+        "whole interval outside; else inconclusive"
     )
     low, high = ours.interval
-    if max(abs(low), abs(high)) < _WEAK:
+    if max(abs(low), abs(high)) < _WEAK_CORRELATION:
         return Grade.REPRODUCED, rule
-    return (Grade.NOT_REPRODUCED if low >= _WEAK or high <= -_WEAK else Grade.INCONCLUSIVE), rule
+    return (
+        Grade.NOT_REPRODUCED if low >= _WEAK_CORRELATION or high <= -_WEAK_CORRELATION else Grade.INCONCLUSIVE
+    ), rule
 
 
 @_rule
@@ -143,10 +145,10 @@ def ordering(
     few = "; at most same trend if fewer pairs are compared than there are steps" if noise else ""
     rule = (
         f"reproduced: every pair is in the paper's order{beyond}, and the paper's lowest and highest differ in its "
-        f"direction by more than {_ERRORS:g} standard errors; same trend: these two differ in this way, and the rank "
-        f"correlation with the paper's values is at least {_TREND}; not reproduced: these two differ by that much in "
-        f"the other direction, or the rank correlation is lower and a pair is against the paper's order by more than "
-        f"{_ERRORS:g} standard errors; else inconclusive{few}"
+        f"direction by more than {_STANDARD_ERRORS:g} standard errors; same trend: these two differ in this way, and "
+        f"the rank correlation with the paper's values is at least {_TREND_RANK}; not reproduced: these two differ by "
+        f"that much in the other direction, or the rank correlation is lower and a pair is against the paper's order "
+        f"by more than {_STANDARD_ERRORS:g} standard errors; else inconclusive{few}"
     )
     if len(paper) != len(ours) or len(paper) < 2:
         raise InputError(f"Expected two lists of one length of at least 2, got {len(paper)} and {len(ours)}. Trim one.")
@@ -156,15 +158,18 @@ def ordering(
     from scipy.stats import spearmanr  # takes longer to import than all of regionscope
 
     steps = [  # in the paper's direction, and what noise explains of it
-        ((ours[i] - ours[j]) * math.copysign(1, paper[i] - paper[j]), _ERRORS * math.hypot(errors[i], errors[j]))
+        (
+            (ours[i] - ours[j]) * math.copysign(1, paper[i] - paper[j]),
+            _STANDARD_ERRORS * math.hypot(errors[i], errors[j]),
+        )
         for i in range(len(ours))
         for j in range(i)
         if abs(paper[i] - paper[j]) > noise
     ]
     low, high = paper.index(min(paper)), paper.index(max(paper))
-    span, doubt = ours[high] - ours[low], _ERRORS * math.hypot(errors[low], errors[high])
+    span, doubt = ours[high] - ours[low], _STANDARD_ERRORS * math.hypot(errors[low], errors[high])
     rank = float(spearmanr(paper, ours).statistic) if len(set(ours)) > 1 else 0.0
-    alike = rank >= _TREND - _ROUNDING
+    alike = rank >= _TREND_RANK - _RANK_ROUNDING
     if span > doubt and alike:
         enough = len(steps) >= len(paper) - 1
         return (Grade.REPRODUCED if enough and all(step > 0 for step, _ in steps) else Grade.SAME_TREND), rule
@@ -176,12 +181,12 @@ def ordering(
 def differs(larger: float, smaller: float, error: float) -> tuple[Grade, str]:
     """Grade whether one value is larger than another. error: standard error of their difference, or NaN."""
     rule = (
-        f"reproduced: larger by more than {_ERRORS:g} standard errors; not reproduced: not larger by any value within "
-        f"{_ERRORS:g} standard errors; else inconclusive"
+        f"reproduced: larger by more than {_STANDARD_ERRORS:g} standard errors; not reproduced: not larger by any "
+        f"value within {_STANDARD_ERRORS:g} standard errors; else inconclusive"
     )
     if math.isnan(error):
-        return Grade.INCONCLUSIVE, rule + _UNKNOWN
-    return _above_zero(larger - smaller - _ERRORS * error, larger - smaller + _ERRORS * error), rule
+        return Grade.INCONCLUSIVE, rule + _NO_STANDARD_ERROR
+    return _above_zero(larger - smaller - _STANDARD_ERRORS * error, larger - smaller + _STANDARD_ERRORS * error), rule
 
 
 @_rule
@@ -201,27 +206,27 @@ def _above_zero(low: float, high: float) -> Grade:
 def grows(paper: float, ratio: float, interval: Sequence[float]) -> tuple[Grade, str]:
     """Grade a growth by a factor that the paper gives. interval: 95% interval over seeds."""
     rule = (
-        f"reproduced: the ratio is within a factor of {_FACTOR:g} of the paper's, and its 95% interval over seeds lies "
-        f"above 1; same trend: the interval lies above 1; inconclusive: the interval covers 1 and reaches within a "
-        f"factor of {_FACTOR:g} of the paper's ratio"
+        f"reproduced: the ratio is within a factor of {_RATIO_FACTOR:g} of the paper's, and its 95% interval over "
+        f"seeds lies above 1; same trend: the interval lies above 1; inconclusive: the interval covers 1 and reaches "
+        f"within a factor of {_RATIO_FACTOR:g} of the paper's ratio"
     )
     low, high = interval
     if low > 1:
-        return (Grade.REPRODUCED if max(ratio / paper, paper / ratio) <= _FACTOR else Grade.SAME_TREND), rule
-    return (Grade.NOT_REPRODUCED if high < paper / _FACTOR else Grade.INCONCLUSIVE), rule
+        return (Grade.REPRODUCED if max(ratio / paper, paper / ratio) <= _RATIO_FACTOR else Grade.SAME_TREND), rule
+    return (Grade.NOT_REPRODUCED if high < paper / _RATIO_FACTOR else Grade.INCONCLUSIVE), rule
 
 
 @_rule
 def stays(interval: Sequence[float]) -> tuple[Grade, str]:
     """Grade a number that should stay constant, by the 95% interval of its ratio over seeds."""
     rule = (
-        f"reproduced: the whole 95% interval of the ratio over seeds is within a factor of {_FACTOR:g} of 1; not "
+        f"reproduced: the whole 95% interval of the ratio over seeds is within a factor of {_RATIO_FACTOR:g} of 1; not "
         "reproduced: no part of it; else inconclusive"
     )
     low, high = interval
-    if low >= 1 / _FACTOR and high <= _FACTOR:
+    if low >= 1 / _RATIO_FACTOR and high <= _RATIO_FACTOR:
         return Grade.REPRODUCED, rule
-    return (Grade.NOT_REPRODUCED if low > _FACTOR or high < 1 / _FACTOR else Grade.INCONCLUSIVE), rule
+    return (Grade.NOT_REPRODUCED if low > _RATIO_FACTOR or high < 1 / _RATIO_FACTOR else Grade.INCONCLUSIVE), rule
 
 
 @_rule
@@ -260,12 +265,12 @@ def agrees(paper: float, ours: float, *, within: float, error: float = 0.0) -> t
     rule = f"reproduced: within {100 * within:g}% of the paper's value; same trend: within {500 * within:g}%"
     if error:
         rule += (
-            f"; both with every value within {_ERRORS:g} standard errors; not reproduced: no such value within "
-            f"{500 * within:g}%; else inconclusive"
+            f"; both with every value within {_STANDARD_ERRORS:g} standard errors; not reproduced: no such value "
+            f"within {500 * within:g}%; else inconclusive"
         )
     if math.isnan(error):
-        return Grade.INCONCLUSIVE, rule + _UNKNOWN
-    off, doubt = abs(ours - paper) / abs(paper), _ERRORS * error / abs(paper)
+        return Grade.INCONCLUSIVE, rule + _NO_STANDARD_ERROR
+    off, doubt = abs(ours - paper) / abs(paper), _STANDARD_ERRORS * error / abs(paper)
     if off + doubt <= 5 * within:
         return (Grade.REPRODUCED if off + doubt <= within else Grade.SAME_TREND), rule
     return (Grade.NOT_REPRODUCED if off - doubt > 5 * within else Grade.INCONCLUSIVE), rule

@@ -137,13 +137,13 @@ class Workspace:
             for done, (path, setting) in enumerate(lacking.items(), 1):
                 _store(path, setting, device, *_timed(function, setting))
                 self.on_share(done / len(lacking))
-        found = [document for path in paths if (document := _load(path)) is not None]
-        if len(found) < len(paths):
+        documents = [document for path in paths if (document := _load(path)) is not None]
+        if len(documents) < len(paths):
             raise RegionscopeError(
                 f"Expected the stored answers of {named.__name__} in {self.folder}, got fewer. Run the study again."
             )
-        self.used.update(dict(zip(map(str, paths), found, strict=True)))
-        return [document["answer"] for document in found]
+        self.used.update(dict(zip(map(str, paths), documents, strict=True)))
+        return [document["answer"] for document in documents]
 
     def compute_with_place(self, function: Computation, settings: Sequence[Settings]) -> list[dict[str, Any]]:
         """``function(place, **setting)``, else as ``compute``: for what reads stored runs or uses the device.

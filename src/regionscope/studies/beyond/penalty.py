@@ -24,7 +24,7 @@ from regionscope.studies.study import Claim, Outcome, Size, Table, positive_over
 from regionscope.studies.workspace import Place, Workspace
 
 _DIMS, _TEMPERATURE = 4, 0.5  # of the penalty: new directions at each step
-_OTHER = 1_000_003  # seed of the directions and lines of the measurements, which no step of the training takes
+_MEASUREMENT_SEED = 1_000_003  # of the directions and lines of the measurements, which no step of the training takes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,27 +60,27 @@ SETTINGS: dict[Size, Setting] = {
         points=1000, lines=500,
     ),
 }  # fmt: skip
-_SHORTER: dict[Size, tuple[int, ...]] = {"smoke": (), "desk": (), "full": (30, 60)}  # epochs to try before
-_PILOT = 100  # seed of the runs that try them
+_SHORTER_EPOCHS: dict[Size, tuple[int, ...]] = {"smoke": (), "desk": (), "full": (30, 60)}  # epochs to try before
+_PILOT_SEED = 100  # seed of the runs that try them
 STRENGTHS = (0.0, 0.01, 0.1, 1.0)
 _SEEDS: dict[Size, tuple[int, ...]] = {"smoke": (0,), "desk": (0, 1, 2), "full": (0, 1, 2)}
 
 
 def trained(place: Place, *, setting: dict[str, Any], strength: float, seed: int) -> dict[str, Any]:
     """Numbers at the end of one training with a penalty: ``strength`` times the share of units that fold softly."""
-    chosen = Setting(**setting)
-    spec = DataSpec(name=chosen.data, n_train=chosen.n_train, n_test=chosen.n_test)
+    run = Setting(**setting)
+    spec = DataSpec(name=run.data, n_train=run.n_train, n_test=run.n_test)
     split = load(spec, root=place.data_root).to(place.device)
     model = zoo.build(
-        chosen.network, classes=split.train.n_classes, input_shape=split.train.input_shape, seed=seed, **chosen.options
+        run.network, classes=split.train.n_classes, input_shape=split.train.input_shape, seed=seed, **run.options
     ).to(place.device)
-    _descend(model, split.train, chosen, strength, seed)
+    _descend(model, split.train, run, strength, seed)
     inputs = split.train.inputs
     order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(seed), device="cpu")
-    points = inputs[order[: chosen.points].to(inputs.device)]
+    points = inputs[order[: run.points].to(inputs.device)]
     errors = generalisation_gap(model, *((part.inputs, part.labels) for part in (split.train, split.test)))
-    complexity = local_complexity(model, points, radius=chosen.radius, seed=_OTHER)
-    regions = region_count(model, inputs, slices=chosen.lines, seed=_OTHER)
+    complexity = local_complexity(model, points, radius=run.radius, seed=_MEASUREMENT_SEED)
+    regions = region_count(model, inputs, slices=run.lines, seed=_MEASUREMENT_SEED)
     return {
         "lc": complexity.mean, "units": float(sum(complexity.units.values())), "regions": regions.value,
         "train_error": 100 * errors.train_error.value, "test_error": 100 * errors.test_error.value,
@@ -88,20 +88,20 @@ def trained(place: Place, *, setting: dict[str, Any], strength: float, seed: int
     }  # fmt: skip
 
 
-def _descend(model: nn.Module, data: Dataset, chosen: Setting, strength: float, seed: int) -> None:
+def _descend(model: nn.Module, data: Dataset, setting: Setting, strength: float, seed: int) -> None:
     """SGD with momentum 0.9 and a cosine schedule; ``seed`` sets the order of the batches and the directions."""
     source = torch.Generator().manual_seed(seed)
-    steps = chosen.epochs * -(-len(data) // chosen.batch)
-    optimiser = torch.optim.SGD(model.parameters(), lr=chosen.lr, momentum=0.9)
+    steps = setting.epochs * -(-len(data) // setting.batch)
+    optimiser = torch.optim.SGD(model.parameters(), lr=setting.lr, momentum=0.9)
     course = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
-    units = sum(local_complexity(model, data.inputs[:1], dims=1, radius=chosen.radius).units.values())
-    for _ in range(chosen.epochs):
+    units = sum(local_complexity(model, data.inputs[:1], dims=1, radius=setting.radius).units.values())
+    for _ in range(setting.epochs):
         order = torch.randperm(len(data), generator=source, device="cpu").to(data.inputs.device)
-        for part in order.split(chosen.batch):
+        for part in order.split(setting.batch):
             loss = functional.cross_entropy(model(data.inputs[part]), data.labels[part])
             if strength:
                 folds = soft_local_complexity(
-                    model, data.inputs[part], dims=_DIMS, radius=chosen.radius, temperature=_TEMPERATURE,
+                    model, data.inputs[part], dims=_DIMS, radius=setting.radius, temperature=_TEMPERATURE,
                     generator=source,
                 )  # fmt: skip
                 loss = loss + strength * folds.mean() / units
@@ -111,19 +111,19 @@ def _descend(model: nn.Module, data: Dataset, chosen: Setting, strength: float, 
             course.step()
 
 
-_Found = Mapping[float, Sequence[Mapping[str, float]]]  # strength of the penalty -> numbers of each seed
+_NumbersByStrength = Mapping[float, Sequence[Mapping[str, float]]]  # strength of the penalty -> numbers of each seed
 
 
-def outcome(found: _Found) -> Outcome:
-    """found: the strength 0 and others, with the same seeds in the same order."""
-    plain = found[0.0]
-    runs = [one for mine in found.values() for one in mine]
+def outcome(runs_by_strength: _NumbersByStrength) -> Outcome:
+    """runs_by_strength: of the strength 0 and others, with the same seeds in the same order."""
+    plain = runs_by_strength[0.0]
+    runs = [one for mine in runs_by_strength.values() for one in mine]
     unfitted = sum(one["train_error"] >= FITTED for one in runs)
     claims = [
         Claim("runs with a training error below 1% (the premise)", "all", f"{len(runs) - unfitted} of {len(runs)}",
               verdict.holds(unfitted, len(runs)))
     ]  # fmt: skip
-    for strength, mine in found.items():
+    for strength, mine in runs_by_strength.items():
         if strength:
             claims += [
                 positive_over_seeds(
@@ -137,9 +137,9 @@ def outcome(found: _Found) -> Outcome:
             claims.append(positive_over_seeds(what, "falls", gaps, "+.2f"))
     return Outcome(
         claims=tuple(claims),
-        summary=_summary(found),
-        tables=(_table(found),),
-        charts=_charts(found),
+        summary=_summary(runs_by_strength),
+        tables=(_table(runs_by_strength),),
+        charts=_charts(runs_by_strength),
         notes=(
             f"The loss is cross-entropy plus the strength times the share of units that fold, by soft local complexity "
             f"with temperature {_TEMPERATURE:g} on {_DIMS} new random directions at each step. Local complexity is "
@@ -154,8 +154,8 @@ def _pairs(plain: Sequence[Mapping[str, float]], mine: Sequence[Mapping[str, flo
     return [(one[name], other[name]) for one, other in zip(plain, mine, strict=True)]
 
 
-def _summary(found: _Found) -> str:
-    plain, strongest = found[0.0], found[max(found)]
+def _summary(runs_by_strength: _NumbersByStrength) -> str:
+    plain, strongest = runs_by_strength[0.0], runs_by_strength[max(runs_by_strength)]
     said = [
         f"{words} from {mean([one[name] for one in plain]):,.4g} to {mean([one[name] for one in strongest]):,.4g}"
         for name, words in (("lc", "local complexity"), ("regions", "the region count"), ("gap", "the gap in percent"))
@@ -166,26 +166,26 @@ def _summary(found: _Found) -> str:
 _COLUMNS = ("lc", "regions", "gap", "train_error", "test_error")
 
 
-def _table(found: _Found) -> Table:
+def _table(runs_by_strength: _NumbersByStrength) -> Table:
     rows = []
-    for strength, mine in found.items():
+    for strength, mine in runs_by_strength.items():
         columns = [[one[name] for one in mine] for name in _COLUMNS]
         rows.append((strength, *map(mean, columns), *map(deviation, columns[:3])))
     heads = ("penalty", *_COLUMNS, *(f"{name} sd" for name in _COLUMNS[:3]))
     return Table("Means over seeds", heads, tuple(rows))
 
 
-def _charts(found: _Found) -> tuple[Chart, ...]:
+def _charts(runs_by_strength: _NumbersByStrength) -> tuple[Chart, ...]:
     labels = {"lc": "local complexity", "regions": "regions on a line", "gap": "generalisation gap, %"}
     bars = tuple(
         Bars(
             title=f"{words[0].upper()}{words[1:]} by strength of the penalty", y_label=words,
-            names=tuple(f"{strength:g}" for strength in found), x_label="strength of the penalty",
+            names=tuple(f"{strength:g}" for strength in runs_by_strength), x_label="strength of the penalty",
             series=(
                 Series(
-                    label="mean over seeds", x=tuple(found),
-                    y=tuple(mean([one[name] for one in mine]) for mine in found.values()),
-                    std=tuple(deviation([one[name] for one in mine]) for mine in found.values()),
+                    label="mean over seeds", x=tuple(runs_by_strength),
+                    y=tuple(mean([one[name] for one in mine]) for mine in runs_by_strength.values()),
+                    std=tuple(deviation([one[name] for one in mine]) for mine in runs_by_strength.values()),
                 ),
             ),
         )
@@ -195,7 +195,7 @@ def _charts(found: _Found) -> tuple[Chart, ...]:
         Series(
             label=f"penalty {strength:g}", x=tuple(one["regions"] for one in mine), y=tuple(one["gap"] for one in mine)
         )
-        for strength, mine in found.items()
+        for strength, mine in runs_by_strength.items()
     )
     title = "Region count and generalisation gap, all runs"
     scatter = Scatter.fitted(title=title, x_label=labels["regions"], y_label=labels["gap"], series=groups)
@@ -203,18 +203,18 @@ def _charts(found: _Found) -> tuple[Chart, ...]:
 
 
 def _analyse(workspace: Workspace, size: Size) -> Outcome:
-    seeds, setting = _SEEDS[size], _of_a_length_that_fits(workspace, SETTINGS[size], _SHORTER[size])
+    seeds, setting = _SEEDS[size], _of_a_length_that_fits(workspace, SETTINGS[size], _SHORTER_EPOCHS[size])
     asked = [_asked(setting, strength, seed) for strength in STRENGTHS for seed in seeds]
     answers = iter(workspace.compute_with_place(trained, asked))
-    found = outcome({strength: [next(answers) for _ in seeds] for strength in STRENGTHS})
-    return replace(found, notes=(*found.notes, f"All runs have {setting.epochs} epochs."))
+    result = outcome({strength: [next(answers) for _ in seeds] for strength in STRENGTHS})
+    return replace(result, notes=(*result.notes, f"All runs have {setting.epochs} epochs."))
 
 
 def _of_a_length_that_fits(workspace: Workspace, longest: Setting, shorter: Sequence[int]) -> Setting:
     """With the first of these numbers of epochs with which a run without penalty fits its data, else the longest."""
     for epochs in shorter:
         setting = replace(longest, epochs=epochs)
-        (pilot,) = workspace.compute_with_place(trained, [_asked(setting, 0.0, _PILOT)])
+        (pilot,) = workspace.compute_with_place(trained, [_asked(setting, 0.0, _PILOT_SEED)])
         if pilot["train_error"] < FITTED:
             return setting
     return longest

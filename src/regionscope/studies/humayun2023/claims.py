@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from regionscope.studies import verdict
 from regionscope.studies.humayun2023.curves import Curve, plus_minus
-from regionscope.studies.humayun2023.shape import BEYOND
+from regionscope.studies.humayun2023.shape import CLEAR_ERRORS
 from regionscope.studies.study import Claim
 
 NO_ASCENT = "no ascent"
@@ -22,7 +22,7 @@ def three_phases(what: str, curve: Curve) -> Claim:
         what,
         "descent, ascent, second descent",
         _course(curve),
-        verdict.phases(shape.clear, beyond=BEYOND),
+        verdict.phases(shape.clear, beyond=CLEAR_ERRORS),
         ", ".join(
             "none" if change is None else f"{change.amount:.2g} {plus_minus(change.error)}" for change in changes
         ),
@@ -51,7 +51,7 @@ def ordered(what: str, paper: str, ranks: Sequence[float], found: Mapping[str, W
     known = [value for value in found.values() if value is not None]
     said = ", ".join(f"{name}: {NO_ASCENT if value is None else f'{value[0]:.3g}'}" for name, value in found.items())
     if len(known) < len(found):
-        judged = verdict.absent(beyond=BEYOND)
+        judged = verdict.absent(beyond=CLEAR_ERRORS)
     else:
         judged = verdict.ordering(ranks, [value for value, _ in known], [error for _, error in known])
     spread = ", ".join("" if value is None else plus_minus(value[1]) for value in found.values())
@@ -63,7 +63,7 @@ def larger(what: str, paper: str, big: tuple[str, WithError | None], small: tupl
     said = ", ".join(f"{name}: {NO_ASCENT if value is None else f'{value[0]:.3g}'}" for name, value in (big, small))
     (_, first), (_, second) = big, small
     if first is None or second is None:
-        return Claim(what, paper, said, verdict.absent(beyond=BEYOND))
+        return Claim(what, paper, said, verdict.absent(beyond=CLEAR_ERRORS))
     error = math.hypot(first[1], second[1])
     return Claim(what, paper, said, verdict.differs(first[0], second[0], error), f"difference {plus_minus(error)}")
 

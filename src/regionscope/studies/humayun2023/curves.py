@@ -17,8 +17,8 @@ from regionscope.studies.charts import Lines, Series
 from regionscope.studies.humayun2023.shape import DescentShape, double_descent
 from regionscope.studies.study import Table
 
-_SAME = 0.01  # share of the steps within which the last two looks count as one
-_FEWEST = 2  # looks that make a curve
+_SAME_LOOK = 0.01  # share of the steps within which the last two looks count as one
+_FEWEST_LOOKS = 2  # looks that make a curve
 _Runs = Mapping[str, Sequence[RunFolder]]
 
 
@@ -88,7 +88,7 @@ def read_curve(runs: Sequence[RunFolder], name: str) -> Curve:
     """
     found = [{row["step"]: row for row in run.rows() if row["name"] == name} for run in runs]
     steps = _apart(sorted(set.intersection(*map(set, found)))) if found else ()
-    if len(steps) < _FEWEST:
+    if len(steps) < _FEWEST_LOOKS:
         raise InputError(f"No curve {name!r} found in the runs. Remove them and train them again.")
     table = [[rows[step] for step in steps] for rows in found]
     values = np.array([[row["value"] for row in line] for line in table], dtype=np.float64)
@@ -97,7 +97,7 @@ def read_curve(runs: Sequence[RunFolder], name: str) -> Curve:
 
 
 def _apart(steps: Sequence[int]) -> tuple[int, ...]:
-    twice = len(steps) > _FEWEST and steps[-1] - steps[-2] <= _SAME * steps[-1]
+    twice = len(steps) > _FEWEST_LOOKS and steps[-1] - steps[-2] <= _SAME_LOOK * steps[-1]
     return (*steps[:-2], steps[-1]) if twice else tuple(steps)
 
 

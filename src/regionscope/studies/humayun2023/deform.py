@@ -37,13 +37,13 @@ def sizes_at(place: Place, run: str, radius: float, points: int, dims: int) -> d
     folder = place.run(run)
     inputs, _ = training_points(folder, place.data_root)
     model = last_model(folder).to(place.device)
-    found = deformation(model, inputs[:points].to(place.device), dims=dims, radius=radius, memory=_MEMORY)
+    deformed = deformation(model, inputs[:points].to(place.device), dims=dims, radius=radius, memory=_MEMORY)
     return {
         name: [
             [one.value, one.stderr]
             for one in (Estimate.of(v) for layer, v in sizes.items() if not layer.startswith(_HEAD))
         ]
-        for name, sizes in (("eccentricity", found.eccentricity), ("diameter", found.diameter))
+        for name, sizes in (("eccentricity", deformed.eccentricity), ("diameter", deformed.diameter))
     }
 
 
@@ -109,19 +109,19 @@ def _analysis(
 ) -> Callable[[Workspace, Size], Outcome]:  # fmt: skip
     def analyse(workspace: Workspace, size: Size) -> Outcome:
         runs = workspace.runs(experiments(size))
-        own = {"points": _POINTS[size], "dims": _DIMS[size]}
-        settings = [{"run": run.path.name, "radius": r, **own} for r in _RADII for run in runs]
+        options = {"points": _POINTS[size], "dims": _DIMS[size]}
+        settings = [{"run": run.path.name, "radius": r, **options} for r in _RADII for run in runs]
         answers = workspace.compute_with_place(sizes_at, settings)
         n = len(runs)
-        found = {
+        sizes = {
             kind: {r: over_seeds([one[kind] for one in answers[i * n : (i + 1) * n]]) for i, r in enumerate(_RADII)}
             for kind in ("eccentricity", "diameter")
         }
-        charts = tuple(_chart(f"Figure {figure}: {kind} in {what}", kind, one) for kind, one in found.items())
-        stretch = {r: relative(course) for r, course in found["eccentricity"].items()}
+        charts = tuple(_chart(f"Figure {figure}: {kind} in {what}", kind, one) for kind, one in sizes.items())
+        stretch = {r: relative(course) for r, course in sizes["eccentricity"].items()}
         stretched = _chart(f"Eccentricity relative to that of the input, {what}", "stretch", stretch)
         return Outcome(
-            claims=judge(found),
+            claims=judge(sizes),
             charts=(*charts, stretched),
             notes=("Where the network is affine on the neighbourhood the stretch does not depend on the radius, so "
                    "curves that part show where local complexity of deep layers stops being local.",

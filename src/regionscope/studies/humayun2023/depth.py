@@ -36,12 +36,12 @@ from regionscope.studies.workspace import Workspace
 
 CurvesByLabel = Mapping[str, Curve]
 
-_CLOSE = 0.02  # share of its largest value within which an accuracy counts as reached
+_REACHED_WITHIN = 0.02  # share of its largest value within which an accuracy counts as reached
 SHARPNESS = (  # the paper does not define the sharpness of an ascent
     ("largest rise", "less sharp with depth; sharpness read as height", rise),
     ("largest rise for each power of ten of steps", "less sharp with depth; sharpness read as steepness", steepness),
 )
-_USELESS = 0.1  # an area under the ROC curve this near to 0.5 tells nobody who was a member
+_UNINFORMATIVE_AUC = 0.1  # an area under the ROC curve this near to 0.5 tells nobody who was a member
 
 
 def _by_depth(size: Size) -> dict[str, tuple[Experiment, ...]]:
@@ -121,7 +121,7 @@ def early(label: str, known: CurvesByLabel, train: Curve) -> list[Claim]:
     for part, curve in known.items():
         best = max(curve.means)
         there = None if valley is None else curve.means[curve.at(train.steps[valley])]
-        judged = verdict.agrees(1.0, 0.0 if there is None else there / best, within=_CLOSE)
+        judged = verdict.agrees(1.0, 0.0 if there is None else there / best, within=_REACHED_WITHIN)
         said = NO_ASCENT if there is None else f"{there:.3f} of at most {best:.3f}"
         claims.append(Claim(f"{part} accuracy where the first descent ends, {label}", "at its peak", said, judged))
     return claims
@@ -168,7 +168,7 @@ def use_note(auc: Curve, train: Curve) -> tuple[str, ...]:
     """Says so where the scores at the peak and at the end are of no practical use."""
     places = [i for i in (train.shape.peak, len(train.steps) - 1) if i is not None]
     known = [auc.means[auc.at(train.steps[i])] for i in places]
-    if max(abs(value - 0.5) for value in known) >= _USELESS:
+    if max(abs(value - 0.5) for value in known) >= _UNINFORMATIVE_AUC:
         return ()
     said = " and ".join(f"{value:.3f}" for value in known)
     return (f"An area under the ROC curve of {said} is too close to 0.5 to infer membership.",)

@@ -14,30 +14,32 @@ from regionscope.studies.humayun2023.settings import mlp, mlp_grid
 from regionscope.studies.papers import grid_study
 from regionscope.studies.study import Claim, Outcome, Size
 
-SCALE = 8.0  # of the initial weights
-_LEARNT = 0.9  # share of its final value from which an accuracy counts as reached
-_SOLVED = 0.5  # test accuracy from which a network generalises
+WEIGHT_SCALE = 8.0  # of the initial weights
+_REACHED_SHARE = 0.9  # share of its final value from which an accuracy counts as reached
+_GENERALISES_FROM = 0.5  # test accuracy from which a network generalises
 
 
 def _grid(size: Size) -> dict[str, tuple[Experiment, ...]]:
-    return {f"depth {depth}": mlp(size, depth=depth, scale=SCALE) for depth in mlp_grid(size).grokking_depths}
+    return {f"depth {depth}": mlp(size, depth=depth, scale=WEIGHT_SCALE) for depth in mlp_grid(size).grokking_depths}
 
 
 def reached(known: Curve) -> int:
     """The first step at which an accuracy has 90% of its largest value."""
-    level = _LEARNT * max(known.means)
+    level = _REACHED_SHARE * max(known.means)
     return next(step for step, value in zip(known.steps, known.means, strict=True) if value >= level)
 
 
 def delay(label: str, train: Curve, test: Curve) -> Claim:
     """Grokking itself: test accuracy comes after more than twice the steps that train accuracy takes."""
     memorised, generalised = reached(train), reached(test)
-    came = max(test.means) >= _SOLVED
+    came = max(test.means) >= _GENERALISES_FROM
     best = f"largest test accuracy {max(test.means):.2f}"
     return Claim(
         f"{label}: steps to 90% of the largest test accuracy over those to that of train accuracy",
         "many times more",
-        f"{generalised:,} / {memorised:,} ({best})" if came else f"test accuracy stays below {_SOLVED:g} ({best})",
+        f"{generalised:,} / {memorised:,} ({best})"
+        if came
+        else f"test accuracy stays below {_GENERALISES_FROM:g} ({best})",
         verdict.differs(generalised / max(1, memorised) if came else 0.0, 2.0, 0.0),
     )
 

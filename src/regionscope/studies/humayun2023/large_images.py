@@ -21,7 +21,7 @@ from regionscope.studies.papers import read_study
 from regionscope.studies.study import Claim, Outcome, Size
 from regionscope.studies.workspace import Place, Workspace
 
-_SECONDS, _SAMPLES = 28.0, 1000  # the paper's, on an RTX 8000
+_PAPER_SECONDS, _PAPER_SAMPLES = 28.0, 1000  # the paper's, on an RTX 8000
 _DIMS = 20
 _CLASSES = 10
 _COST: dict[Size, dict[str, Any]] = {
@@ -39,18 +39,18 @@ def cost(place: Place, size: int, width: int, points: int, images: int, stem: st
         split = load(spec, root=Path(folder))
     model = zoo.build("resnet18", classes=_CLASSES, input_shape=split.input_shape, width=width, stem=stem)
     model.to(place.device)
-    chosen = split.test.inputs[:points]
-    local_complexity(model, chosen[:1], dims=2)  # the first call prepares
+    inputs = split.test.inputs[:points]
+    local_complexity(model, inputs[:1], dims=2)  # the first call prepares
     start = time.perf_counter()
-    found = local_complexity(model, chosen, dims=_DIMS)
-    found.total.cpu()  # a GPU is done when its numbers are here
+    complexity = local_complexity(model, inputs, dims=_DIMS)
+    complexity.total.cpu()  # a GPU is done when its numbers are here
     seconds = time.perf_counter() - start
     return {
         "right": _right(split, size, images),
         "shape": list(split.input_shape),
-        "points": len(chosen),
+        "points": len(inputs),
         "seconds": seconds,
-        "units": sum(found.units.values()),
+        "units": sum(complexity.units.values()),
     }
 
 
@@ -78,26 +78,26 @@ def _write_folder(root: Path, images: int) -> None:
 
 
 def _analyse(workspace: Workspace, size: Size) -> Outcome:
-    found = workspace.compute_with_place(cost, [_COST[size]])[0]
+    measured = workspace.compute_with_place(cost, [_COST[size]])[0]
     runs = workspace.runs(imagenet(size))
     test = read_curve(runs, "lc.test")
-    per_thousand = found["seconds"] / found["points"] * _SAMPLES
+    complete = f"{'all' if measured['right'] else 'not all'} classes complete"
+    per_thousand = measured["seconds"] / measured["points"] * _PAPER_SAMPLES
     names = ("descent", "ascent", "second descent")
-    said = [name for name, there in zip(names, test.shape.clear, strict=True) if there]
+    phases = [name for name, there in zip(names, test.shape.clear, strict=True) if there]
     return Outcome(
         claims=(
             Claim("images of a folder laid out as ImageNet, read back", "",
-                  f"{'x'.join(map(str, found['shape']))}, {'all' if found['right'] else 'not all'} classes complete",
+                  f"{'x'.join(map(str, measured['shape']))}, {complete}", verdict.shown()),
+            Claim(f"seconds for LC of ResNet18 (width {_COST[size]['width']}) at {_PAPER_SAMPLES:,} images",
+                  f"about {_PAPER_SECONDS:g} (RTX 8000)", f"{per_thousand:,.0f} (from {measured['points']})",
                   verdict.shown()),
-            Claim(f"seconds for LC of ResNet18 (width {_COST[size]['width']}) at {_SAMPLES:,} images",
-                  f"about {_SECONDS:g} (RTX 8000)", f"{per_thousand:,.0f} (from {found['points']})",
-                  verdict.shown()),
-            Claim("phases of test LC", "a curve without words", ", ".join(said) or "none beyond the noise",
+            Claim("phases of test LC", "a curve without words", ", ".join(phases) or "none beyond the noise",
                   verdict.shown()),
         ),
         tables=(phases_table("LC at test points", {"ResNet18": test}),),
         charts=(chart("Figure 12: LC at test points of ResNet18", {"": test}),),
-        notes=(f"LC counts {found['units']:,} units for an image of {_COST[size]['size']} pixels.",
+        notes=(f"LC counts {measured['units']:,} units for an image of {_COST[size]['size']} pixels.",
                "The images of the folder are digits of 8 x 8 pixels, enlarged: they test the reader and the cost, and "
                "say nothing about ImageNet."),
     )  # fmt: skip

@@ -26,8 +26,8 @@ from regionscope.studies.workspace import Workspace
 
 Layers = Mapping[str, Curve]
 _PARTS = ("train", "test", "random")
-_WHILE = 2  # consecutive looks that make a while
-_SHOWN = 4  # shallowest and deepest layers of a ResNet
+_LEAST_LOOKS = 2  # consecutive looks that make a while
+_LAYERS_SHOWN = 4  # shallowest and deepest layers of a ResNet
 
 
 def _read(workspace: Workspace, experiments: tuple[Experiment, ...]) -> dict[str, dict[str, Curve]]:
@@ -56,14 +56,14 @@ def layer_claims(train: Layers, test: Layers) -> tuple[Claim, ...]:
 
 
 def _figure15(workspace: Workspace, size: Size) -> Outcome:
-    found = _read(workspace, _layered(size))
+    by_part = _read(workspace, _layered(size))
     return Outcome(
-        claims=layer_claims(found["train"], found["test"]),
-        tables=(phases_table("LC at train points by layer", found["train"]),),
+        claims=layer_claims(by_part["train"], by_part["test"]),
+        tables=(phases_table("LC at train points by layer", by_part["train"]),),
         charts=(
-            chart("Figure 15: LC by layer at train (solid) and test points", found["train"],
-                  found["test"]),
-            chart("Figure 15: LC by layer at random points", found["random"]),
+            chart("Figure 15: LC by layer at train (solid) and test points", by_part["train"],
+                  by_part["test"]),
+            chart("Figure 15: LC by layer at random points", by_part["random"]),
         ),
     )  # fmt: skip
 
@@ -97,12 +97,12 @@ def meeting(train: Layers, test: Layers, random: Layers) -> Claim:
     if ascent is None:
         return Claim(what, paper, NO_ASCENT, verdict.shown())
     looks = range(ascent.first, ascent.last)
-    if len(looks) < _WHILE:
+    if len(looks) < _LEAST_LOOKS:
         return Claim(what, paper, f"{len(looks)} measurement between valley and peak", verdict.shown())
     near = [all(_meets(curve[name], random[name], i) for curve in (train, test)) for i in looks]
     longest = max(len(list(group)) if same else 0 for same, group in groupby(near))
     said = ", ".join(f"{train[name].steps[i]:,}" for i, same in zip(looks, near, strict=True) if same)
-    judged = verdict.together(longest, least=_WHILE)
+    judged = verdict.together(longest, least=_LEAST_LOOKS)
     return Claim(what, paper, f"at steps {said}" if said else "at no step", judged)
 
 
@@ -112,20 +112,20 @@ def _meets(curve: Curve, other: Curve, place: int) -> bool:
 
 
 def _figure16(workspace: Workspace, size: Size) -> Outcome:
-    found = _read(workspace, resnet(size, bn=False))
-    train = found["train"]
+    by_part = _read(workspace, resnet(size, bn=False))
+    train = by_part["train"]
     return Outcome(
-        claims=(alternation(train), meeting(train, found["test"], found["random"])),
+        claims=(alternation(train), meeting(train, by_part["test"], by_part["random"])),
         tables=(phases_table("LC at train points by layer", train),),
-        charts=(_some(found, "shallowest", lambda names: names[:_SHOWN]),
-                _some(found, "deepest", lambda names: names[-_SHOWN:])),
+        charts=(_some(by_part, "shallowest", lambda names: names[:_LAYERS_SHOWN]),
+                _some(by_part, "deepest", lambda names: names[-_LAYERS_SHOWN:])),
         notes=("No layer before the first block has an activation; layers are called by their place.",),
     )  # fmt: skip
 
 
-def _some(found: Mapping[str, Layers], which: str, choose: Callable[[list[str]], list[str]]) -> Lines:
-    names = choose(list(found["train"]))
-    train, random = ({name: found[part][name] for name in names} for part in ("train", "random"))
+def _some(by_part: Mapping[str, Layers], which: str, choose: Callable[[list[str]], list[str]]) -> Lines:
+    names = choose(list(by_part["train"]))
+    train, random = ({name: by_part[part][name] for name in names} for part in ("train", "random"))
     return chart(f"Figure 16: {which} layers, train (solid), random", train, random)
 
 

@@ -97,8 +97,8 @@ def _migration(workspace: Workspace, size: Size) -> Outcome:
     )
     turns = [step for step in (0, valley, peak, nearest(runs[0], train.steps[-1])) if step is not None]
     steps = sorted({*stored[::every], *turns})
-    own = {"slices": _SLICES[size], "resolution": _RESOLUTION[size]}
-    settings = [{"run": run.path.name, "step": step, **own} for run in runs for step in steps]
+    options = {"slices": _SLICES[size], "resolution": _RESOLUTION[size]}
+    settings = [{"run": run.path.name, "step": step, **options} for run in runs for step in steps]
     answers = workspace.compute_with_place(folds, settings)
     n = len(steps)
     by_step = {step: answers[i::n] for i, step in enumerate(steps)}

@@ -76,26 +76,26 @@ def _level(curve: Curve) -> tuple[float, float]:
 
 
 def _figure4(runs: _Runs, size: Size) -> Outcome:
-    found = {label: by_part(mine) for label, mine in runs.items()}
+    curves = {label: by_part(mine) for label, mine in runs.items()}
     depths = cnn_grid(size).depths
     claims = [
         claim
         for depth in depths
         for claim in normalisation_claims(
-            f"depth {depth}", found[f"depth {depth}, {_WITHOUT}"], found[f"depth {depth}, {_WITH}"]
+            f"depth {depth}", curves[f"depth {depth}, {_WITHOUT}"], curves[f"depth {depth}, {_WITH}"]
         )
     ]
-    tops = {f"depth {depth}": peak(found[f"depth {depth}, {_WITHOUT}"]["train"]) for depth in depths}
+    tops = {f"depth {depth}": peak(curves[f"depth {depth}, {_WITHOUT}"]["train"]) for depth in depths}
     claims.append(ordered(f"largest train LC of the ascent, {_WITHOUT}", "more with depth", list(depths), tops))
-    claims += [_alike(label, curve) for label, curve in found.items()]
+    claims += [_alike(label, curve) for label, curve in curves.items()]
     return Outcome(
-        claims=tuple(claims), tables=(_table(found),), charts=charts("Figure 4: CNN", runs), notes=(fit_note(runs),)
+        claims=tuple(claims), tables=(_table(curves),), charts=charts("Figure 4: CNN", runs), notes=(fit_note(runs),)
     )
 
 
-def _alike(label: str, found: Mapping[str, Curve]) -> Claim:
+def _alike(label: str, by_part: Mapping[str, Curve]) -> Claim:
     """Train and test LC can hardly be told apart: their difference is smaller than that to random points."""
-    gap, apart = (_distance(found["train"], found[part]) for part in ("test", "random"))
+    gap, apart = (_distance(by_part["train"], by_part[part]) for part in ("test", "random"))
     return larger(
         f"{label}: distance of train LC to random and to test LC, mean over the measurements",
         "train and test are almost the same throughout training",
@@ -111,9 +111,9 @@ def _distance(curve: Curve, other: Curve) -> WithError:
 
 
 def _figure5(runs: _Runs, size: Size) -> Outcome:
-    found = {label: by_part(mine) for label, mine in runs.items()}
-    claims = normalisation_claims("ResNet18", found[_WITHOUT], found[_WITH])
-    return Outcome(claims=tuple(claims), tables=(_table(found),), charts=charts("Figure 5: ResNet18", runs))
+    curves = {label: by_part(mine) for label, mine in runs.items()}
+    claims = normalisation_claims("ResNet18", curves[_WITHOUT], curves[_WITH])
+    return Outcome(claims=tuple(claims), tables=(_table(curves),), charts=charts("Figure 5: ResNet18", runs))
 
 
 def _figure7(runs: _Runs, size: Size) -> Outcome:
@@ -146,8 +146,8 @@ def _figure7(runs: _Runs, size: Size) -> Outcome:
     )
 
 
-def _table(found: Mapping[str, Mapping[str, Curve]]) -> Table:
-    return phases_table("LC at train points", {label: curve["train"] for label, curve in found.items()})
+def _table(curves: Mapping[str, Mapping[str, Curve]]) -> Table:
+    return phases_table("LC at train points", {label: curve["train"] for label, curve in curves.items()})
 
 
 FIGURE4 = grid_study("humayun2023-figure4", _cnns, _figure4)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from regionscope.errors import InputError
 
-BEYOND = 3.5  # joint standard errors that a change must exceed: its ends are extremes, chosen among some tens of looks
-_END = 3  # looks at the end, whose mean a second descent is judged by
+CLEAR_ERRORS = 3.5  # joint standard errors that a change must exceed: its ends are extremes among some tens of looks
+_LAST_LOOKS = 3  # looks at the end, whose mean a second descent is judged by
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Change:
     @property
     def clear(self) -> bool:
         """Whether it is larger than the noise can make the extremes of a flat curve."""
-        return self.amount > BEYOND * self.error
+        return self.amount > CLEAR_ERRORS * self.error
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def double_descent(steps: Sequence[float], values: Sequence[float], errors: Sequ
     """The largest clear rise of a curve, the largest fall before it, and the fall from its top to the end.
 
     errors: standard errors of the values; from few seeds, pooled along the curve, since those of one step are guesses.
-    Clear is what exceeds ``BEYOND`` joint standard errors, so nothing where they are NaN (not known). Without a clear
-    rise there is one descent only, the largest fall. Cost: quadratic in the number of steps.
+    Clear is what exceeds ``CLEAR_ERRORS`` joint standard errors, so nothing where they are NaN (not known). Without a
+    clear rise there is one descent only, the largest fall. Cost: quadratic in the number of steps.
 
     >>> shape = double_descent([0, 1, 2, 3, 4], [5, 1, 3, 4, 0], [0.1] * 5)
     >>> shape.first_descent.amount, shape.ascent.amount, shape.second_descent.amount, shape.steps[shape.peak]
@@ -135,7 +135,7 @@ def _largest_rise(values: Sequence[float], errors: Sequence[float]) -> Change:
 
 def _to_the_end(peak: int, values: Sequence[float], errors: Sequence[float]) -> Change | None:
     """From the peak to the mean of the last looks after it, which share their points: the errors do not average out."""
-    last = range(max(peak + 1, len(values) - _END), len(values))
+    last = range(max(peak + 1, len(values) - _LAST_LOOKS), len(values))
     if not last:
         return None
     level, error = (sum(these[i] for i in last) / len(last) for these in (values, errors))
@@ -143,4 +143,4 @@ def _to_the_end(peak: int, values: Sequence[float], errors: Sequence[float]) -> 
 
 
 def _beyond(amount: float, one: float, other: float) -> bool:
-    return amount > 0 and amount > BEYOND * math.hypot(one, other)
+    return amount > 0 and amount > CLEAR_ERRORS * math.hypot(one, other)

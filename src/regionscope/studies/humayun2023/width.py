@@ -13,7 +13,7 @@ from regionscope.studies.humayun2023.settings import mlp, mlp_grid
 from regionscope.studies.papers import grid_study
 from regionscope.studies.study import Outcome, Size
 
-_MOST = 1000  # from this width on the paper's peak falls
+_PEAK_FALLS_FROM = 1000  # from this width on the paper's peak falls
 _DEPTH = 3
 _Runs = Mapping[str, list[RunFolder]]
 
@@ -33,14 +33,14 @@ def _figure6(runs: _Runs, size: Size) -> Outcome:
         ordered("train LC before training", "more with width", widths,
                 {label: (curve.means[0], curve.errors[0]) for label, curve in train.items()}),
         ordered("largest train LC of the ascent", _paper_peak(widths),
-                [width if width <= _MOST else _MOST / 2 for width in widths],
+                [width if width <= _PEAK_FALLS_FROM else _PEAK_FALLS_FROM / 2 for width in widths],
                 {label: peak(curve) for label, curve in train.items()}),
         ordered("start of the ascent, power of ten of the step", "earlier with width", [-width for width in widths],
                 {label: start_of_ascent(curve) for label, curve in train.items()}),
     ]  # fmt: skip
     claims += [three_phases(f"train LC, {label}", curve) for label, curve in list(train.items())[1:]]
     note = "At the smallest width the paper's first descent is imperceptible, so its shape is not judged."
-    more = "The paper's turn at width 2,000 needs the full size." if max(widths) <= _MOST else ""
+    more = "The paper's turn at width 2,000 needs the full size." if max(widths) <= _PEAK_FALLS_FROM else ""
     return Outcome(
         claims=tuple(claims),
         tables=(phases_table("LC at train points", train),),
@@ -51,8 +51,8 @@ def _figure6(runs: _Runs, size: Size) -> Outcome:
 
 def _paper_peak(widths: Sequence[int]) -> str:
     """What the paper says of the widths that are there."""
-    turn = [f"less at {width:,}" for width in widths if width > _MOST]
-    return ", ".join([f"more with width up to {min(_MOST, max(widths)):,}", *turn])
+    turn = [f"less at {width:,}" for width in widths if width > _PEAK_FALLS_FROM]
+    return ", ".join([f"more with width up to {min(_PEAK_FALLS_FROM, max(widths)):,}", *turn])
 
 
 def _figure10(runs: _Runs, size: Size) -> Outcome:

@@ -41,8 +41,8 @@ def table2(workspace: Workspace, size: Size) -> Outcome:
         column = data if data in ("cifar10", "cifar100", "imagenet") else "cifar10"
         expected = paper.expected(paper.TABLE2, network, column)
         claims.append(correlation_claim(f"{network} on {data}", expected, members, "regions"))
-    own = [point for point in chosen if point.data == settings.PRIMARY[size][1]]
-    dimensions = of_dimensions(own, notes)
+    on_primary_data = [point for point in chosen if point.data == settings.PRIMARY[size][1]]
+    dimensions = of_dimensions(on_primary_data, notes)
     return Outcome(
         claims=(*claims, *dimensions.claims),
         tables=(points_table("Settings", chosen, (*_SETTINGS, *_DIMENSIONS[1:])),),
@@ -78,12 +78,12 @@ def of_dimensions(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outco
 
 def runs_of_table7(size: Size) -> tuple[Experiment, ...]:
     """SGD as in the other studies; Adam and Adagrad with one seed."""
-    found: list[Experiment] = []
+    experiments: list[Experiment] = []
     for network, data in _optimised(size):
-        found += settings.grid(size, network, data)
+        experiments += settings.grid(size, network, data)
         for optimizer in ("adam", "adagrad"):
-            found += settings.grid(size, network, data, optimizer=optimizer, seeds=(0,))
-    return tuple(found)
+            experiments += settings.grid(size, network, data, optimizer=optimizer, seeds=(0,))
+    return tuple(experiments)
 
 
 def of_table7(every: Mapping[Grid, Sequence[RunFolder]], notes: tuple[str, ...] = ()) -> Outcome:
@@ -98,28 +98,32 @@ def of_table7(every: Mapping[Grid, Sequence[RunFolder]], notes: tuple[str, ...] 
     by_network: dict[str, dict[str, tuple[Point, ...]]] = defaultdict(dict)
     fitted_by_network: dict[str, dict[str, tuple[Point, ...]]] = defaultdict(dict)
     for grid, runs in grids.items():
-        fitted, said = fitting(runs, others="a row of its own leaves them out")
-        own = by_network[grid.network][grid.optimizer] = points(runs)
-        chosen = fitted_by_network[grid.network][grid.optimizer] = points(fitted)
+        fitted, on_fit = fitting(runs, others="a row of its own leaves them out")
+        every_point = by_network[grid.network][grid.optimizer] = points(runs)
+        fitted_points = fitted_by_network[grid.network][grid.optimizer] = points(fitted)
         expected = paper.expected(paper.OPTIMISERS, grid.network, grid.optimizer)
         name = f"{grid.network}, {grid.optimizer}"
-        claims.append(correlation_claim(name, expected, own, "regions"))
-        sentences += [f"{named(grid, runs)}: {sentence}" for sentence in said]
+        claims.append(correlation_claim(name, expected, every_point, "regions"))
+        sentences += [f"{named(grid, runs)}: {sentence}" for sentence in on_fit]
         if len(fitted) < len(runs):
-            claims.append(correlation_claim(f"{name}, settings that fit", expected, chosen, "regions"))
+            claims.append(correlation_claim(f"{name}, settings that fit", expected, fitted_points, "regions"))
     names = {"SGD": "sgd", "Adam": "adam", "Adagrad": "adagrad"}
     charts = tuple(
         _bars(
             title, "optimiser", tuple(names),
-            {net: [(own.get(name, ()), "regions") for name in names.values()] for net, own in chosen.items()},
+            {
+                network: [(by_optimiser.get(name, ()), "regions") for name in names.values()]
+                for network, by_optimiser in networks.items()
+            },
         )
-        for title, chosen in (
+        for title, networks in (
             ("Correlation by optimiser, all settings", by_network),
             ("Correlation by optimiser, settings that fit their data", fitted_by_network),
         )
     )  # fmt: skip
     of_optimiser = {
-        label: [point for own in by_network.values() for point in own.get(name, ())] for label, name in names.items()
+        label: [point for by_optimiser in by_network.values() for point in by_optimiser.get(name, ())]
+        for label, name in names.items()
     }
     return Outcome(
         claims=tuple(claims),
@@ -168,9 +172,10 @@ def _pairs(groups: Mapping[str, Sequence[Point]], measures: Iterable[str]) -> _P
 def _bars(title: str, x_label: str, names: tuple[str, ...], pairs: _Pairs) -> Bars:
     """Correlations with their intervals: for every network, the points and the measure behind each name."""
     series = []
-    for network, own in pairs.items():
-        found = [_value(chosen, measure) for chosen, measure in own]
-        heights, intervals = tuple(point.value for point in found), tuple(point.interval for point in found)
+    for network, cells in pairs.items():
+        coefficients = [_value(chosen, measure) for chosen, measure in cells]
+        heights = tuple(coefficient.value for coefficient in coefficients)
+        intervals = tuple(coefficient.interval for coefficient in coefficients)
         series.append(Series(label=network, x=(), y=heights, interval=intervals))
     return Bars(title=title, x_label=x_label, y_label="correlation with the gap", names=names, series=tuple(series))
 

@@ -23,9 +23,9 @@ from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Place, Workspace
 
 _GRID = 200
-_ENOUGH = 0.01  # the paper's counts with 200 and with 500 points on a line agree to the third digit
+_FINE_ENOUGH = 0.01  # the paper's counts with 200 and with 500 points on a line agree to the third digit
 _SEGMENTS: dict[Size, int] = {"smoke": 4, "desk": 20, "full": 20}
-_SAMPLE, _BATCH = 1 << 13, 2048  # vertices on which the floor is timed, and how many at a time
+_FLOOR_VERTICES, _FLOOR_BATCH = 1 << 13, 2048  # vertices on which the floor is timed, and how many at a time
 
 Answer = Mapping[str, Any]
 Answered = TypeVar("Answered")
@@ -50,15 +50,15 @@ def on_segment(place: Place, run: str, line: int) -> dict[str, Any]:
     model = last_model(folder).to(device)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    seconds, found = _timed(lambda: decision_regions(model, segment), device)
+    seconds, decision = _timed(lambda: decision_regions(model, segment), device)
     gib = torch.cuda.max_memory_allocated(device) / 2**30 if device.type == "cuda" else None
-    part = found.partition
+    part = decision.partition
     lengths = part.vertices[:, 0].sort().values.diff()
     return {
         "ends": ends,
         "pieces": list(part.by_layer.values()),
-        "regions": found.count,
-        "boundary": sorted(found.boundary.flatten().tolist()),
+        "regions": decision.count,
+        "boundary": sorted(decision.boundary.flatten().tolist()),
         "grid": _on_grid(model, segment, device),
         "shortest": float(lengths.min()),
         "median": float(lengths.median()),
@@ -78,12 +78,12 @@ def _on_grid(model: nn.Module, segment: Segment, device: torch.device) -> int:
 
 
 def _floor(model: nn.Module, segment: Segment, vertices: Tensor, device: torch.device) -> float:
-    picked = torch.linspace(0, len(vertices) - 1, min(_SAMPLE, len(vertices)), device=vertices.device).long()
+    picked = torch.linspace(0, len(vertices) - 1, min(_FLOOR_VERTICES, len(vertices)), device=vertices.device).long()
     inputs = segment.embed(vertices[picked].cpu()).to(device)
 
     def forward() -> None:
         with torch.no_grad(), full_precision():
-            for some in inputs.split(_BATCH):
+            for some in inputs.split(_FLOOR_BATCH):
                 model(some)
 
     forward()  # the first call prepares
@@ -109,27 +109,28 @@ def exact(workspace: Workspace, size: Size) -> Outcome:
     return of_segments(list(workspace.compute_with_place(on_segment, asked)), run.experiment.label)
 
 
-def of_segments(found: Sequence[Answer], label: str) -> Outcome:
-    """``found``: the answer for each line."""
-    regions, grid = fmean(one["regions"] for one in found), fmean(one["grid"] for one in found)
-    missed = [one["regions"] - one["grid"] for one in found]
+def of_segments(answers: Sequence[Answer], label: str) -> Outcome:
+    """answers: what ``on_segment`` returned for each line."""
+    regions, grid = fmean(one["regions"] for one in answers), fmean(one["grid"] for one in answers)
+    missed = [one["regions"] - one["grid"] for one in answers]
     claims = (
         Claim(
             f"regions on a line: grid of {_GRID} points / exact",
             "1 (Table 4: 2.78 with 200 and with 500 points)",
-            f"{grid:.2f} / {regions:.2f} = {grid / regions:.3f}", verdict.agrees(1.0, grid / regions, within=_ENOUGH),
-            f"{len(found)} lines, {sum(missed)} of {sum(one['regions'] for one in found)} regions missed",
+            f"{grid:.2f} / {regions:.2f} = {grid / regions:.3f}",
+            verdict.agrees(1.0, grid / regions, within=_FINE_ENOUGH),
+            f"{len(answers)} lines, {sum(missed)} of {sum(one['regions'] for one in answers)} regions missed",
         ),
-        _shown("linear pieces on a line", [one["pieces"][-1] for one in found], "{:,.0f}"),
+        _shown("linear pieces on a line", [one["pieces"][-1] for one in answers], "{:,.0f}"),
         _shown("linear pieces for each decision region",
-               [one["pieces"][-1] / one["regions"] for one in found], "{:,.0f}"),
+               [one["pieces"][-1] / one["regions"] for one in answers], "{:,.0f}"),
         _shown("seconds over those of a forward pass over the final vertices",
-               [one["seconds"] / one["floor"] for one in found], "{:.2f}"),
+               [one["seconds"] / one["floor"] for one in answers], "{:.2f}"),
     )  # fmt: skip
     return Outcome(
         claims=claims,
-        tables=(_table(found),),
-        charts=(_by_layer(found), _side_by_side(found)),
+        tables=(_table(answers),),
+        charts=(_by_layer(answers), _side_by_side(answers)),
         notes=(
             f"The network: {label}. Lines join two random training points. Everything is computed in float64, the "
             "forward pass that the seconds are compared with too.",

@@ -36,10 +36,10 @@ def of_figure2(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     """Norm and margin do not predict the gap; the region count does."""
     claims, charts = [], list[Chart]()
     for name, words in _OTHERS.items():
-        found = correlation(chosen, name)
-        value = undefined() if found is None else found.pearson
-        said = ("low", verdict.uncorrelated(value)) if name in _PRINTED else ("", verdict.shown())
-        claims.append(Claim(f"{words} against gap", said[0], signed(found), said[1], interval(found)))
+        with_gap = correlation(chosen, name)
+        value = undefined() if with_gap is None else with_gap.pearson
+        printed, judged = ("low", verdict.uncorrelated(value)) if name in _PRINTED else ("", verdict.shown())
+        claims.append(Claim(f"{words} against gap", printed, signed(with_gap), judged, interval(with_gap)))
         charts += scatter(f"{words.capitalize()} and gap", chosen, name, words)
     network = chosen[0].network
     claims.append(correlation_claim(f"{network}: regions against gap", _of_network(network), chosen, "regions"))

@@ -99,7 +99,7 @@ def _desk() -> dict[tuple[str, str], Table1]:
         "cnn": NetworkSpec(name="cnn", options={"depth": 3, "width": 16}),
         "resnet18": NetworkSpec(name="resnet18", options={"width": 8}),
     }
-    found = {
+    tables = {
         (name, "digits"): Table1(
             data=_FEW_DIGITS, network=nets[name], epochs=(150,), counting=_DESK, batch_size=_DESK_BATCHES,
             seeds=seeds, ranges=name == "cnn",
@@ -109,11 +109,11 @@ def _desk() -> dict[tuple[str, str], Table1]:
     for data, epochs, seeds in ((_FEW_DIGITS, 200, (0, 1, 2)), (_fewer("fashion_mnist"), 150, (0, 1, 2)),
                                 (_fewer("mnist"), 150, (0,))):  # fmt: skip
         counting = Counting(lines=200, others=100, hulls=20, path=50, path_every=epochs // 10)
-        found["mlp", data.name] = Table1(
+        tables["mlp", data.name] = Table1(
             data=data, network=nets["mlp"], epochs=(epochs,), counting=counting, batch_size=_DESK_BATCHES, seeds=seeds,
             lr=(0.05, 0.02, 0.005),
         )  # fmt: skip
-    return found
+    return tables
 
 
 def _fewer(name: str) -> DataSpec:
@@ -122,25 +122,25 @@ def _fewer(name: str) -> DataSpec:
 
 def _full() -> dict[tuple[str, str], Table1]:
     """All of Table 1 for ResNet18 on CIFAR-10, one weight decay for other networks there; the rest as in the paper."""
-    found = {}
+    tables = {}
     for net in paper.ALL_NETWORKS:
         network, rates = NetworkSpec(name=net), paper.VGG_RATES if net == "vgg19" else paper.LEARNING_RATES
-        found[net, "cifar10"] = Table1(
+        tables[net, "cifar10"] = Table1(
             data=DataSpec(name="cifar10"), network=network, epochs=SCHEDULES, counting=_ENDS, lr=rates,
             weight_decay=(_middle(paper.WEIGHT_DECAYS),), precision="bf16",
         )  # fmt: skip
-        found[net, "cifar100"] = Table1(
+        tables[net, "cifar100"] = Table1(
             data=DataSpec(name="cifar100"), network=network, epochs=(200,), counting=_PAPER, lr=rates
         )
-        found[net, "imagenet"] = Table1(
+        tables[net, "imagenet"] = Table1(
             data=DataSpec(name="imagenet", options={"memory_gib": 256.0}), network=network, epochs=(50,),
             augment="crop_flip", counting=_PAPER, lr=rates,
         )  # fmt: skip
     primary = PRIMARY["full"]
-    found[primary] = replace(
-        found[primary], epochs=(50,), counting=_MANY, weight_decay=paper.WEIGHT_DECAYS, ranges=True
+    tables[primary] = replace(
+        tables[primary], epochs=(50,), counting=_MANY, weight_decay=paper.WEIGHT_DECAYS, ranges=True
     )
-    return found
+    return tables
 
 
 def _middle(values: Sequence[_Number]) -> _Number:
@@ -180,61 +180,65 @@ def grid(
     Except at size desk, other optimisers and augmentations have one weight decay, one seed and lines between training
     points only; at size full other optimisers have 30 epochs.
     """
-    chosen = of(size, network, data)
-    own = {"optimizer": optimizer, "augment": augment or chosen.augment, "mixup": mixup}
-    rates = [round(rate * OPTIMISER_RATES[optimizer], 12) for rate in chosen.lr]
-    if size != "desk" and own != {"optimizer": "sgd", "augment": chosen.augment, "mixup": 0.0}:
-        chosen = replace(
-            chosen, weight_decay=(_middle(chosen.weight_decay),), seeds=(0,), ranges=False,
+    table = of(size, network, data)
+    variant = {"optimizer": optimizer, "augment": augment or table.augment, "mixup": mixup}
+    rates = [round(rate * OPTIMISER_RATES[optimizer], 12) for rate in table.lr]
+    if size != "desk" and variant != {"optimizer": "sgd", "augment": table.augment, "mixup": 0.0}:
+        table = replace(
+            table, weight_decay=(_middle(table.weight_decay),), seeds=(0,), ranges=False,
             counting=_LINES_ONLY if size == "full" else _SMALL_LINES,
-            epochs=(30,) if size == "full" and optimizer != "sgd" else chosen.epochs,
+            epochs=(30,) if size == "full" and optimizer != "sgd" else table.epochs,
         )  # fmt: skip
     return tuple(
         Experiment(
-            data=chosen.data, network=chosen.network, training=_training(chosen, epochs, lr, batch, decay, own),
-            measures=measures(chosen), seed=seed,
+            data=table.data, network=table.network, training=_training(table, epochs, lr, batch, decay, variant),
+            measures=measures(table), seed=seed,
         )
         for epochs, seed, decay, lr, batch in product(
-            chosen.epochs, chosen.seeds if seeds is None else seeds, chosen.weight_decay, rates, chosen.batch_size
+            table.epochs, table.seeds if seeds is None else seeds, table.weight_decay, rates, table.batch_size
         )
     )  # fmt: skip
 
 
 def counting_runs(size: Size) -> tuple[Experiment, ...]:
     """Tables 4 and 5: one setting of ``PRIMARY`` (the middle of Table 1), counted with many grids and samples."""
-    chosen = of(size, *PRIMARY[size])
+    table = of(size, *PRIMARY[size])
     lines, sides, samples = resolutions(size)
-    slices = chosen.counting.lines
+    slices = table.counting.lines
     counted = (
         *(_count(f"grid_{n}", slices=slices, grid=n) for n in lines),
-        *(_count(f"grid_{n}x{n}", dim=2, slices=chosen.counting.hulls, grid=n) for n in sides),
+        *(_count(f"grid_{n}x{n}", dim=2, slices=table.counting.hulls, grid=n) for n in sides),
         *(_count(f"samples_{n}", slices=n) for n in samples),
     )
-    lr, batch, decay = (_middle(each) for each in (chosen.lr, chosen.batch_size, chosen.weight_decay))
-    training = _training(chosen, chosen.epochs[0], lr, int(batch), decay, {})
+    lr, batch, decay = (_middle(each) for each in (table.lr, table.batch_size, table.weight_decay))
+    training = _training(table, table.epochs[0], lr, int(batch), decay, {})
     return tuple(
-        Experiment(data=chosen.data, network=chosen.network, training=training, measures=counted, seed=seed)
-        for seed in chosen.seeds
+        Experiment(data=table.data, network=table.network, training=training, measures=counted, seed=seed)
+        for seed in table.seeds
     )
 
 
-def measures(chosen: Table1) -> tuple[MeasureSpec, ...]:
+def measures(table: Table1) -> tuple[MeasureSpec, ...]:
     """The one list of measures; studies read what they need."""
-    n = chosen.counting
-    lines: dict[str, Any] = {"dim": 1, "points": "train", "slices": n.lines, "grid": 200}
-    path: dict[str, Any] = {"dim": 1, "points": "train", "slices": n.path, "grid": 200}
+    counting = table.counting
+    lines: dict[str, Any] = {"dim": 1, "points": "train", "slices": counting.lines, "grid": 200}
+    path: dict[str, Any] = {"dim": 1, "points": "train", "slices": counting.path, "grid": 200}
     others = (
         _count("regions_refined", **lines, method="refined"),
-        _count("regions_test", dim=1, points="test", slices=n.others, grid=200),
-        _count("regions_random", dim=1, points="train", slices=n.others, grid=200, through="direction"),
+        _count("regions_test", dim=1, points="test", slices=counting.others, grid=200),
+        _count("regions_random", dim=1, points="train", slices=counting.others, grid=200, through="direction"),
     )
     ranges = {f"regions_from_{low}_to_{high}": [float(low), float(high)] for low, high in paper.RANGES if low < 0}
     return (
         _count("regions", **lines),
-        *(others if n.others else ()),
-        *(_count(f"regions_{k}d", dim=k, points="train", slices=n.hulls) for k in (2, 3, 4, 5) if n.hulls),
-        *([_count("regions_path", when=f"every {n.path_every} epochs", **path)] if n.path else []),
-        *(_count(name, dim=1, slices=n.others, alpha=alpha) for name, alpha in ranges.items() if chosen.ranges),
+        *(others if counting.others else ()),
+        *(
+            _count(f"regions_{k}d", dim=k, points="train", slices=counting.hulls)
+            for k in (2, 3, 4, 5)
+            if counting.hulls
+        ),
+        *([_count("regions_path", when=f"every {counting.path_every} epochs", **path)] if counting.path else []),
+        *(_count(name, dim=1, slices=counting.others, alpha=alpha) for name, alpha in ranges.items() if table.ranges),
         MeasureSpec(instrument="parameter_norms", name="norm"),
         MeasureSpec(instrument="distance_from", name="distance"),
         MeasureSpec(instrument="output_margin", name="margin"),
@@ -252,9 +256,9 @@ def _count(name: str, *, when: str = "end", **options: Any) -> MeasureSpec:
     return MeasureSpec(instrument="region_count", name=name, when=when, options=options)
 
 
-def _training(chosen: Table1, epochs: int, lr: float, batch: int, decay: float, own: dict[str, Any]) -> Training:
+def _training(table: Table1, epochs: int, lr: float, batch: int, decay: float, variant: dict[str, Any]) -> Training:
     return Training(
         epochs=epochs, lr=lr, batch_size=batch, weight_decay=decay, momentum=0.9, schedule="cosine",
-        precision=chosen.precision,
-        evaluate_every=chosen.counting.path_every, **own,
+        precision=table.precision,
+        evaluate_every=table.counting.path_every, **variant,
     )  # fmt: skip

@@ -26,8 +26,8 @@ from regionscope.studies.workspace import Workspace
 
 _Course = dict[float, tuple[float, float | None]]  # share of training -> region count and gap
 
-_UNLEARNT = 50.0  # training error in percent
-_FEWEST = 3  # settings of a sweep, or cells of settings that are near-copies
+_UNTRAINED_ERROR = 50.0  # training error in percent
+_FEWEST_SETTINGS = 3  # settings of a sweep, or cells of settings that are near-copies
 
 
 @dataclass(frozen=True)
@@ -94,19 +94,22 @@ def points(runs: Iterable[RunFolder]) -> tuple[Point, ...]:
 def left_out(runs: Iterable[RunFolder]) -> tuple[str, ...]:
     """A sentence for the runs that diverged, and one for those that did not train; or nothing."""
     every = list(runs)
-    gone = [run for run in every if run.status != "finished"]
-    dull = [run for run in every if run.status == "finished" and _numbers(run).get("train_error", 0.0) > _UNLEARNT]
-    said = []
-    if gone:
-        said.append(
-            f"{counted(len(gone), 'run')} left out, whose weights are not finite, such as {gone[0].experiment.label}."
+    finished = [run for run in every if run.status == "finished"]
+    diverged = [run for run in every if run.status != "finished"]
+    untrained = [run for run in finished if _numbers(run).get("train_error", 0.0) > _UNTRAINED_ERROR]
+    sentences = []
+    if diverged:
+        sentences.append(
+            f"{counted(len(diverged), 'run')} left out, whose weights are not finite, such as "
+            f"{diverged[0].experiment.label}."
         )
-    if dull:
-        said.append(
-            f"{counted(len(dull), 'run')} ended with a training error above {_UNLEARNT:g}%, such as "
-            f"{dull[0].experiment.label}: settings whose mean over seeds is above it did not train and are left out."
+    if untrained:
+        sentences.append(
+            f"{counted(len(untrained), 'run')} ended with a training error above {_UNTRAINED_ERROR:g}%, such as "
+            f"{untrained[0].experiment.label}: settings whose mean over seeds is above it did not train and are left "
+            "out."
         )
-    return tuple(said)
+    return tuple(sentences)
 
 
 def fitting(
@@ -125,7 +128,7 @@ def fitting(
         return list(runs), (
             f"All {len(settings)} settings have a training error below {FITTED:g}%, at most {most:.2g}%.",
         )
-    if len(fitted) < _FEWEST:
+    if len(fitted) < _FEWEST_SETTINGS:
         return list(runs), (f"{said}; too few are left without them, so they are kept.",)
     worst = max(settings, key=_train_error)
     example = f"such as {worst[0].experiment.label} ({_train_error(worst):.1f}%)"
@@ -273,8 +276,8 @@ def _settings(runs: Iterable[RunFolder]) -> list[list[RunFolder]]:
             sweeps[replace(whole, training=varied).key][whole.key].append(run)
     found = []
     for settings in sweeps.values():
-        trained = [same for same in settings.values() if _train_error(same) <= _UNLEARNT]
-        found += trained if len(trained) >= _FEWEST else list(settings.values())
+        trained = [same for same in settings.values() if _train_error(same) <= _UNTRAINED_ERROR]
+        found += trained if len(trained) >= _FEWEST_SETTINGS else list(settings.values())
     return found
 
 
@@ -359,7 +362,7 @@ def _moment(
 
 def _correlate(x: Sequence[float], y: Sequence[float], cells: Sequence[tuple[Any, ...]]) -> Correlation | None:
     """None where no correlation is defined."""
-    if len(set(cells)) < _FEWEST or len(set(x)) < 2 or len(set(y)) < 2:
+    if len(set(cells)) < _FEWEST_SETTINGS or len(set(x)) < 2 or len(set(y)) < 2:
         return None
     return correlate(x, y, clusters=cells)
 

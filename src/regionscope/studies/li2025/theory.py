@@ -18,6 +18,7 @@ from regionscope.shallow.two_layer_rates import (
 )
 from regionscope.studies import verdict
 from regionscope.studies.charts import Lines, Series
+from regionscope.studies.stored import nan_if_missing
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
@@ -51,18 +52,18 @@ def descend_with(
 
 
 def section6(workspace: Workspace, size: Size) -> Outcome:
-    chosen = dict(_SIZES[size])
-    shares, points = chosen.pop("shares"), chosen.pop("n")
-    found = {}
+    options = dict(_SIZES[size])
+    shares, points = options.pop("shares"), options.pop("n")
+    answers_by_data = {}
     for data, n, dim in (("line", points[0], 2), ("sphere", points[1], 5)):
-        asked = [{"data": data, "n": n, "dim": dim, "share": share, **chosen} for share in shares]
-        found[data] = workspace.compute(descend_with, asked)
-    return of_section6(found)
+        asked = [{"data": data, "n": n, "dim": dim, "share": share, **options} for share in shares]
+        answers_by_data[data] = workspace.compute(descend_with, asked)
+    return of_section6(answers_by_data)
 
 
-def of_section6(found: Mapping[str, list[dict[str, Any]]]) -> Outcome:
+def of_section6(answers_by_data: Mapping[str, list[dict[str, Any]]]) -> Outcome:
     """Whether every inequality held, and whether larger rates end with fewer regions."""
-    every = [answer for answers in found.values() for answer in answers]
+    every = [answer for answers in answers_by_data.values() for answer in answers]
     cases, failures = sum(one["checked"] for one in every), sum(one["failures"] for one in every)
     claims = [
         Claim(
@@ -74,20 +75,20 @@ def of_section6(found: Mapping[str, list[dict[str, Any]]]) -> Outcome:
         )
         for name, words in _LEMMAS.items()
     ]
-    rows = {data: [_row(answer) for answer in answers] for data, answers in found.items()}
-    for data, own in rows.items():
-        claims.append(_trend(f"{_NAMES[data]}, all rates", rate_trend(own)))
-        edge = [row.sharpness for row in own if row.edge >= 2 and row.lost < row.runs]
+    rows = {data: [_row(answer) for answer in answers] for data, answers in answers_by_data.items()}
+    for data, rate_rows in rows.items():
+        claims.append(_trend(f"{_NAMES[data]}, all rates", rate_trend(rate_rows)))
+        edge = [row.sharpness for row in rate_rows if row.edge >= 2 and row.lost < row.runs]
         if len(edge) > 1:
             shown = ", ".join(f"{value:.2f}" for value in edge)
             what = f"{_NAMES[data]}: rate x sharpness where descent starts unstable"
             claims.append(Claim(what, "Theta(1) (Assumption 6.2)", shown, verdict.shown()))
-        at_edge = rate_trend(own, edge=_AT_EDGE)
+        at_edge = rate_trend(rate_rows, edge=_AT_EDGE)
         if math.isfinite(at_edge.low):
             claims.append(_trend(f"{_NAMES[data]}, rates at the edge", at_edge))
     return Outcome(
         claims=tuple(claims),
-        tables=tuple(_table(data, own) for data, own in rows.items()),
+        tables=tuple(_table(data, rate_rows) for data, rate_rows in rows.items()),
         charts=(
             _chart("Region count and learning rate", "mean regions between training points", "regions", rows),
             _chart("Learning rate x sharpness", "rate x sharpness, late in training", "sharpness", rows),
@@ -99,7 +100,7 @@ def of_section6(found: Mapping[str, list[dict[str, Any]]]) -> Outcome:
             "the rate, which section 6 concludes from it; that trend is shown, since rates below the edge lie outside "
             "Assumption 6.2.",
             f"Rates at the edge are those with rate x sharpness of at least {_AT_EDGE:g} late in training: "
-            f"{'; '.join(_at_edge(data, own) for data, own in rows.items())}.",
+            f"{'; '.join(_at_edge(data, rate_rows) for data, rate_rows in rows.items())}.",
             "All runs of one data set go through the same time, rate x steps, so that small rates follow the same flow "
             "and end with the same counts. On the alternating line the loss ends near half of that of a zero output: "
             "these networks do not learn all labels.",
@@ -127,10 +128,8 @@ def _trend(where: str, trend: Trend) -> Claim:
 
 def _row(answer: Mapping[str, Any]) -> RateRow:
     """A stored row; numbers that were not finite come back as nothing."""
-    known: dict[str, Any] = {
-        name: math.nan if value is None else value for name, value in answer.items() if name != "checked"
-    }
-    known["values"] = tuple(math.nan if value is None else float(value) for value in answer["values"])
+    known: dict[str, Any] = {name: nan_if_missing(value) for name, value in answer.items() if name != "checked"}
+    known["values"] = tuple(float(nan_if_missing(value)) for value in answer["values"])
     return RateRow(**known)
 
 

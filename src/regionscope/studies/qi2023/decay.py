@@ -28,8 +28,8 @@ from regionscope.studies.workspace import Workspace
 
 HYPOTHESIS = 1e-4  # the decay that is judged; a small trial suggested it before the runs of this study
 _WIDTH = 32
-_FROM = 10  # the first epoch of Table 1 after the start
-_NEAR = 2.0  # factor within which counts agree with the paper's
+_FIRST_EPOCH = 10  # the first epoch of Table 1 after the start
+_AGREES_WITHIN = 2.0  # factor within which counts agree with the paper's
 
 CountsByDecay = Mapping[float, Mapping[int, Course]]  # linear regions by decay and number of points
 
@@ -69,14 +69,14 @@ def random_counts(*, n: int, decay: float, seed: int, epochs: list[int]) -> dict
     """
     data = load(DataSpec(name="random_labels", n_train=n, n_test=1, seed=seed)).train
     model = zoo.mlp([2, *[_WIDTH] * DEPTH, 2], seed=seed)
-    found: dict[str, list[float]] = {"regions": [], "accuracy": []}
+    by_epoch: dict[str, list[float]] = {"regions": [], "accuracy": []}
 
     def look(epoch: int, model: nn.Sequential) -> None:
-        found["regions"].append(linear_regions(model, Box.between(-1.0, 1.0, (2,))).n_linear_regions)
-        found["accuracy"].append(float((model(data.inputs).argmax(1) == data.labels).double().mean()))
+        by_epoch["regions"].append(linear_regions(model, Box.between(-1.0, 1.0, (2,))).n_linear_regions)
+        by_epoch["accuracy"].append(float((model(data.inputs).argmax(1) == data.labels).double().mean()))
 
     train_small(model, data.inputs, data.labels, epochs=epochs, on_epoch=look, weight_decay=decay, seed=seed)
-    return found
+    return by_epoch
 
 
 def judge(counts: CountsByDecay) -> tuple[Claim, ...]:
@@ -95,10 +95,10 @@ def _of_setting(name: str, counts: Mapping[int, Course]) -> list[Claim]:
         claims += [
             course_claim(f"{name}, {n:,} points, epochs {', '.join(map(str, ours.epochs))}", printed, ours),
             Claim(
-                f"{name}, {n:,} points: ours / paper, geometric mean over seeds and epochs from {_FROM} on",
+                f"{name}, {n:,} points: ours / paper, geometric mean over seeds and epochs from {_FIRST_EPOCH} on",
                 "1",
                 f"{level:.2f}",
-                verdict.near(1.0, level, factor=_NEAR),
+                verdict.near(1.0, level, factor=_AGREES_WITHIN),
             ),
         ]
     few, many = min(counts), max(counts)
@@ -111,7 +111,7 @@ def _of_setting(name: str, counts: Mapping[int, Course]) -> list[Claim]:
 
 def _level(n: int, ours: Course) -> float:
     """Geometric mean of ours / paper over seeds and the epochs after the start."""
-    late = [i for i, epoch in enumerate(ours.epochs) if epoch >= _FROM]
+    late = [i for i, epoch in enumerate(ours.epochs) if epoch >= _FIRST_EPOCH]
     theirs = np.array(paper.random(n, ours.epochs), dtype=float)
     return float(np.exp(np.log(ours.values[:, late] / theirs[late]).mean()))
 
@@ -137,7 +137,7 @@ def outcome_of(counts: CountsByDecay, accuracy: CountsByDecay) -> Outcome:
             f"made after the runs; the decay that is graded, {HYPOTHESIS:g}, was fixed before them."
         ),
         tables=(
-            Table(f"Ours / paper, geometric mean over seeds and epochs from {_FROM} on", columns, levels),
+            Table(f"Ours / paper, geometric mean over seeds and epochs from {_FIRST_EPOCH} on", columns, levels),
             *(_table(f"{n:,} points: linear regions", n, counts) for n in sizes),
             *(_table(f"{n:,} points: training accuracy", n, accuracy, digits=3) for n in sizes),
         ),

@@ -34,8 +34,8 @@ def judge(counts: Mapping[int, Course], errors: Mapping[int, Course]) -> tuple[C
     few, many = counts[sizes[0]], counts[sizes[-1]]
     peak = max(counts.values(), key=lambda one: one.means[-1])
     fall = ratio_of(peak.at(last), many.at(last))
-    less, more = errors[sizes[0]], errors[sizes[-1]]
-    harder, difference = larger(more.at(last), less.at(last))
+    few_errors, many_errors = errors[sizes[0]], errors[sizes[-1]]
+    harder, difference = larger(many_errors.at(last), few_errors.at(last))
     first = few.first_seed[0]
     printed_first = [paper.random(n, one.epochs)[0] for n, one in counts.items()]
     return (
@@ -63,7 +63,7 @@ def judge(counts: Mapping[int, Course], errors: Mapping[int, Course]) -> tuple[C
         Claim(
             f"epoch {last}: the training accuracy is lower with {sizes[-1]:,} points than with {sizes[0]:,}",
             "falls (Figure 4)",
-            f"{1 - more.means[-1]:.2f} < {1 - less.means[-1]:.2f}",
+            f"{1 - many_errors.means[-1]:.2f} < {1 - few_errors.means[-1]:.2f}",
             harder,
             difference,
         ),
@@ -145,15 +145,15 @@ def _curves(counts: Mapping[int, Course], errors: Mapping[int, Course]) -> tuple
 def _pictures(runs: Sequence[RunFolder], epoch: int) -> Pictures:
     """Figure 5: the points, the linear regions and the decision regions, a column for each number of points."""
     data = [run.split().train for run in runs]
-    found = [regions_of(model_at_epoch(run, epoch)) for run in runs]
+    regions = [regions_of(model_at_epoch(run, epoch)) for run in runs]
     return Pictures(
         title=f"Figure 5: epoch {epoch}, seed {SEED}",
         columns=len(runs),
         inches=1.9,
         pictures=(
             *(Picture(f"{len(one.inputs):,} points", None, points=one.inputs, labels=one.labels) for one in data),
-            *(Picture(counted(one.n_linear_regions, "linear region"), one) for one, _ in found),
-            *(Picture(counted(one.count, "decision region"), one, "decision") for _, one in found),
+            *(Picture(counted(one.n_linear_regions, "linear region"), one) for one, _ in regions),
+            *(Picture(counted(one.count, "decision region"), one, "decision") for _, one in regions),
         ),
     )
 

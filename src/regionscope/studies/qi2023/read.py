@@ -94,13 +94,13 @@ def course(runs: Sequence[RunFolder], name: str, epochs: Sequence[int] | None = 
     return course_of([_by_epoch(run, name) for run in runs], name, epochs)
 
 
-def course_of(found: Sequence[dict[int, float]], name: str, epochs: Sequence[int] | None = None) -> Course:
+def course_of(by_seed: Sequence[dict[int, float]], name: str, epochs: Sequence[int] | None = None) -> Course:
     """Values by epoch, one mapping a seed, as one table."""
-    wanted = tuple(sorted(set.intersection(*map(set, found)))) if epochs is None else tuple(epochs)
-    lacking = [epoch for epoch in wanted if any(epoch not in one for one in found)]
+    wanted = tuple(sorted(set.intersection(*map(set, by_seed)))) if epochs is None else tuple(epochs)
+    lacking = [epoch for epoch in wanted if any(epoch not in one for one in by_seed)]
     if lacking or not wanted:
         raise InputError(f"No row {name!r} at epoch {lacking[0] if lacking else 0} found in a run. Train it again.")
-    return Course(wanted, np.array([[one[epoch] for epoch in wanted] for one in found], dtype=np.float64))
+    return Course(wanted, np.array([[one[epoch] for epoch in wanted] for one in by_seed], dtype=np.float64))
 
 
 def _by_epoch(run: RunFolder, name: str) -> dict[int, float]:

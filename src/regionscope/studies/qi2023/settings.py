@@ -19,7 +19,7 @@ SEED = 5
 DEPTH = 3
 LAYERED_WIDTH = 8  # of Figure 2
 _BATCH = 32
-_TEN = (SEED, 0, 1, 2, 3, 4, 6, 7, 8, 9)
+_TEN_SEEDS = (SEED, 0, 1, 2, 3, 4, 6, 7, 8, 9)
 _SQUARE = {"box": [-1.0, 1.0]}
 
 DISCLOSED = (
@@ -51,7 +51,7 @@ class Random:
     seeds: tuple[int, ...]
 
 
-_TOY = Toy(widths=paper.WIDTHS, epochs=paper.EPOCHS, seeds=_TEN, points=1000, lines=100, lines_every=5)
+_TOY = Toy(widths=paper.WIDTHS, epochs=paper.EPOCHS, seeds=_TEN_SEEDS, points=1000, lines=100, lines_every=5)
 _TOYS: dict[Size, Toy] = {
     "smoke": Toy(widths=(16, 32), epochs=(0, 2, 5), seeds=(SEED, 0), points=96, lines=8, lines_every=2),
     "desk": _TOY,

@@ -21,9 +21,9 @@ from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
 _DENSITY = 1 / (2 * RADIUS)  # C of Assumption 2.2, for uniform points
-_ERROR = 0.01  # tolerated error of an output in one step, while outputs are of order 1
-_LATE = 1e4  # -log L at which flows at the scale of the theorem of Theorem 2.3 end
-_TEST = 2000  # evenly spaced test points: exact errors take as long as the square of the width
+_STEP_ERROR = 0.01  # tolerated error of an output in one step, while outputs are of order 1
+_LATE_LOG_LOSS = 1e4  # -log L at which flows at the scale of the theorem of Theorem 2.3 end
+_TEST_POINTS = 2000  # evenly spaced test points: exact errors take as long as the square of the width
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,9 @@ def flows_as_asked(*, theorem: str, r: int, n: int, width: int, first: int, flow
         shallow.initial_theta(1, width, sigma_h=sigma_h, sigma_o=sigma_o, seed=INITIAL + seed) for seed in seeds
     ])  # fmt: skip
     options = shallow.FlowOptions(
-        max_log_loss=math.log(2 * n) if theorem == "3.1" else _LATE, rtol=_ERROR / (width * sigma_h**2), max_steps=2000
+        max_log_loss=math.log(2 * n) if theorem == "3.1" else _LATE_LOG_LOSS,
+        rtol=_STEP_ERROR / (width * sigma_h**2),
+        max_steps=2000,
     )
     x, y = torch.stack([one.x for one in samples]), torch.stack([one.y for one in samples])
     end = shallow.gradient_flows(starts, x, y, options)
@@ -92,8 +94,8 @@ def flows_as_asked(*, theorem: str, r: int, n: int, width: int, first: int, flow
 
 def _test_error(network: shallow.Network, teacher: shallow.Teacher) -> float:
     """Share of evenly spaced points with a wrong sign."""
-    blocks = torch.linspace(-RADIUS, RADIUS, _TEST, dtype=torch.float64).split(100)
-    return sum(int(((network(x) > 0) != (teacher.network(x) > 0)).sum()) for x in blocks) / _TEST
+    blocks = torch.linspace(-RADIUS, RADIUS, _TEST_POINTS, dtype=torch.float64).split(100)
+    return sum(int(((network(x) > 0) != (teacher.network(x) > 0)).sum()) for x in blocks) / _TEST_POINTS
 
 
 @dataclass(frozen=True)
@@ -155,8 +157,8 @@ def of_theorem23(stages: Sequence[FlowStage]) -> Outcome:
         notes=(
             "The teacher of width r changes sign r - 1 times, evenly, so that rho = 2 / r; points are uniform on "
             f"[-1, 1] and delta = {DELTA:g}. Every flow has its own sample and initial weights. A flow is integrated "
-            f"with an error of at most {_ERROR:g} in any output during a step of the first stage; test errors are from "
-            f"{_TEST:,} evenly spaced points.",
+            f"with an error of at most {_STEP_ERROR:g} in any output during a step of the first stage; test errors are "
+            f"from {_TEST_POINTS:,} evenly spaced points.",
             "At the scale of the theorem the hidden weights do not move in double precision before the loss is small: "
             "the first stage is that of a linear model on random features, as in the proof. The direction of the "
             "weights turns when output weights have grown to the size of hidden ones, at -log L of order width x "

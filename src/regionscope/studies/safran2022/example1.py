@@ -18,7 +18,7 @@ STAYS, OPTIMUM = 2.0, 1.0  # |theta*|^2 and |theta'|^2 at margin 1, as printed
 
 _LOSSES: tuple[Loss, ...] = ("exponential", "logistic")
 _BUDGET: dict[Size, float] = {"smoke": 1e2, "desk": 1e6, "full": 1e6}  # largest -log L
-_STILL = 1e-9  # a direction that turns by less has not turned
+_SMALLEST_TURN = 1e-9  # a direction that turns by less has not turned
 
 
 def flow_from(*, loss: Loss, max_log_loss: float) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def of_example1(found: Mapping[str, Mapping[str, Any]]) -> Outcome:
     """Both losses beside the two numbers of the paper."""
     claims: list[Claim] = []
     for loss, one in found.items():
-        moved = (one["turned"] > _STILL) + (one["second_unit"] > 0) + (not one["classified"])
+        moved = (one["turned"] > _SMALLEST_TURN) + (one["second_unit"] > 0) + (not one["classified"])
         last = one["norm_squared"][-1]
         claims += [
             Claim(

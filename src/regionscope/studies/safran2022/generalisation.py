@@ -16,7 +16,7 @@ from regionscope.studies.safran2022.flows import DELTA, ERROR_GRID, Ends, late_f
 from regionscope.studies.study import Claim, Outcome, Size, Table
 from regionscope.studies.workspace import Workspace
 
-_FEWEST = 3  # points that a slope needs
+_FEWEST_POINTS = 3  # points that a slope needs
 
 
 def error_bound(r: int, n: int, *, delta: float = DELTA) -> float:
@@ -88,7 +88,7 @@ def _slope(ends: Sequence[Ends]) -> tuple[float, float] | None:
     Without the n whose error is zero; None below three points.
     """
     points = [(math.log(result.n), math.log(value)) for result in ends if (value := mean(result.error)) > 0]
-    if len(points) < _FEWEST:
+    if len(points) < _FEWEST_POINTS:
         return None
     fit = linear_fit(*zip(*points, strict=True))
     return fit.slope, fit.residual / math.sqrt(fit.spread)

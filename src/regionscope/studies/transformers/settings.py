@@ -104,42 +104,43 @@ IMAGES: dict[Size, TransformerGrid] = {
 
 def sums(size: Size, *, decay: float = 1.0, random_labels: bool = False) -> tuple[Experiment, ...]:
     """Modular addition with one layer, one run a seed. decay: weight decay."""
-    chosen = _SUMS[size]
+    setting = _SUMS[size]
     data = DataSpec(
         name="modular_addition", label_noise=1.0 if random_labels else 0.0,
-        options={"modulus": chosen.modulus, "train_share": chosen.train_share},
+        options={"modulus": setting.modulus, "train_share": setting.train_share},
     )  # fmt: skip
-    options = {"depth": 1, "width": chosen.width, "activation": "relu", "norm": False}
-    n_train = round(chosen.train_share * chosen.modulus**2)
-    epochs = -(-chosen.steps // -(-n_train // chosen.batch))
+    options = {"depth": 1, "width": setting.width, "activation": "relu", "norm": False}
+    n_train = round(setting.train_share * setting.modulus**2)
+    epochs = -(-setting.steps // -(-n_train // setting.batch))
     training = Training(
-        epochs=epochs, optimizer="adamw", lr=1e-3, weight_decay=decay, batch_size=chosen.batch, schedule="constant",
+        epochs=epochs, optimizer="adamw", lr=1e-3, weight_decay=decay, batch_size=setting.batch, schedule="constant",
         evaluate_every=epochs,
     )  # fmt: skip
-    when = f"start and log 10 {chosen.steps} {chosen.looks}"
+    when = f"start and log 10 {setting.steps} {setting.looks}"
     measures = (
-        _complexity("lc", when, chosen.points, RADIUS),
-        _complexity("fine", when, chosen.points, FINE),
+        _complexity("lc", when, setting.points, RADIUS),
+        _complexity("fine", when, setting.points, FINE),
         MeasureSpec(instrument="error_rate", name="error", when=when, options={"points": ["train", "test"]}),
         MeasureSpec(instrument="parameter_norms", name="norm", when=when),
     )
     network = NetworkSpec(name="gpt", options=options)
     return tuple(
-        Experiment(data=data, network=network, training=training, measures=measures, seed=seed) for seed in chosen.seeds
+        Experiment(data=data, network=network, training=training, measures=measures, seed=seed)
+        for seed in setting.seeds
     )
 
 
-def grid(chosen: TransformerGrid) -> tuple[Experiment, ...]:
+def grid(settings: TransformerGrid) -> tuple[Experiment, ...]:
     """Seed x weight decay x learning rate x batch size, in this order."""
     return tuple(
         Experiment(
-            data=chosen.data, network=chosen.network, measures=_counts(chosen), seed=seed,
+            data=settings.data, network=settings.network, measures=_counts(settings), seed=seed,
             training=Training(
-                epochs=chosen.epochs, optimizer="adamw", lr=lr, batch_size=batch, weight_decay=decay, loss=chosen.loss,
-                precision=chosen.precision, evaluate_every=chosen.epochs,
+                epochs=settings.epochs, optimizer="adamw", lr=lr, batch_size=batch, weight_decay=decay,
+                loss=settings.loss, precision=settings.precision, evaluate_every=settings.epochs,
             ),
         )
-        for seed, decay, lr, batch in product(chosen.seeds, chosen.weight_decay, chosen.lr, chosen.batch_size)
+        for seed, decay, lr, batch in product(settings.seeds, settings.weight_decay, settings.lr, settings.batch_size)
     )  # fmt: skip
 
 
@@ -148,13 +149,13 @@ def _complexity(name: str, when: str, n: int, radius: float) -> MeasureSpec:
     return MeasureSpec(instrument="local_complexity", name=name, when=when, options=options)
 
 
-def _counts(chosen: TransformerGrid) -> tuple[MeasureSpec, ...]:
-    lines: dict[str, Any] = {"dim": 1, "slices": chosen.lines, "grid": 200}
+def _counts(settings: TransformerGrid) -> tuple[MeasureSpec, ...]:
+    lines: dict[str, Any] = {"dim": 1, "slices": settings.lines, "grid": 200}
     counted = {
         "regions": lines,
-        "regions_refined": {**lines, "slices": -(-chosen.lines // 5), "method": "refined", "max_points": 10_000},
+        "regions_refined": {**lines, "slices": -(-settings.lines // 5), "method": "refined", "max_points": 10_000},
         "regions_test": {**lines, "points": "test"},
-        "regions_2d": {"dim": 2, "slices": chosen.planes},
+        "regions_2d": {"dim": 2, "slices": settings.planes},
     }
     return (
         *(MeasureSpec(instrument="region_count", name=name, options=options) for name, options in counted.items()),
