@@ -23,7 +23,7 @@ from regionscope.network.rules.convolution import conv2d_by_product, in_row_bloc
 from regionscope.network.rules.windows import per_dim
 
 _FEW_INPUT_CHANNELS = 8  # below, and for 1 x 1 kernels, cuDNN is as fast as a matrix product of patches
-_PATCHES = 2**30  # bytes of patches on a GPU at a time
+_PATCH_BYTES = 2**30  # bytes of patches on a GPU at a time
 
 
 # layers with weights
@@ -84,16 +84,7 @@ def _conv(
     groups: int = 1,
 ) -> Data:
     kernel, spatial = weight.shape[2:], weight.dim() - 2
-    call.check_spatial_dims(x, spatial)
-    if x.shape[0] != weight.shape[1] * groups:
-        call.refuse_shapes(f"its weight has shape {tuple(weight.shape)} with {groups} groups", x)
-    reach = [d * (k - 1) for d, k in zip(per_dim(dilation, spatial), kernel, strict=True)]
-    named = {"valid": [0] * spatial, "same": reach}
-    pads = named[padding] if isinstance(padding, str) else [2 * p for p in per_dim(padding, spatial)]
-    geometry = zip(x.shape[1:], pads, reach, per_dim(stride, spatial), strict=True)
-    out = [(size + pad - far - 1) // step + 1 for size, pad, far, step in geometry]
-    if min(out) < 1:
-        call.refuse_shapes(f"its kernel of size {tuple(kernel)} is larger than the image", x)
+    out = _convolved_sizes(call, x, weight, stride=stride, padding=padding, dilation=dilation, groups=groups)
     convolve = (F.conv1d, F.conv2d, F.conv3d)[spatial - 1]
     run = partial(convolve, stride=stride, padding=padding, dilation=dilation, groups=groups)
     columns = x.shape[0] * math.prod([*kernel, *out]) * call.recorder.dtype.itemsize
@@ -107,15 +98,33 @@ def _conv(
         function = in_row_blocks(run, columns)
     elif double and plain and x.shape[0] >= _FEW_INPUT_CHANNELS:
         product = partial(conv2d_by_product, stride=per_dim(stride, 2), padding=per_dim(padding, 2))
-        function = in_row_blocks(product, columns, block_bytes=_PATCHES)
+        function = in_row_blocks(product, columns, block_bytes=_PATCH_BYTES)
         if winograd.suits(call.recorder.device, weight, per_dim(stride, 2)):
             function = partial(winograd.conv2d_winograd, padding=per_dim(padding, 2), function=function)
             rounding, suits = partial(winograd.rounding, padding=per_dim(padding, 2)), winograd.without_single_zeros
-        columns = 0  # at most ``_PATCHES`` for any number of rows
+        columns = 0  # at most ``_PATCH_BYTES`` for any number of rows
     shape, scratch = (weight.shape[0], *out), 0 if on_cpu else columns
     return _weighted(
         call, x, function, weight, bias, shape=shape, channel_dim=0, scratch=scratch, rounding=rounding, suits=suits
     )
+
+
+def _convolved_sizes(
+    call: Call, x: Data, weight: Tensor, *, stride: Any, padding: Any, dilation: Any, groups: int
+) -> list[int]:
+    """The spatial sizes of the output; shapes that do not fit are refused."""
+    kernel, spatial = weight.shape[2:], weight.dim() - 2
+    call.check_spatial_dims(x, spatial)
+    if x.shape[0] != weight.shape[1] * groups:
+        call.refuse_shapes(f"its weight has shape {tuple(weight.shape)} with {groups} groups", x)
+    reach = [d * (k - 1) for d, k in zip(per_dim(dilation, spatial), kernel, strict=True)]
+    named = {"valid": [0] * spatial, "same": reach}
+    pads = named[padding] if isinstance(padding, str) else [2 * p for p in per_dim(padding, spatial)]
+    geometry = zip(x.shape[1:], pads, reach, per_dim(stride, spatial), strict=True)
+    sizes = [(size + pad - far - 1) // step + 1 for size, pad, far, step in geometry]
+    if min(sizes) < 1:
+        call.refuse_shapes(f"its kernel of size {tuple(kernel)} is larger than the image", x)
+    return sizes
 
 
 @rule("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
