@@ -21,8 +21,10 @@ from regionscope.network.program import Program
 from regionscope.network.token_ids import read_tokens, takes_tokens
 from regionscope.network.trace import trace
 
-_ALIKE = 1e-3  # of the largest output: by how much the program in float64 may differ from the model in float32
-_ROUNDING = 8  # of the spacing of the model's numbers at the largest output, where that is more: bfloat16
+# By how much the program in float64 may differ from the model: a share of the largest output for float32, and so many
+# spacings of the model's numbers there, where that is more: bfloat16.
+_FLOAT32_SHARE = 1e-3
+_MODEL_SPACINGS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,12 +94,13 @@ def block(
             f"Expected '{shown}' to be piecewise affine, got a block that is not: {error} For this block, sample the "
             "next token with embedding_slice() and region_count()."
         ) from error
-    found = program(inputs).reshape(outputs.shape)
-    near = max(_ALIKE, _ROUNDING * torch.finfo(device_and_dtype(whole)[1]).eps)
-    if not bool(((found - outputs).abs() <= near * outputs.abs().max()).all()):
+    outputs_alone = program(inputs).reshape(outputs.shape)
+    tolerance = max(_FLOAT32_SHARE, _MODEL_SPACINGS * torch.finfo(device_and_dtype(whole)[1]).eps)
+    difference = (outputs_alone - outputs).abs()
+    if not bool((difference <= tolerance * outputs.abs().max()).all()):
         raise CheckFailed(
             f"Expected '{shown}', read alone, to compute what it computes inside the model, got a difference of "
-            f"{float((found - outputs).abs().max()):.2g}. Name all modules from the block's input to its output."
+            f"{float(difference.max()):.2g}. Name all modules from the block's input to its output."
         )
     return Block(program, inputs, position % t, shown)
 

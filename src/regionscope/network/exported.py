@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from regionscope.errors import InputError
 
 OPEN_BATCH = "Export it again from an example of two or more rows with dynamic_shapes=({0: torch.export.Dim.AUTO},)."
-_CHECKS = ("_assert", "sym_constrain", "_guards_fn")
+_SHAPE_CHECKS = ("_assert", "sym_constrain", "_guards_fn")
 
 
 def plain_module(module: nn.Module | ExportedProgram) -> nn.Module:
@@ -48,7 +48,7 @@ def _translated(module: nn.Module) -> nn.Module:
     changed = copy.copy(module)
     graph = copy.deepcopy(module.graph)
     for node in list(graph.nodes):
-        if not node.users and node.op != "output" and any(word in str(node.target) for word in _CHECKS):
+        if not node.users and node.op != "output" and any(word in str(node.target) for word in _SHAPE_CHECKS):
             graph.erase_node(node)
         elif isinstance(node.target, OpOverload):
             _translate(node)

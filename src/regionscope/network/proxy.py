@@ -61,7 +61,7 @@ class Storage:
     version: int = 0
 
 
-_OWN = frozenset(("_needs_values", "_write_into"))
+_INTERNAL_METHODS = frozenset(("_needs_values", "_write_into"))  # they raise the refusal of a refused tensor
 _FIELDS = frozenset(("node", "tracer", "data_value", "storage", "version", "refusal"))  # found without a search
 
 
@@ -102,10 +102,12 @@ class Traced(fx.Proxy, _Tensor):
     def __getattribute__(self, k: str) -> Any:
         """What a tensor can do is recorded when called, unless it is answered here. A refused one answers nothing."""
         refusal = super().__getattribute__("__dict__").get("refusal")
-        if refusal is not None and not (k in _FIELDS or k in PURE or k in _OWN or k.startswith("__")):
+        if refusal is not None and not (k in _FIELDS or k in PURE or k in _INTERNAL_METHODS or k.startswith("__")):
             self.tracer.refuse(refusal)
-        own = k.startswith("_") or k in _FIELDS or k in vars(Traced) or k in vars(self)
-        return super().__getattribute__(k) if own or not hasattr(torch.Tensor, k) else fx.Proxy.__getattr__(self, k)
+        answered_here = k.startswith("_") or k in _FIELDS or k in vars(Traced) or k in vars(self)
+        if answered_here or not hasattr(torch.Tensor, k):
+            return super().__getattribute__(k)
+        return fx.Proxy.__getattr__(self, k)
 
     def __getattr__(self, k: str) -> NoReturn:
         raise AttributeError(f"'Tensor' object has no attribute '{k}'")

@@ -23,7 +23,7 @@ from regionscope.network.private_copy import memory_key
 from regionscope.network.program import Program
 from regionscope.network.record import Data, RecordedStep, Recorder
 
-_READINGS = 8  # where a reading changes the state: a branch that depends on random numbers may be rare
+_MOST_READINGS = 8  # where a reading changes the state: a branch that depends on random numbers may be rare
 
 
 Result = TypeVar("Result")
@@ -54,11 +54,11 @@ def read_repeatedly(read: Callable[[], ForwardReading], name: str, parts: Sequen
     first = read()
     state = _state(parts)
     versions = [_version(constant) for constant in _constants(first)]
-    for _ in range(_READINGS):
+    for _ in range(_MOST_READINGS):
         same = _same_steps(first, versions, _again(read, name))
         last, state = state, _state(parts)
         if not same:
-            return _same_outputs_program(read, name, 1 if state == before else _READINGS)
+            return _same_outputs_program(read, name, 1 if state == before else _MOST_READINGS)
         if state == last:
             break
     return first.program()

@@ -13,7 +13,7 @@ Structure = tuple[tuple[Any, ...], ...]
 _NO_SETTINGS = frozenset(("training", "name_or_path"))  # the second is the folder that Hugging Face read a model from
 _NO_SETTINGS |= {"_is_hf_initialized", "_weight_conversions", "_use_kernels"}  # how Hugging Face read it
 _NO_SETTINGS |= {"_compiled_call_impl", *vars(nn.Module())}
-_PLAIN = (int, float, str, tuple, list, torch.dtype, torch.device, type(None))
+_PRINTED_TYPES = (int, float, str, tuple, list, torch.dtype, torch.device, type(None))
 
 
 def only_torch(module: nn.Module) -> bool:
@@ -47,4 +47,6 @@ def layers_of(module: nn.Module, *, hidden: bool = False) -> Iterator[tuple[str,
 
 
 def _shown(value: Any) -> str:
-    return repr(value) if isinstance(value, _PLAIN) else getattr(value, "__qualname__", type(value).__qualname__)
+    if isinstance(value, _PRINTED_TYPES):
+        return repr(value)
+    return getattr(value, "__qualname__", type(value).__qualname__)

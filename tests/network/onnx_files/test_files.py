@@ -151,7 +151,7 @@ def test_a_hostile_graph_is_refused(nodes: Any, constants: Any, shape: Any, mess
 
 def test_many_rows_are_not_taken_for_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     network = rs.read_onnx(write(tmp_path / "net.onnx", [node("Add", ["x", "a"])], {"a": constant(4)}, [1, 4]))
-    monkeypatch.setattr(table, "LARGEST", 10)
+    monkeypatch.setattr(table, "MOST_ENTRIES", 10)
     assert network(torch.zeros(100, 4)).shape == (100, 4)
 
 

@@ -16,7 +16,7 @@ from regionscope.formatting import described
 from regionscope.network.onnx import operators  # noqa: F401  (importing them fills the table)
 from regionscope.network.onnx.file import Graph, dimensions, onnx_library, read_graph, read_tensor
 from regionscope.network.onnx.network import OnnxNetwork
-from regionscope.network.onnx.table import LARGEST, OPERATORS, Node, Step, must_fit, reading
+from regionscope.network.onnx.table import MOST_ENTRIES, OPERATORS, Node, Step, must_fit, reading
 
 _FAILURES = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError)
 
@@ -201,7 +201,7 @@ def _input(graph: Graph, given: tuple[int, ...] | None) -> tuple[str, tuple[int,
             )
         row = tuple(given)
     known = tuple(size for size in row if size is not None and size > 0)
-    if not row or known != row or math.prod(known) > LARGEST:
+    if not row or known != row or math.prod(known) > MOST_ENTRIES:
         raise InputError(
             f"Expected an input of known shape, got {sizes} in {graph.path}. Pass input_shape=... without the batch."
         )

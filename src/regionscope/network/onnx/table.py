@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regionscope.errors import InputError
 from regionscope.formatting import counted
 
-LARGEST = 2**27  # entries that one node may make for one input
+MOST_ENTRIES = 2**27  # entries that one node may make for one input
 MOST_INDICES = 2**16
 
 
@@ -113,7 +113,7 @@ reading: ContextVar[bool] = ContextVar("reading", default=False)
 def must_fit(shape: Iterable[int]) -> None:
     """While a file is read, refuse to make a tensor of this shape if it would fill the memory."""
     sizes = tuple(shape)
-    if math.prod(sizes) > LARGEST and reading.get():
+    if math.prod(sizes) > MOST_ENTRIES and reading.get():
         raise ValueError(f"a tensor of shape {sizes} would fill the memory")
 
 

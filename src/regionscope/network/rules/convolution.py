@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-CACHE = 2**20
+THREAD_BYTES = 2**20
 """Bytes of temporary memory a thread may use at a time."""
 
 
 def in_row_blocks(
-    function: Callable[..., Tensor], row_bytes: int, *, block_bytes: int = CACHE
+    function: Callable[..., Tensor], row_bytes: int, *, block_bytes: int = THREAD_BYTES
 ) -> Callable[..., Tensor]:
     """``function(x, *constants)`` on a few rows at a time, where a row needs ``row_bytes`` of temporary memory.
 

@@ -32,7 +32,7 @@ _A: Coefficients = ((1, 1, 1, 0), (0, 1, -1, -1))
 _B: Coefficients = ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1))
 _G: Coefficients = ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1))
 _FEW_CHANNELS = 32  # below, the transformations take longer than the products that they save
-_WORKSPACE = 2**29  # bytes of transformed tiles at a time, as far as one row allows
+_WORKSPACE_BYTES = 2**29  # bytes of transformed tiles at a time, as far as one row allows
 
 
 def suits(device: torch.device, weight: Tensor, stride: Sequence[int]) -> bool:
@@ -93,7 +93,7 @@ def conv2d_winograd(
 
 def tiled(
     x: Tensor, kernels: Tensor, bias: Tensor | None, padding: Sequence[int],
-    split: Callable[..., Tensor], join: Callable[..., None], workspace: int = _WORKSPACE,
+    split: Callable[..., Tensor], join: Callable[..., None], workspace: int = _WORKSPACE_BYTES,
 ) -> Tensor:  # fmt: skip
     """The convolution of x (n, c, ...) with ``spread`` kernels (16, o, c), some rows at a time.
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regionscope.network.onnx.file import onnx_library
 from regionscope.network.onnx.operators.shapes import integers
-from regionscope.network.onnx.table import LARGEST, Node, Step, applied, operator
+from regionscope.network.onnx.table import MOST_ENTRIES, Node, Step, applied, operator
 
 
 class _Stored(nn.Module):
@@ -47,7 +47,7 @@ def _constant_of_shape(node: Node) -> Step:
 
 def _filled(shape: Any, *, fill: float, kind: str) -> Tensor:
     sizes = integers(shape)
-    if any(size < 0 for size in sizes) or math.prod(sizes) > LARGEST:
+    if any(size < 0 for size in sizes) or math.prod(sizes) > MOST_ENTRIES:
         raise ValueError(f"shape {sizes} is not one that fits into memory")
     dtype: torch.dtype = getattr(torch, kind)
     return torch.full(sizes, fill, dtype=dtype)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regionscope.network.onnx.operators.shapes import integers
-from regionscope.network.onnx.table import LARGEST, Node, Step, applied, must_fit, operator
+from regionscope.network.onnx.table import MOST_ENTRIES, Node, Step, applied, must_fit, operator
 
 
 @operator("Concat")
@@ -111,7 +111,7 @@ def _pad(node: Node) -> Step:
     modes = {"constant": "constant", "reflect": "reflect", "edge": "replicate"}
     if mode not in modes:
         node.error(f"its mode is {mode!r}; {', '.join(modes)} are supported")
-    if max([abs(n) for n in widths], default=0) > LARGEST:
+    if max([abs(n) for n in widths], default=0) > MOST_ENTRIES:
         node.error(f"its pads {widths} would fill the memory")
     options = {"widths": widths, "axes": axes, "mode": modes[mode], "value": float(value)}
     return applied(node, _padded, takes=(0,), lift=node.lift, **options)

@@ -162,20 +162,20 @@ def _transposed_images(
     spatial = len(window.kernel)
     transpose = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[spatial - 1]
     begins, ends = window.pads[:spatial], window.pads[spatial:]
-    more = [begin - end + add for begin, end, add in zip(begins, ends, extra, strict=True)]
+    added = [begin - end + add for begin, end, add in zip(begins, ends, extra, strict=True)]
     strides, gaps = list(window.strides), list(window.dilations)
     sizes = zip(x.shape[2:], strides, gaps, window.kernel, extra, strict=True)
     must_fit((weight.shape[1] * groups, *(n * step + gap * k + add for n, step, gap, k, add in sizes)))
-    if all(0 <= add < max(step, gap) for add, step, gap in zip(more, strides, gaps, strict=True)):
-        return transpose(x, weight, bias, strides, list(begins), more, groups, gaps)
+    if all(0 <= add < max(step, gap) for add, step, gap in zip(added, strides, gaps, strict=True)):
+        return transpose(x, weight, bias, strides, list(begins), added, groups, gaps)
     whole = transpose(x, weight, None, strides, 0, 0, groups, gaps)
     cut = [
         width
         for begin, end, add in reversed(list(zip(begins, ends, extra, strict=True)))
         for width in (-begin, add - end)
     ]
-    found = F.pad(whole, cut)
-    return found if bias is None else found + bias.reshape(-1, *[1] * spatial)  # the padding of an output has it too
+    out = F.pad(whole, cut)
+    return out if bias is None else out + bias.reshape(-1, *[1] * spatial)  # the padding of an output has it too
 
 
 @operator("BatchNormalization")

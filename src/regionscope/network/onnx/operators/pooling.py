@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from regionscope.network.onnx.operators.windows import Window, on_images, padded_size, pads_of, read_window
-from regionscope.network.onnx.table import LARGEST, Node, Step, applied, operator
+from regionscope.network.onnx.table import MOST_ENTRIES, Node, Step, applied, operator
 
 
 @operator("MaxPool")
@@ -106,7 +106,7 @@ def _resize(node: Node) -> Step:
         node.error(f"its scales {factors} are not whole numbers")
     if factors is None and sizes is None:
         node.error("it has neither scales nor sizes")
-    if math.prod(sizes or factors or ()) > LARGEST:
+    if math.prod(sizes or factors or ()) > MOST_ENTRIES:
         node.error("it would fill the memory")
     _check_sampling(node)
     return applied(node, _repeated, takes=(0,), factors=factors, sizes=sizes, lift=node.lift, literal=node.literal)
@@ -137,7 +137,7 @@ def _repeated(x: Any, *, factors: list[float] | None, sizes: list[int] | None, l
         whole = [new // old for new, old in zip(sizes, now, strict=True)]
     if len(whole) != x.ndim - lift or whole[:2] != [1, 1]:
         raise ValueError(f"scales {whole} must be 1 for the batch and the channels")
-    if math.prod(whole) * math.prod(x.shape[1:]) > LARGEST:
+    if math.prod(whole) * math.prod(x.shape[1:]) > MOST_ENTRIES:
         raise ValueError("the result would fill the memory")
     run = partial(_enlarged, factors=[float(scale) for scale in whole[2:]])
     return on_images(x, run, lift=lift, spatial=len(whole) - 2)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from regionscope.network.onnx.table import LARGEST, Node, Step, applied, operator
+from regionscope.network.onnx.table import MOST_ENTRIES, Node, Step, applied, operator
 
 
 def integers(values: Any) -> list[int]:
@@ -104,7 +104,7 @@ def _expand(node: Node) -> Step:
 
 def _expanded(x: Any, shape: Any, *, lift: int) -> Any:
     wanted = integers(shape)
-    if math.prod(wanted) > LARGEST:
+    if math.prod(wanted) > MOST_ENTRIES:
         raise ValueError(f"shape {wanted} would fill the memory")
     if lift:
         x = x.reshape(x.shape[0], *[1] * (len(wanted) + 1 - x.ndim), *x.shape[1:])

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch.nn.functional as F
 
-from regionscope.network.onnx.table import LARGEST, Node, must_fit
+from regionscope.network.onnx.table import MOST_ENTRIES, Node, must_fit
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def read_window(node: Node, kernel: Sequence[int] | None = None) -> Window:
     pads = tuple(int(pad) for pad in node.get("pads", [0] * 2 * n))
     if len(strides) != n or len(gaps) != n or len(pads) != 2 * n or min((*sizes, *strides, *gaps)) < 1 or min(pads) < 0:
         node.error(f"kernel {sizes}, strides {strides}, dilations {gaps} and pads {pads} do not fit together")
-    if max((*pads, *strides, *gaps)) > 2**20 or math.prod(1 + pad for pad in pads) > LARGEST:
+    if max((*pads, *strides, *gaps)) > 2**20 or math.prod(1 + pad for pad in pads) > MOST_ENTRIES:
         node.error(f"its pads {pads} would fill the memory")
     automatic = str(node.get("auto_pad", "NOTSET"))
     if automatic not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
