@@ -23,7 +23,7 @@ from regionscope.geometry.slice_lists import read_slices
 from regionscope.inputs import Examples, Inputs, read_examples, stacked
 
 _ATTEMPTS = 100
-_SLICES = 100  # that a sampler without a limit draws
+_DEFAULT_SLICES = 100  # that a sampler without a limit draws
 _PAIRS_FOR_LENGTH = 256
 
 
@@ -263,7 +263,7 @@ def number_of(slices: Slices) -> int:
     """The number of slices to draw; ``over_slices`` draws all slices of a sampler with a limit."""
     if isinstance(slices, Sequence):
         return len(slices)
-    return _SLICES if isinstance(slices, SliceSampler) else slices
+    return _DEFAULT_SLICES if isinstance(slices, SliceSampler) else slices
 
 
 def seed_of(seed: int, generator: torch.Generator | None) -> int:

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from regionscope.errors import InputError
 
-_SAFETY = 4.0  # times the largest error that was seen
-_CHECKED = 16  # rows of every batch that are computed both ways
+_ERROR_FACTOR = 4.0  # times the largest error that was seen
+_ROWS_CHECKED = 16  # rows of every batch that are computed both ways
 
 Outputs = Callable[[Tensor], Tensor]
 
@@ -33,7 +33,7 @@ class HalfPrecisionScreen:
 
     def __call__(self, inputs: Tensor) -> Tensor:
         if self._error is None:
-            tried = self._usable and len(inputs) >= _CHECKED
+            tried = self._usable and len(inputs) >= _ROWS_CHECKED
             outputs = self._exact(inputs.clone() if tried else inputs)  # the model may write into them
             if tried:
                 self._try(inputs, outputs)
@@ -41,7 +41,7 @@ class HalfPrecisionScreen:
         outputs = self._quick(inputs.clone()).clone()
         recomputed = torch.zeros(len(outputs), dtype=torch.bool, device=outputs.device)
         unsure = self._unsure(outputs)
-        unsure[:: max(1, len(outputs) // _CHECKED)] = True
+        unsure[:: max(1, len(outputs) // _ROWS_CHECKED)] = True
         while bool(unsure.any()):
             rows = unsure.nonzero()[:, 0]
             precise = self._exact(inputs[_padded(rows)])[: len(rows)]
@@ -72,7 +72,7 @@ class HalfPrecisionScreen:
         else:
             first, second = rows.topk(2, dim=1).values.unbind(1)
             lead = (first - second) / 2  # both may be off
-        return ~((lead > _SAFETY * (self._error or 0.0)) & rows.isfinite().all(1))
+        return ~((lead > _ERROR_FACTOR * (self._error or 0.0)) & rows.isfinite().all(1))
 
 
 def _padded(rows: Tensor) -> Tensor:

@@ -301,11 +301,11 @@ def _rows(
     model: Any, input_shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, memory: int | None
 ) -> int:
     if isinstance(model, nn.Module):
-        one = row_bytes(model, input_shape, dtype, device)
+        bytes_per_row = row_bytes(model, input_shape, dtype, device)
     else:
-        one = 8 * _BYTES_PER_NUMBER * int(np.prod(input_shape))
-    held = min(memory or _CPU_BYTES, _CPU_BYTES) if device.type == "cpu" else memory or _GPU_BYTES
-    return int(min(_MOST_ROWS, max(1, held // max(one, 1))))
+        bytes_per_row = 8 * _BYTES_PER_NUMBER * int(np.prod(input_shape))
+    budget = min(memory or _CPU_BYTES, _CPU_BYTES) if device.type == "cpu" else memory or _GPU_BYTES
+    return int(min(_MOST_ROWS, max(1, budget // max(bytes_per_row, 1))))
 
 
 def _check_options(batch_size: int | None, memory: int | None) -> None:

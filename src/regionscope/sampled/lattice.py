@@ -17,7 +17,7 @@ from regionscope.geometry import Box, Segment, Simplex, Slice
 
 Kind = Literal["simplex", "box"]
 
-_DEFAULT = {1: 200, 2: 30}
+_PAPER_GRIDS = {1: 200, 2: 30}
 _DEFAULT_POINTS = 1024
 _MOST_POINTS = 50_000_000
 
@@ -93,8 +93,8 @@ def default_grid(kind: Kind, dim: int) -> int:
     >>> [default_grid("simplex", k) for k in (1, 2, 3, 4, 5, 6)]
     [200, 30, 17, 11, 8, 7]
     """
-    if dim in _DEFAULT:
-        return _DEFAULT[dim]
+    if dim in _PAPER_GRIDS:
+        return _PAPER_GRIDS[dim]
     grid = 3
     while n_points(kind, dim, grid + 1) <= _DEFAULT_POINTS:
         grid += 1

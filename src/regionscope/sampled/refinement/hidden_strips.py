@@ -16,8 +16,9 @@ from regionscope.sampled.label_points import label_points
 from regionscope.sampled.labels import Labeller
 from regionscope.sampled.lattice import Lattice
 
-_FEW, _MANY = 7, 15  # samples between two neighbours: where a boundary is near, and next to a cut
-_TOGETHER = 1 << 18  # samples that are looked at at once
+_SAMPLES_AT_BOUNDARY = 7  # between two neighbours where a boundary is near
+_SAMPLES_AT_CUT = 15  # between those next to a cut
+_SAMPLES_PER_CALL = 1 << 18  # samples that are looked at at once
 
 
 def hidden_cuts(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice, labels: Tensor) -> Tensor:
@@ -31,14 +32,14 @@ def hidden_cuts(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice, l
     same = labels[:, first] == labels[:, second]
     cut = torch.zeros_like(same)
     closely = torch.zeros_like(same)
-    todo, samples = same & _next_to(_ends(~same, lattice), lattice), _FEW
+    todo, samples = same & _next_to(_ends(~same, lattice), lattice), _SAMPLES_AT_BOUNDARY
     while bool(todo.any()):
         slice_id, pair = todo.nonzero().unbind(1)
         cut[slice_id, pair] = _changes(labeller, slices, lattice, labels, slice_id=slice_id, pair=pair, n=samples)
-        closely |= todo & (samples == _MANY)
+        closely |= todo & (samples == _SAMPLES_AT_CUT)
         reached = _ends(cut, lattice)
         reached |= _ends(_next_to(reached, lattice), lattice)
-        todo, samples = same & ~cut & ~closely & _next_to(reached, lattice), _MANY
+        todo, samples = same & ~cut & ~closely & _next_to(reached, lattice), _SAMPLES_AT_CUT
     return cut
 
 
@@ -68,10 +69,11 @@ def _changes(
 ) -> Tensor:
     """Whether one of ``n`` places between the two points of each pair has another label than they have."""
     share = torch.arange(1, n + 1, dtype=torch.float64, device="cpu")[:, None] / (n + 1)
-    found = []
-    for mine, chosen in zip(slice_id.split(_TOGETHER // n), pair.split(_TOGETHER // n), strict=True):
-        start, end = lattice.pairs[chosen].unbind(1)
+    changes = []
+    pairs_per_call = _SAMPLES_PER_CALL // n
+    for block_slices, block_pairs in zip(slice_id.split(pairs_per_call), pair.split(pairs_per_call), strict=True):
+        start, end = lattice.pairs[block_pairs].unbind(1)
         places = torch.lerp(lattice.units[start][:, None], lattice.units[end][:, None], share)
-        seen = label_points(labeller, slices, mine.repeat_interleave(n), places.reshape(-1, lattice.dim))
-        found.append((seen.reshape(-1, n) != labels[mine, start][:, None]).any(1))
-    return torch.cat(found)
+        between = label_points(labeller, slices, block_slices.repeat_interleave(n), places.reshape(-1, lattice.dim))
+        changes.append((between.reshape(-1, n) != labels[block_slices, start][:, None]).any(1))
+    return torch.cat(changes)

@@ -26,10 +26,10 @@ from regionscope.sampled.refinement.hidden_strips import hidden_cuts
 from regionscope.sampled.refinement.nearest_groups import nearest_groups
 from regionscope.types import Array
 
-_PARTNERS = 3
-_ROUNDS = 8
-_WIDE, _NARROW = (1 / 64, -1 / 64), (1 / 256, -1 / 256)  # how far a path is bent, in shares of its length
-_FEW, _MANY = 32, 512  # samples along a path: to turn most of them down, and to be sure of the others
+_NEAREST_PIECES = 3
+_MOST_ROUNDS = 8
+_WIDE_BENDS, _NARROW_BENDS = (1 / 64, -1 / 64), (1 / 256, -1 / 256)  # how far a path is bent, in shares of its length
+_FIRST_SAMPLES, _ALL_SAMPLES = 32, 512  # samples along a path: to turn most of them down, and to be sure of the others
 _MOST_BORDER_POINTS = 4096
 _MOST_PLACES = 1 << 18  # on paths that are looked at together
 
@@ -49,7 +49,7 @@ def joined_counts(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice,
     counts = torch.tensor([piece.max() + 1 for piece in pieces], device="cpu")
     tried: list[set[tuple[int, int]]] = [set() for _ in slices]
     active = list(range(len(slices)))
-    for _ in range(_ROUNDS):
+    for _ in range(_MOST_ROUNDS):
         candidates = [_candidates(rows[i], pieces[i], lattice, tried[i]) for i in active]
         slice_id = np.repeat(active, [len(ends) for ends in candidates])
         if len(slice_id) == 0:
@@ -112,7 +112,7 @@ def _nearest(points: Array, piece: Array, lattice: Lattice) -> set[tuple[int, in
     """The closest two points of each piece and each of its nearest others, as (lower, higher) place in the lattice."""
     points = points[np.argsort(piece[points], kind="stable")]
     group = np.unique(piece[points], return_inverse=True)[1]
-    ends = nearest_groups(lattice.index.numpy()[points].astype(np.float64), group, _PARTNERS)
+    ends = nearest_groups(lattice.index.numpy()[points].astype(np.float64), group, _NEAREST_PIECES)
     return set(map(tuple, np.sort(points[ends], 1).tolist()))
 
 
@@ -144,12 +144,12 @@ def _connected(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice, pa
         return (labels == paths_tried.label[:, None, None]).all(2).any(1)
 
     holds = torch.zeros(len(paths.slice_id), dtype=torch.bool, device="cpu")
-    for bends, first_look in ((_WIDE, _WIDE), (_NARROW, (0.0,))):
+    for bends, first_look in ((_WIDE_BENDS, _WIDE_BENDS), (_NARROW_BENDS, (0.0,))):
         left = (~holds).nonzero()[:, 0]
         if len(left):
-            left = left[keep(paths[left], first_look, _FEW)]
+            left = left[keep(paths[left], first_look, _FIRST_SAMPLES)]
         if len(left):
-            holds[left] = keep(paths[left], bends, _MANY)
+            holds[left] = keep(paths[left], bends, _ALL_SAMPLES)
     return holds
 
 

@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 from regionscope.types import Array
 
 _NEIGHBOURS = 32
-_FEW = 64  # groups that are searched by all distances at once
+_FEW_GROUPS = 64  # groups that are searched by all distances at once
 
 
 def nearest_groups(points: Array, group: Array, partners: int) -> Array:
@@ -20,7 +20,7 @@ def nearest_groups(points: Array, group: Array, partners: int) -> Array:
     takes its distances to all points.
     """
     n_groups = int(group[-1]) + 1 if len(group) else 0
-    if n_groups <= _FEW:
+    if n_groups <= _FEW_GROUPS:
         return nearest_groups_all_pairs(points, group, partners)
     k = min(_NEIGHBOURS, len(points))
     near = cKDTree(points).query(points, k=k)[1]
