@@ -42,6 +42,6 @@ def test_directions_take_both_signs_equally_often(d: int, dims: int, shared: boo
 
 
 def test_frames_made_from_one_do_not_depend_on_the_batch() -> None:
-    source = neighbourhoods.OwnFrames(3, 300, torch.Generator().manual_seed(2), torch.float32)
+    source = neighbourhoods.PerPointFrames(3, 300, torch.Generator().manual_seed(2), torch.float32)
     parts = torch.cat([source.draw(n) for n in (1, 70, 5)])
     assert torch.equal(parts, orthonormal_frames((300,), dims=3, points=76, seed=2))

@@ -83,7 +83,7 @@ def deformation(
     Cost: one forward pass of 2·P·b inputs and P² distances per layer.
     """
     model = check_module(select_output(model, output, args))
-    found: list[dict[str, Tensor]] = []
+    parts: list[dict[str, Tensor]] = []
     with untouched(model, widened=True) as private:
         where = Neighbourhoods.read(
             private, inputs, dims=dims, radius=radius, frames=frames, hull="cross-polytope", seed=seed,
@@ -99,8 +99,8 @@ def deformation(
             for chunk in where.chunks(3 * layers.row_bytes, memory):  # the float64 copy is twice as large again
                 whole = Chunk(chunk.start, chunk.stop, 2 * where.dims)
                 (each,) = where.vertex_batches(whole)
-                found.append(watcher.sizes(each.make().reshape(-1, *where.shape), chunk.stop - chunk.start))
-    sizes = {name: torch.cat([each[name] for each in found]) for name in found[0]}
+                parts.append(watcher.sizes(each.make().reshape(-1, *where.shape), chunk.stop - chunk.start))
+    sizes = {name: torch.cat([each[name] for each in parts]) for name in parts[0]}
     return Deformation(
         {name: size[:, 0] for name, size in sizes.items()},
         {name: size[:, 1] for name, size in sizes.items()},

@@ -23,8 +23,9 @@ from regionscope.formatting import counted
 from regionscope.network.output import Arguments, Output
 from regionscope.types import Reading, repr_of
 
-_COLUMNS, _LEVEL = ("step", "train_accuracy", "test_accuracy"), ("mean", "std", "stderr")
-_GAP = {
+_STEP_COLUMNS = ("step", "train_accuracy", "test_accuracy")
+_LEVEL_COLUMNS = ("mean", "std", "stderr")  # of each set of points
+_GAP_COLUMNS = {
     "gap": "value",
     "gap.stderr": "stderr",
     "gap.auc": "auc",
@@ -131,13 +132,13 @@ class ComplexityHistory:
             ) from reason
 
     def _columns(self) -> dict[str, list[Any]]:
-        columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in self.rows] for name in _COLUMNS}
+        columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in self.rows] for name in _STEP_COLUMNS}
         for name in self.names:
             levels = [row.levels[name] for row in self.rows]
-            columns |= {f"{name}.{what}": [getattr(level, what) for level in levels] for what in _LEVEL}
+            columns |= {f"{name}.{what}": [getattr(level, what) for level in levels] for what in _LEVEL_COLUMNS}
             for layer in dict.fromkeys(layer for level in levels for layer in level.by_layer):
                 columns[f"{name}.by_layer.{layer}"] = [level.by_layer.get(layer) for level in levels]
-        for column, field in _GAP.items():
+        for column, field in _GAP_COLUMNS.items():
             columns[column] = [getattr(row.gap, field, None) for row in self.rows]
         return columns
 
@@ -166,32 +167,32 @@ class ComplexityHistory:
 
 def _layers_by_name(header: list[str]) -> dict[str, list[str]]:
     """The layers of each set of points, from the columns of a file; a ValueError for those of another file."""
-    if header[: len(_COLUMNS)] != [*_COLUMNS] or header[-len(_GAP) :] != [*_GAP]:
-        raise ValueError(f"its columns are not {', '.join(_COLUMNS)}, ..., {', '.join(_GAP)}")
-    columns, found = header[len(_COLUMNS) : -len(_GAP)], dict[str, list[str]]()
+    if header[: len(_STEP_COLUMNS)] != [*_STEP_COLUMNS] or header[-len(_GAP_COLUMNS) :] != [*_GAP_COLUMNS]:
+        raise ValueError(f"its columns are not {', '.join(_STEP_COLUMNS)}, ..., {', '.join(_GAP_COLUMNS)}")
+    columns, layers = header[len(_STEP_COLUMNS) : -len(_GAP_COLUMNS)], dict[str, list[str]]()
     while columns:
-        name = columns[0].removesuffix(f".{_LEVEL[0]}")
-        if columns[: len(_LEVEL)] != [f"{name}.{what}" for what in _LEVEL]:
+        name = columns[0].removesuffix(f".{_LEVEL_COLUMNS[0]}")
+        if columns[: len(_LEVEL_COLUMNS)] != [f"{name}.{what}" for what in _LEVEL_COLUMNS]:
             raise ValueError(f"it has a column {columns[0]!r} without the others of a set of points")
         start = f"{name}.by_layer."
-        own = [column for column in columns if column.startswith(start)]
-        found[name] = [column.removeprefix(start) for column in own]
-        columns = columns[len(_LEVEL) + len(own) :]
-    return found
+        layer_columns = [column for column in columns if column.startswith(start)]
+        layers[name] = [column.removeprefix(start) for column in layer_columns]
+        columns = columns[len(_LEVEL_COLUMNS) + len(layer_columns) :]
+    return layers
 
 
 def _row(fields: dict[str, str], layers: dict[str, list[str]]) -> ComplexityRow:
     """The row of a line of a file, given by column."""
     levels = {}
-    for name, own in layers.items():
-        by_layer = {one: float(text) for one in own if (text := fields[f"{name}.by_layer.{one}"])}
-        mean, std, stderr = (float(fields[f"{name}.{what}"]) for what in _LEVEL)
+    for name, layer_names in layers.items():
+        by_layer = {layer: float(text) for layer in layer_names if (text := fields[f"{name}.by_layer.{layer}"])}
+        mean, std, stderr = (float(fields[f"{name}.{what}"]) for what in _LEVEL_COLUMNS)
         levels[name] = Level(mean, std, stderr, by_layer)
     gap = None
     if fields["gap"]:
-        value, stderr, auc, auc_stderr = (float(fields[column]) for column in list(_GAP)[:4])
+        value, stderr, auc, auc_stderr = (float(fields[column]) for column in list(_GAP_COLUMNS)[:4])
         gap = ComplexityGap(value, stderr, auc, auc_stderr, int(fields["gap.n_train"]), int(fields["gap.n_test"]))
-    train, test = (float(fields[column]) if fields[column] else None for column in _COLUMNS[1:])
+    train, test = (float(fields[column]) if fields[column] else None for column in _STEP_COLUMNS[1:])
     return ComplexityRow(int(fields["step"]), levels, gap, train, test)
 
 
@@ -243,12 +244,12 @@ class ComplexityWatch:
     ) -> ComplexityRow:
         """Measure ``model`` now and remember it under ``step``."""
         step = read_step(step)
-        found = {name: self._measure(model, points) for name, points in self._points.items()}
-        enough = min(len(found["train"]), len(found["test"])) > 1
+        complexities = {name: self._measure(model, points) for name, points in self._points.items()}
+        enough = min(len(complexities["train"]), len(complexities["test"])) > 1
         row = ComplexityRow(
             step=step,
-            levels={name: Level.of(each) for name, each in found.items()},
-            gap=complexity_gap(found["train"], found["test"]) if enough else None,
+            levels={name: Level.of(each) for name, each in complexities.items()},
+            gap=complexity_gap(complexities["train"], complexities["test"]) if enough else None,
             train_accuracy=None if train_accuracy is None else float(train_accuracy),
             test_accuracy=None if test_accuracy is None else float(test_accuracy),
         )

@@ -157,11 +157,11 @@ def fold_migration(
     Cost: that of ``decision_regions``, and resolution² points times (data + boundary pieces) distances per slice.
     """
     slices = [slice] if isinstance(slice, Slice) else list(slice)
-    found = decision_regions(
+    decisions = decision_regions(
         model, slices, max_regions=max_regions, memory=memory, tolerance=tolerance, progress=progress,
         output=output, args=args,
     )  # fmt: skip
-    return fold_profiles(found, inputs, bins=bins, resolution=resolution)
+    return fold_profiles(decisions, inputs, bins=bins, resolution=resolution)
 
 
 def fold_profiles(

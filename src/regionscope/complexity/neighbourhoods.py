@@ -35,10 +35,10 @@ Shape = Literal["cross-polytope", "hypercube"]
 LARGEST_CUBE = 12  # a cube of P dimensions has 2^P vertices
 _USUAL_DIMS = 25
 _MOST_ROUNDED = 0.25  # of the radius: by no more may rounding move a vertex
-_MANY = 256  # numbers of an input from which a group of points shares a frame
-_GROUP = 64  # points
-_BITS = 32  # of a random number that become signs
-_TALL = 8  # with at least this ratio of rows to columns, a Gaussian matrix is far from singular
+_SHARE_FRAMES_FROM = 256  # numbers of an input from which a group of points shares a frame
+_POINTS_PER_FRAME = 64  # points of such a group
+_SIGN_BITS = 32  # bits of a random number that become signs
+_TALL_RATIO = 8  # with at least this ratio of rows to columns, a Gaussian matrix is far from singular
 
 
 def orthonormal_frames(
@@ -76,7 +76,7 @@ def orthonormal_frames(
     source = read_generator(generator, seed)
     if points is None:
         return _shared_frame(dims, d, source, dtype).reshape(dims, *input_shape)
-    return OwnFrames(dims, d, source, dtype).draw(points).reshape(points, dims, *input_shape)
+    return PerPointFrames(dims, d, source, dtype).draw(points).reshape(points, dims, *input_shape)
 
 
 def _shared_frame(dims: int, d: int, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
@@ -101,7 +101,7 @@ def _draw_frames(n: int, dims: int, d: int, generator: torch.Generator, dtype: t
     """
     gaussian = _gaussians(n, dims, d, generator, dtype)
     rows = gaussian.transpose(1, 2)
-    if d >= _TALL * dims:
+    if d >= _TALL_RATIO * dims:
         frames: Tensor = torch.linalg.solve_triangular(torch.linalg.cholesky(rows @ gaussian), rows, upper=False)
     else:
         frames = haar_frames(gaussian).contiguous()
@@ -120,7 +120,7 @@ def _gaussians(n: int, dims: int, d: int, generator: torch.Generator, dtype: tor
     return drawn.to(dtype if dtype == torch.float64 else torch.float32)
 
 
-class OwnFrames:
+class PerPointFrames:
     """One frame for each point, as in ``orthonormal_frames``."""
 
     def __init__(self, dims: int, d: int, generator: torch.Generator, dtype: torch.dtype) -> None:
@@ -130,14 +130,14 @@ class OwnFrames:
 
     def draw(self, n: int, device: torch.device | None = None) -> Tensor:
         """The next n frames (n, P, d). Drawing 3 and then 4 gives the same frames as drawing 7."""
-        if self.d < _MANY or n == 0:
+        if self.d < _SHARE_FRAMES_FROM or n == 0:
             return _draw_frames(n, self.dims, self.d, self.generator, self.dtype).to(device)
         frames = torch.empty(n, self.dims, self.d, dtype=self.dtype, device=device or self.generator.device)
         start = 0
         while start < n:
             if self._left == 0:
                 self._base = _draw_frames(1, self.dims, self.d, self.generator, self.dtype)[0]
-                self._left = _GROUP
+                self._left = _POINTS_PER_FRAME
             part = frames[start : start + self._left]
             self._move_into(part)
             start, self._left = start + len(part), self._left - len(part)
@@ -145,9 +145,9 @@ class OwnFrames:
 
     def _move_into(self, frames: Tensor) -> None:
         """Write the frame of the group into each of the ``frames`` (n, P, d), with other signs and places."""
-        words = torch.empty(len(frames), -(-self.d // _BITS) + 1, dtype=torch.int64, device=self.generator.device)
+        words = torch.empty(len(frames), -(-self.d // _SIGN_BITS) + 1, dtype=torch.int64, device=self.generator.device)
         words = words.random_(generator=self.generator).to(frames.device)
-        bits = words[:, :-1, None].bitwise_right_shift(torch.arange(_BITS, device=frames.device)).bitwise_and_(1)
+        bits = words[:, :-1, None].bitwise_right_shift(torch.arange(_SIGN_BITS, device=frames.device)).bitwise_and_(1)
         signs = bits.flatten(1)[:, : self.d].to(self.dtype).mul_(2).sub_(1)
         windows = self._base.to(frames.device).repeat(1, 2).unfold(1, self.d, 1).transpose(0, 1)
         torch.index_select(windows, 0, words[:, -1] % self.d, out=frames)
@@ -225,7 +225,7 @@ def _cross_polytopes(points: Tensor, frames: Tensor, radius: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Points start..stop, worked through so many vertices at a time."""
+    """Points start..stop. vertices: number of vertices around each of them at a time."""
 
     start: int
     stop: int
@@ -234,14 +234,14 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False)
 class Neighbourhoods:
-    """b points (b, d) and how to build the hull around each; read once, handed out piece by chunk."""
+    """b points (b, d) and how to build the hull around each; read once, handed out chunk by chunk."""
 
     points: Tensor
     shape: tuple[int, ...]
     dims: int
     radius: float
     hull: Shape
-    frames: Tensor | OwnFrames
+    frames: Tensor | PerPointFrames
 
     @staticmethod
     def read(
@@ -250,18 +250,7 @@ class Neighbourhoods:
     ) -> Neighbourhoods:  # fmt: skip
         """Check the arguments and bring the points to the model's device and dtype."""
         device, dtype = device_and_dtype(model)
-        points = read_examples(inputs).all().to(device=device, dtype=dtype)
-        if points.numel() == 0:
-            raise InputError(
-                f"Expected inputs (b, *input_shape) with at least one point, got shape {tuple(points.shape)}. "
-                "Pass one input or more."
-            )
-        finite = torch.isfinite(points).flatten(1).all(1)
-        if not bool(finite.all()):
-            first = int((~finite).nonzero()[0])
-            raise InputError(
-                f"Expected finite inputs, got NaN or infinite values in input {first}. Remove or repair this input."
-            )
+        points = _finite_points(inputs, device, dtype)
         check_positive(radius=radius)
         shape, flat = tuple(points.shape[1:]), points.flatten(1)
         _check_resolution(flat, radius)
@@ -274,8 +263,8 @@ class Neighbourhoods:
             size = dims, flat.shape[1]
             frame = _seeded_frame(*size, seed, dtype) if generator is None else _shared_frame(*size, source, dtype)
             given = frame.to(device)[None]
-        own = OwnFrames(dims, flat.shape[1], source, dtype) if given is None else given
-        return Neighbourhoods(flat, shape, dims, radius, hull, own)
+        per_point = PerPointFrames(dims, flat.shape[1], source, dtype)
+        return Neighbourhoods(flat, shape, dims, radius, hull, per_point if given is None else given)
 
     def chunks(self, row_bytes: int, memory: int | None) -> Iterator[Chunk]:
         """Cut the points so that a pass over their vertices stays within ``memory`` bytes."""
@@ -288,12 +277,29 @@ class Neighbourhoods:
             yield Chunk(start, min(start + n, len(self.points)), min(m, max(1, rows)))
 
     def vertex_batches(self, chunk: Chunk) -> Iterator[VertexBatch]:
-        """The vertices around the points of a chunk. Call it for all pieces in order: frames may be drawn here."""
-        if isinstance(self.frames, OwnFrames):
+        """The vertices around the points of a chunk. Call it for all chunks in order: frames may be drawn here."""
+        if isinstance(self.frames, PerPointFrames):
             frames = self.frames.draw(chunk.stop - chunk.start, self.points.device)
         else:
             frames = self.frames if len(self.frames) == 1 else self.frames[chunk.start : chunk.stop]
         return vertex_batches(self.hull, self.points[chunk.start : chunk.stop], frames, self.radius, chunk.vertices)
+
+
+def _finite_points(inputs: Inputs, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """The inputs (b, *input_shape) on the device, at least one; NaN and infinite values are an ``InputError``."""
+    points = read_examples(inputs).all().to(device=device, dtype=dtype)
+    if points.numel() == 0:
+        raise InputError(
+            f"Expected inputs (b, *input_shape) with at least one point, got shape {tuple(points.shape)}. "
+            "Pass one input or more."
+        )
+    finite = torch.isfinite(points).flatten(1).all(1)
+    if not bool(finite.all()):
+        first = int((~finite).nonzero()[0])
+        raise InputError(
+            f"Expected finite inputs, got NaN or infinite values in input {first}. Remove or repair this input."
+        )
+    return points
 
 
 def _given_frames(frames: FrameChoice, b: int, shape: tuple[int, ...], like: Tensor) -> Tensor | None:
@@ -302,16 +308,16 @@ def _given_frames(frames: FrameChoice, b: int, shape: tuple[int, ...], like: Ten
         if frames not in ("shared", "per-point"):
             raise unknown_name("valid frames", frames, ("shared", "per-point"), more="or pass a tensor of directions")
         return None
-    own = frames.to(like)
-    if tuple(own.shape[1:]) == shape and own.ndim == 1 + len(shape):
-        own = own[None]
-    if tuple(own.shape[2:]) != shape or len(own) not in (1, b):
+    given = frames.to(like)
+    if tuple(given.shape[1:]) == shape and given.ndim == 1 + len(shape):
+        given = given[None]
+    if tuple(given.shape[2:]) != shape or len(given) not in (1, b):
         raise InputError(
             f"Expected frames of shape (P, *input_shape) or (b, P, *input_shape), with b = {b} and input_shape = "
             f"{shape}, got {tuple(frames.shape)}. "
             "Pass P directions, for all inputs or for each."
         )
-    flat = own.flatten(2)
+    flat = given.flatten(2)
     some = flat[:: max(1, len(flat) // 8)]  # whoever forgot to make them orthonormal forgot it for all points
     gram = some @ some.transpose(1, 2)
     error = float((gram - torch.eye(gram.shape[1], dtype=gram.dtype, device=gram.device)).abs().max())
