@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 CURVE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKERS = ("circle", "square", "diamond", "triangle", "inverted_triangle", "plus", "star", "x", "hex", "square_pin")
-_FIRST: tuple[str, ...] = ("loss", "accuracy", "linear regions", "decision regions", "local complexity")
+_PANEL_ORDER: tuple[str, ...] = ("loss", "accuracy", "linear regions", "decision regions", "local complexity")
 _GREY = "#5b6573"
 
 
@@ -92,7 +92,7 @@ def curve_figures(training: TrainingFrames) -> list[tuple[str, list[TrainingCurv
     panels: dict[str, list[TrainingCurve]] = {}
     for curve in training.curves:
         panels.setdefault(curve.panel, []).append(curve)
-    order = [name for name in _FIRST if name in panels]
+    order = [name for name in _PANEL_ORDER if name in panels]
     order += [name for name in panels if name not in order]
     return [(name, panels[name], _curves(training, panels[name])) for name in order]
 

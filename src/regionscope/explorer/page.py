@@ -19,7 +19,7 @@ from regionscope.explorer.figures import CURVE_COLOURS, bokeh, curve_figures, ex
 from regionscope.lab.training_frames import TrainingCurve, TrainingFrames
 from regionscope.plot import style
 
-_STEPS = 48  # colours of a scale; each is one path in the picture
+_SCALE_STEPS = 48  # colours of a scale; each is one path in the picture
 
 
 def page(
@@ -79,7 +79,7 @@ def _facts(
         "shown": _classes(training),
         "pale": _hexes(_pale(len(training.class_names))),
         "layerColours": _hexes(style.layer_colours(layers)),
-        "ramp": _hexes(matplotlib.colormaps["cividis"](np.linspace(0, 1, _STEPS))[:, :3]),
+        "ramp": _hexes(matplotlib.colormaps["cividis"](np.linspace(0, 1, _SCALE_STEPS))[:, :3]),
         "scales": {name: {"low": low, "high": high} for name, (low, high) in scales.items()},
     }
 

@@ -22,8 +22,8 @@ from regionscope.lab.store import RunFolder
 from regionscope.lab.training_frames import Frame, TrainingFrames, frames_of_partition, frames_of_run, thin
 
 LIMIT = 30_000_000  # bytes of one page
-_OVERHEAD = 2_000_000  # Bokeh and the page itself
-_START = 720  # pixels, the height of a frame until its page fits it
+_EMPTY_PAGE_BYTES = 2_000_000  # Bokeh and the page itself
+_FIRST_HEIGHT = 720  # pixels, the height of a frame until its page fits it
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Inline:
 
     def _repr_html_(self) -> str:
         """A frame with the page inside it, which needs no file and no server."""
-        style = f"width:100%;height:{self.height or _START}px;border:0"
+        style = f"width:100%;height:{self.height or _FIRST_HEIGHT}px;border:0"
         fit = " data-fit" if self.height is None else ""
         return f'<iframe title="Explorer"{fit} style="{style}" srcdoc="{html.escape(self.page)}"></iframe>'
 
@@ -112,7 +112,7 @@ def _page(
     bokeh()
     training = _frames_of(what, class_names)
     packed = [encode(frame) for frame in training.frames]
-    kept = _fitting(packed, limit - _OVERHEAD)
+    kept = _fitting(packed, limit - _EMPTY_PAGE_BYTES)
     notes = []
     if len(kept) < len(packed):
         notes.append(
