@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,11 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from rich.text import Text
-from typer.main import get_command
-from typer.testing import CliRunner, Result
 
 import regionscope as rs
+from command_line import run
 from devices import needs_cuda
-from regionscope.cli import app, running
+from regionscope.cli import running
 from regionscope.exact.budget import Budget
 from regionscope.lab.zoo import mlp
 
@@ -72,10 +69,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TERMINAL_WIDTH", "100")
     monkeypatch.setenv("COLUMNS", "100")
     return tmp_path
-
-
-def run(command: str) -> Result:
-    return CliRunner().invoke(app, command.split())
 
 
 def test_regions_are_counted_without_holding_them(folder: Path) -> None:
@@ -193,19 +186,6 @@ def test_memory_is_what_came_and_else_left_to_the_library(command: str, monkeypa
     seen.clear()
     assert run(f"{command} --memory 64MiB").exit_code == 0
     assert set(seen) == {64 * 2**20}
-
-
-@pytest.mark.parametrize(
-    ("command", "default"),
-    [
-        ("regions", "2GiB, on a GPU half of the free memory"),
-        ("decision", "2GiB, on a GPU half of the free memory"),
-        ("count", "64MiB, on a GPU 4GiB; for exact counts 2GiB, on a GPU half of the free memory"),
-        ("complexity", "48MiB, on a GPU 1GiB"),
-    ],
-)
-def test_help_says_how_much_memory_is_used(command: str, default: str) -> None:
-    assert f"by default {default}" in " ".join(run(f"{command} --help").output.replace("│", " ").split())
 
 
 @needs_cuda
@@ -338,82 +318,12 @@ def test_wrong_options_exit_with_2(command: str) -> None:
     assert run(command).exit_code == 2
 
 
-@pytest.mark.parametrize("command", ["", "quickstart", "regions", "decision"])
-def test_help_names_every_option(command: str) -> None:
-    done = run(f"{command} --help")
-    assert done.exit_code == 0
-    wanted = {
-        "": ["quickstart", "regions", "decision", "--version"],
-        "quickstart": ["--out", "--epochs", "--seed"],
-    }.get(command, ["--model", "--weights", "--points", "--box", "--json", "--plot", "--memory", "--device"])
-    assert all(word in done.output for word in wanted)
-
-
-def test_quickstart_writes_its_folder(folder: Path) -> None:
-    done = run("quickstart --epochs 1 --out results")
-    assert done.exit_code == 0, done.output
-    assert {path.name for path in (folder / "results").iterdir()} == {
-        "explorer.html",
-        "model.safetensors",
-        "numbers.json",
-        "regions.png",
-    }
-    numbers = json.loads((folder / "results" / "numbers.json").read_text())
-    for word in ("activation regions after relu3", "decision regions", str(numbers["after"]["decision_regions"])):
-        assert word in done.stdout
-    assert "Training" not in done.output  # the bar is for terminals, on stderr
-
-
-def test_quickstart_names_the_extra_of_the_explorer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "bokeh.embed", None)
-    done = run("quickstart --epochs 1 --out results")
-    assert done.exit_code == 0, done.output
-    assert "pip install 'regionscope[explorer]'" in done.stderr
-    assert not (folder / "results" / "explorer.html").exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "commands"),
-    [
-        ("--device", ["regions", "decision", "count", "complexity", "train", "sweep run", "study run"]),
-        ("--data-root", ["train", "sweep run", "study run", "study report", "data list", "explore", "animate"]),
-        ("--json", ["regions", "decision", "count", "complexity", "bounds", "train"]),
-    ],
-)
-def test_an_option_says_the_same_in_every_command(name: str, commands: list[str]) -> None:
-    said = set()
-    for command in commands:
-        found: Any = get_command(app)
-        for word in command.split():
-            found = found.commands[word]
-        said |= {option.help for option in found.params if name in option.opts}
-    assert len(said) == 1
-
-
 def test_python_dash_m_is_the_same_program() -> None:
     command = [sys.executable, "-m", "regionscope", "regions", "--model", "net.py:gelu", "--box", "-1", "1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("regionscope: ")
     assert done.stderr.count("\n") == 1
-
-
-def test_the_version_is_that_of_the_package() -> None:
-    assert run("--version").stdout == f"regionscope {rs.__version__}\n"
-
-
-def commands(group: Any) -> Iterator[Any]:
-    yield group
-    for command in getattr(group, "commands", {}).values():
-        yield from commands(command)
-
-
-@pytest.mark.parametrize("command", list(commands(get_command(app))), ids=lambda command: str(command.name))
-def test_help_keeps_its_brackets(command: Any) -> None:
-    """Rich reads [word] as a colour and drops it."""
-    texts = [command.help, *(getattr(each, "help", None) for each in command.params)]
-    for text in filter(None, texts):
-        assert Text.from_markup(text).plain.count("[") == text.count("["), text
 
 
 def test_certify_reports_a_proof(folder: Path) -> None:

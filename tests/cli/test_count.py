@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 import regionscope as rs
+from command_line import run
 from regionscope.cli import app
 from regionscope.lab.zoo import mlp
 
@@ -40,10 +41,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     return tmp_path
-
-
-def run(command: str) -> Result:
-    return CliRunner().invoke(app, command.split())
 
 
 def test_the_table_and_the_json_hold_the_estimate(folder: Path) -> None:

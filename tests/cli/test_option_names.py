@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
 import regionscope
+from command_line import run
 from onnx_graphs import relu_network
-from regionscope.cli import app
 from regionscope.cli.option_names import PHRASES, in_options, options_of
 
 PACKAGE = Path(regionscope.__file__).parent
@@ -56,10 +55,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "net.py").write_text(NET)
     np.save(tmp_path / "data.npy", np.eye(2))
     return tmp_path
-
-
-def run(command: str) -> Result:
-    return CliRunner().invoke(app, command.split())
 
 
 def texts_outside_of_cli() -> Iterator[tuple[str, str]]:

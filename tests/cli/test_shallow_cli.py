@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from typer.testing import CliRunner, Result
 
-from regionscope.cli import app
+from command_line import run
 from regionscope.measures.bounds import serra_upper
 
 
@@ -19,10 +18,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     return tmp_path
-
-
-def run(command: str) -> Result:
-    return CliRunner().invoke(app, command.split())
 
 
 @pytest.mark.slow

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner, Result
 
-from regionscope.cli import app, running
+from command_line import run
+from regionscope.cli import running
 from regionscope.lab import experiment
 from regionscope.lab.store import RunFolder
 from regionscope.lab.sweep import JobResult, read_runs
@@ -48,10 +48,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
     return tmp_path
-
-
-def run(command: str, *more: str) -> Result:
-    return CliRunner().invoke(app, [*command.split(), *more])
 
 
 def test_a_sweep_from_run_to_export(folder: Path) -> None:

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from typer.testing import CliRunner
 
-from regionscope.cli import app
+from command_line import run
 from regionscope.errors import InputError
 from regionscope.lab import zoo
 from regionscope.lab.config import DataSpec, Experiment
@@ -84,10 +83,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def experiment(**settings: Any) -> Experiment:
     document = {"data": "points.npz", "network": "net.py:build", "training": {"epochs": 2, "lr": 0.05}}
     return read_experiment(document, settings)
-
-
-def run(command: str) -> Any:
-    return CliRunner().invoke(app, command.split())
 
 
 def test_the_file_is_part_of_the_runs_identity(folder: Path) -> None:
