@@ -22,52 +22,76 @@ _COLLAPSE = (30, 100)  # epochs at which the paper's counts of 10,000 points hav
 
 def judge(counts: Mapping[int, Course], errors: Mapping[int, Course]) -> tuple[Claim, ...]:
     """Counts by number of points against Table 1, at the epochs that both have; ``errors``: of the training."""
-    claims = [
-        course_claim(f"{n:,} points, epochs {listed(one.epochs)}", paper.random(n, one.epochs), one)
-        for n, one in counts.items()
-    ]
-    sizes, last = list(counts), next(iter(counts.values())).epochs[-1]
-    printed = [paper.random(n, one.epochs)[-1] for n, one in counts.items()]
+    return (
+        _first_epoch(counts),
+        *(
+            course_claim(f"{n:,} points, epochs {listed(one.epochs)}", paper.random(n, one.epochs), one)
+            for n, one in counts.items()
+        ),
+        _by_points(counts),
+        _fall(counts),
+        _accuracy(errors),
+        within_seeds({str(n): (paper.random(n, one.epochs), one) for n, one in counts.items()}),
+    )
+
+
+def _first_epoch(counts: Mapping[int, Course]) -> Claim:
+    printed = [paper.random(n, one.epochs)[0] for n, one in counts.items()]
+    ours = next(iter(counts.values())).first_seed[0]
+    return Claim(
+        f"epoch 0, seed {SEED}",
+        f"{min(printed)} to {max(printed)}",
+        f"{ours:.0f}",
+        verdict.agrees(min(printed), ours, within=0.01),
+    )
+
+
+def _printed_last(counts: Mapping[int, Course]) -> list[int]:
+    """The paper's counts at the last epoch, by number of points."""
+    return [paper.random(n, one.epochs)[-1] for n, one in counts.items()]
+
+
+def _by_points(counts: Mapping[int, Course]) -> Claim:
+    """The order of the counts at the last epoch, over the numbers of points."""
+    sizes, last, printed = list(counts), next(iter(counts.values())).epochs[-1], _printed_last(counts)
     means, stderr = [one.means[-1] for one in counts.values()], [one.errors[-1] for one in counts.values()]
     deviations = [one.deviations[-1] for one in counts.values()]
     noise = 2 * (sum(value**2 for value in deviations) / len(deviations)) ** 0.5
-    few, many = counts[sizes[0]], counts[sizes[-1]]
+    return Claim(
+        f"epoch {last}, by points {listed(sizes)}",
+        listed(printed),
+        listed(means),
+        verdict.ordering(printed, means, stderr, noise=noise),
+        f"sd {listed(deviations)}",
+    )
+
+
+def _fall(counts: Mapping[int, Course]) -> Claim:
+    """At the last epoch: the largest count over the numbers of points, and that of the most points."""
+    n, most_points = list(counts.items())[-1]
+    last, printed = most_points.epochs[-1], _printed_last(counts)
     peak = max(counts.values(), key=lambda one: one.means[-1])
-    fall = ratio_of(peak.at(last), many.at(last))
-    few_errors, many_errors = errors[sizes[0]], errors[sizes[-1]]
-    harder, difference = larger(many_errors.at(last), few_errors.at(last))
-    first = few.first_seed[0]
-    printed_first = [paper.random(n, one.epochs)[0] for n, one in counts.items()]
-    return (
-        Claim(
-            f"epoch 0, seed {SEED}",
-            f"{min(printed_first)} to {max(printed_first)}",
-            f"{first:.0f}",
-            verdict.agrees(min(printed_first), first, within=0.01),
-        ),
-        *claims,
-        Claim(
-            f"epoch {last}, by points {listed(sizes)}",
-            listed(printed),
-            listed(means),
-            verdict.ordering(printed, means, stderr, noise=noise),
-            f"sd {listed(deviations)}",
-        ),
-        Claim(
-            f"epoch {last}: {sizes[-1]:,} points have fewer regions than the maximum over the numbers of points",
-            f"{max(printed):,} > {printed[-1]:,}, a factor of {max(printed) / printed[-1]:.1f}",
-            f"{peak.means[-1]:.0f} > {many.means[-1]:.0f}, a factor of {fall.value:.1f}",
-            verdict.grows(max(printed) / printed[-1], fall.value, fall.interval),
-            f"factor {fall.words}",
-        ),
-        Claim(
-            f"epoch {last}: the training accuracy is lower with {sizes[-1]:,} points than with {sizes[0]:,}",
-            "falls (Figure 4)",
-            f"{1 - many_errors.means[-1]:.2f} < {1 - few_errors.means[-1]:.2f}",
-            harder,
-            difference,
-        ),
-        within_seeds({str(n): (paper.random(n, one.epochs), one) for n, one in counts.items()}),
+    fall = ratio_of(peak.at(last), most_points.at(last))
+    return Claim(
+        f"epoch {last}: {n:,} points have fewer regions than the maximum over the numbers of points",
+        f"{max(printed):,} > {printed[-1]:,}, a factor of {max(printed) / printed[-1]:.1f}",
+        f"{peak.means[-1]:.0f} > {most_points.means[-1]:.0f}, a factor of {fall.value:.1f}",
+        verdict.grows(max(printed) / printed[-1], fall.value, fall.interval),
+        f"factor {fall.words}",
+    )
+
+
+def _accuracy(errors: Mapping[int, Course]) -> Claim:
+    """At the last epoch: the training accuracy with the fewest and with the most points."""
+    (few, of_few), *_, (many, of_many) = errors.items()
+    last = of_few.epochs[-1]
+    harder, difference = larger(of_many.at(last), of_few.at(last))
+    return Claim(
+        f"epoch {last}: the training accuracy is lower with {many:,} points than with {few:,}",
+        "falls (Figure 4)",
+        f"{1 - of_many.means[-1]:.2f} < {1 - of_few.means[-1]:.2f}",
+        harder,
+        difference,
     )
 
 
