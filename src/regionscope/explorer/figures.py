@@ -30,7 +30,7 @@ def bokeh() -> Any:
 
 def map_figure(training: TrainingFrames) -> Figure:
     """The map of the regions: empty sources by name, which the page fills, and the data points."""
-    from bokeh.models import BoxZoomTool, CustomJS, PanTool, Range1d, ResetTool, SaveTool, WheelZoomTool
+    from bokeh.models import BoxZoomTool, PanTool, Range1d, ResetTool, SaveTool, WheelZoomTool
     from bokeh.plotting import figure
 
     low, high = extent(training)
@@ -52,6 +52,18 @@ def map_figure(training: TrainingFrames) -> Figure:
     lines: dict[str, list[Any]] = {"xs": [], "ys": [], "colour": []}
     plot.multi_line("xs", "ys", source=lines, line_color="colour", line_width=0.6, line_alpha=0.8, name="walls")
     plot.multi_line("xs", "ys", source=lines, line_color="colour", line_width=2.2, line_cap="round", name="boundary")
+    _add_points(plot, training)
+    for name, width in (("near", 1.2), ("chosen", 3.2), ("hover", 2.0)):
+        plot.multi_line(
+            "xs", "ys", source={"xs": [], "ys": []}, line_color="#111111", line_width=width, line_cap="round",
+            level="overlay", name=name,
+        )  # fmt: skip
+    _connect(plot)
+    return plot
+
+
+def _add_points(plot: Figure, training: TrainingFrames) -> None:
+    """The data points, one marker and colour for each class; on a line, in the middle of the band."""
     points = shown(training.slice, training.points).numpy()
     if training.slice.dim == 1:
         points = np.column_stack([points, np.full(len(points), 0.5)])
@@ -64,11 +76,12 @@ def map_figure(training: TrainingFrames) -> Figure:
             here[:, 0], here[:, 1], marker=_MARKERS[label % len(_MARKERS)], size=size, fill_color=(red, green, blue),
             line_color="white", line_width=0.8, name=f"points-{label}",
         )  # fmt: skip
-    for name, width in (("near", 1.2), ("chosen", 3.2), ("hover", 2.0)):
-        plot.multi_line(
-            "xs", "ys", source={"xs": [], "ys": []}, line_color="#111111", line_width=width, line_cap="round",
-            level="overlay", name=name,
-        )  # fmt: skip
+
+
+def _connect(plot: Figure) -> None:
+    """Tell the page's program about the mouse, and about changes of the visible part."""
+    from bokeh.models import CustomJS
+
     for event in ("mousemove", "mouseleave", "tap"):
         plot.js_on_event(event, CustomJS(code=f"window.regionscope.{event}(cb_obj)"))
     moved = CustomJS(code="window.regionscope.refill()")
@@ -77,7 +90,6 @@ def map_figure(training: TrainingFrames) -> Figure:
         plot.y_range.js_on_change(end, moved)
     plot.js_on_change("inner_width", moved)
     plot.js_on_change("inner_height", moved)
-    return plot
 
 
 def extent(training: TrainingFrames) -> tuple[list[float], list[float]]:
