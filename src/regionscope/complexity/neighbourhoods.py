@@ -318,7 +318,7 @@ def _given_frames(frames: FrameChoice, b: int, shape: tuple[int, ...], like: Ten
             "Pass P directions, for all inputs or for each."
         )
     flat = given.flatten(2)
-    some = flat[:: max(1, len(flat) // 8)]  # whoever forgot to make them orthonormal forgot it for all points
+    some = flat[:: max(1, len(flat) // 8)]  # frames that are not orthonormal are so at all points, as a rule
     gram = some @ some.transpose(1, 2)
     error = float((gram - torch.eye(gram.shape[1], dtype=gram.dtype, device=gram.device)).abs().max())
     coarsest = max(torch.finfo(kind).eps for kind in (frames.dtype, like.dtype) if kind.is_floating_point)

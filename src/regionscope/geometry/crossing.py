@@ -1,7 +1,7 @@
 """Where affine functions change sign along many edges at once, decided by signs alone.
 
-A *unit* is a function that is affine on every cell; its sign at a vertex is told from its value and a tolerance once,
-and every later decision looks at signs only. A crossing is a convex combination of the two ends of its edge.
+A *unit* is a function that is affine on every cell. Its sign at a vertex is decided once, from its value and a
+tolerance, and every later decision looks at signs only. A crossing is a convex combination of the two ends of its edge.
 """
 
 from __future__ import annotations

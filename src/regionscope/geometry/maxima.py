@@ -1,4 +1,4 @@
-"""Upper envelopes: which of several affine functions is the largest, told at vertices and followed along edges.
+"""Upper envelopes: which of several affine functions is the largest, decided at vertices and followed along edges.
 
 A *group* is a set of m candidates, each affine on every cell; the network takes their maximum (a pooling window, the
 logits).

@@ -14,7 +14,7 @@ from regionscope.network.proxy import Traced
 class Overwritten(TorchFunctionMode):
     """While it is open, no call may read memory that was ``noted``: it still holds what was there before the write.
 
-    ``h = torch.zeros(n); h += f(x)`` is well: ``h`` is the result from then on. ``g = h`` before it, or
+    ``h = torch.zeros(n); h += f(x)`` is allowed: ``h`` is the result from then on. ``g = h`` before it, or
     ``h.add_(f(x))`` without taking its result, keeps a tensor that only a run of the network could fill.
     on_read: raises the refusal. originals: ids of the tensors of the user's own module, which the forward of its copy
     reaches only by a way that the copy does not know. on_original: raises the refusal of these.

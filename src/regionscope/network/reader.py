@@ -20,7 +20,7 @@ from regionscope.network.record import RULES, Call, Data, Recorder, Refused, Rul
 
 
 class Reader(ForwardTracer):
-    """An fx Tracer that knows shapes: each call is looked up among the rules and recorded as it comes by.
+    """An fx Tracer that knows shapes: each call is looked up among the rules and recorded.
 
     Every module's own forward is followed, torch.nn's too, so that one rule for ``F.conv2d`` serves the function, the
     layer and the layers derived from it. Calls that do not touch the input run as they are, on the private copy.

@@ -82,7 +82,7 @@ def not_affine(subject: str, reason: str) -> str:
 
 
 def no_rule(subject: str, detail: str = "") -> str:
-    """``subject`` may be piecewise affine, but nobody has written its rule."""
+    """``subject`` may be piecewise affine, but has no rule."""
     return (
         f"Expected an operation that has a rule, but {subject}, for which there is no rule{detail}. Exact regions "
         f"accept {ACCEPTED}. If it is piecewise affine, add its rule (CONTRIBUTING.md shows how). {WAY_OUT}"

@@ -1,4 +1,4 @@
-"""Labels as precise arithmetic gives them, most of them from a quick pass."""
+"""Labels in full precision, most of them from a pass in half precision."""
 
 from __future__ import annotations
 

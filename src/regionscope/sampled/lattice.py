@@ -85,7 +85,7 @@ def n_points(kind: Kind, dim: int, grid: int) -> int:
 
 
 def default_grid(kind: Kind, dim: int) -> int:
-    """Points along each axis when none are asked for: 200 in 1-D and 30 in 2-D, as in Li et al. 2025, appendix B.
+    """Default number of points along each axis: 200 in 1-D and 30 in 2-D, as in Li et al. 2025, appendix B.
 
     The paper gives no number for more dimensions. There: the most, but at least 3, for which a slice has at most 1,024
     points.

@@ -18,7 +18,7 @@ def studies() -> tuple[Study, ...]:
 
 
 def cause(study: str, what: str) -> str:
-    """Why a claim of a study was not reproduced, in one sentence or two; empty where nobody has written it.
+    """Why a claim of a study was not reproduced, in one sentence or two; empty where none is written.
 
     Causes are by the start of the claim, the longest that fits; that of the empty start is for all others.
     """

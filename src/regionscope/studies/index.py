@@ -38,7 +38,7 @@ def index_markdown(
 ) -> str:
     """The index; ``pages`` holds data.json of the studies that have a page beside it.
 
-    beside: those of ``BESIDE`` that are there, too.
+    beside: names of the pages of ``BESIDE`` that exist.
     """
     smoke = [f"[{name}]({name}/report.md)" for name, page in pages.items() if page["size"] == "smoke"]
     links = "\n".join([*beside, *(f"{study.name}/report" for study in studies if study.name in pages)])

@@ -223,9 +223,9 @@ class _ChordEnds:
 def _chords(
     mesh: Mesh, ends: _ChordEnds, table: SignTable, crossings: Crossings, evaluate: Evaluate
 ) -> tuple[Chords, Tensor]:
-    """Pair the ends of each unit in each cell into chords; where there are not two, rounding is put right.
+    """Pair the ends of each unit in each cell into chords; where there are not two, they are repaired.
 
-    Also returns a vertex of every cell that had to be put right.
+    Also returns a vertex of every cell that had to be repaired.
     """
     key = xp.take(mesh.corner_cells(), ends.slot) * table.n_units + ends.unit
     order = xp.argsort(key)

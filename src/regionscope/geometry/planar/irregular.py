@@ -1,4 +1,4 @@
-"""What rounding does to thin cells, put right one cell at a time.
+"""Chords of thin cells in which rounding left wrong signs, repaired one cell at a time.
 
 In exact arithmetic a line through a convex cell meets its border in two points. When a cell is so thin that several of
 its corners cannot be told from the line, the signs around it may show none, one or more than two; here the two ends

@@ -1,4 +1,4 @@
-r"""Putting the parts of a mesh that were worked through apart together again.
+r"""Joining the parts of a mesh that were cut separately.
 
 A mesh that is too large for the memory is divided into parts, each a group of cells. The edges between two parts are
 *tagged*, and each part is cut on its own. What was one edge is then a chain of pieces in both parts:

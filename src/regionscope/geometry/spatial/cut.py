@@ -46,10 +46,10 @@ def cut_solids(
 ) -> tuple[Solids, Tensor]:
     """Cut all cells, and return the vertices at which a sign could not be told from zero, once for each time.
 
-    count_zeros: whether units that vanish at old vertices count, too. ``extend`` takes batches of new vertices, each
-    built on the vertices before it, and returns the units with their values at these, too. New faces carry ``label`` +
-    unit. Raises ``Unresolved`` where rounding leaves signs that fit no cut. Cost: a scan of the signs (edges x units
-    bytes), plus work in proportion to the number of new cells.
+    count_zeros: whether units that vanish at old vertices also count. ``extend`` takes batches of new vertices, each
+    built on the vertices before it, and returns the units with their values at these as well. New faces carry
+    ``label`` + unit. Raises ``Unresolved`` where rounding leaves signs that fit no cut. Cost: a scan of the signs
+    (edges x units bytes), plus work in proportion to the number of new cells.
     """
     solids, units = xp.numpy_on_cpu(solids), xp.numpy_on_cpu(units)
     table = SignTable.of(units.values, units.at, units.tolerance)

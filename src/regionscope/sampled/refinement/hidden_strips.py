@@ -1,7 +1,7 @@
-"""What a lattice does not see: another label between two neighbours of one label.
+"""Strips of another label that are thinner than the spacing of a lattice, between two neighbours of one label.
 
-A strip that is thinner than the spacing shows up as loose points of its label, and between them neighbours on either
-side of it seem connected. They are not, and the pieces on both sides may be two regions.
+Such a strip appears as single points of its label. Between these points, neighbours on both sides of the strip seem
+connected. They are not, and the pieces on both sides may be two regions.
 """
 
 from __future__ import annotations

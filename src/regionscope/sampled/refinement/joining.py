@@ -1,4 +1,4 @@
-"""Joining what a lattice tears apart: pieces of one label that a short path of that label connects.
+"""Merging pieces of one label that a lattice splits, although a short path of that label connects them.
 
 With face connectivity the thin end of a wedge that runs diagonally falls into single points, at every spacing: halving
 it only moves the loose points towards the tip. A path between two pieces on which the label never changes proves that

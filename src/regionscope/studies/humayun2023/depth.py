@@ -41,7 +41,7 @@ SHARPNESS = (  # the paper does not define the sharpness of an ascent
     ("largest rise", "less sharp with depth; sharpness read as height", rise),
     ("largest rise for each power of ten of steps", "less sharp with depth; sharpness read as steepness", steepness),
 )
-_UNINFORMATIVE_AUC = 0.1  # an area under the ROC curve this near to 0.5 tells nobody who was a member
+_UNINFORMATIVE_AUC = 0.1  # an area under the ROC curve this near to 0.5 says nothing about membership
 
 
 def _by_depth(size: Size) -> dict[str, tuple[Experiment, ...]]:

@@ -1,4 +1,4 @@
-"""CIFAR-10 as far as one GPU comes: ResNet18 with all of Table 1, eight more networks with a part of it."""
+"""CIFAR-10 as far as one GPU allows: ResNet18 with all of Table 1, eight more networks with a part of it."""
 
 from __future__ import annotations
 

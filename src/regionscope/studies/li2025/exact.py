@@ -69,7 +69,7 @@ def on_segment(place: Place, run: str, line: int) -> dict[str, Any]:
 
 
 def _on_grid(model: nn.Module, segment: Segment, device: torch.device) -> int:
-    """Regions that the grid sees, in float64, so that only its spacing is at fault."""
+    """Regions that the grid sees, in float64, so that a difference comes from its spacing alone."""
     low, high = segment.corners[:, 0].tolist()
     points = segment.embed(torch.linspace(low, high, _GRID, dtype=torch.float64)[:, None]).to(device)
     with torch.no_grad():

@@ -1,6 +1,6 @@
 """The runs of all studies of this paper: one grid, Table 1, for each network and data set, with one list of measures.
 
-Studies name the same experiments, so one training serves many of them. Size full is CIFAR-10 as far as one GPU comes:
+Studies name the same experiments, so one training serves many of them. Size full is CIFAR-10 as far as one GPU allows:
 ``examples/table1_cifar10.toml``, ``table1_cifar10_training.toml`` and ``table4_cifar10.toml`` are these runs as files.
 The values that the paper prints are in ``paper.py``; to run other ones, replace them here.
 """

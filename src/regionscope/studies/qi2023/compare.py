@@ -1,4 +1,4 @@
-"""The paper's counts beside ours: tables, ratios with their intervals, and how often they are within what seeds do."""
+"""The paper's counts beside ours: tables, ratios with intervals, and how often they are in the range of our seeds."""
 
 from __future__ import annotations
 

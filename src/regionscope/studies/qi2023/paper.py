@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-WIDTHS = (16, 32, 64)  # three hidden layers of so many neurons
+WIDTHS = (16, 32, 64)  # neurons in each of three hidden layers
 EPOCHS = (0, 2, 5, 8, 10, 20, 50, 100)
 
 MOONS = {  # Table 2: linear regions by width, at EPOCHS
