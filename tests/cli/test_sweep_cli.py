@@ -194,7 +194,7 @@ def test_train_says_that_a_run_had_ended() -> None:
         ("sweep export out.xls --runs .", "ends in .csv or .parquet"),
         ("sweep export no/out.csv --runs .", "does not exist"),
         ("train --data moons --network mlp", "got 'moons'. Did you mean 'two_moons'?"),
-        ("train three.toml --measure loss", "Expected measure to be a list of tables, got 3"),
+        ("train three.toml --measure loss", "Expected a list of tables as measure, got 3"),
         ("train --data digits", "Expected --data with --network or --model"),
         ("train --data digits --network mlp --set lr", "such as training.momentum=0.5"),
         ("train --data digits --network mlp --set training.rate=1", "Expected a setting of training, got 'rate'"),

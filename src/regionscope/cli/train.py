@@ -136,7 +136,7 @@ def _measures(document: dict[str, Any]) -> list[Any]:
     """The measures of the file, to which those of --measure are added."""
     found = document.get("measure", [])
     if not isinstance(found, list):
-        raise InputError(f"Expected measure to be a list of tables, got {found!r}. Write [[measure]] above each.")
+        raise InputError(f"Expected a list of tables as measure, got {found!r}. Write [[measure]] above each.")
     return found
 
 
