@@ -9,17 +9,22 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from regionscope.lab.data import DataSplit
+from regionscope.lab.monitor import parse_schedule
 from regionscope.lab.store import RunFolder
 
 
 def stored_steps(run: RunFolder) -> tuple[int, ...]:
-    """The steps with stored weights, at least one."""
+    """The steps with stored weights, at least one; of an ended run of an archive, which has none, those that had."""
+    result = run.result()
+    if not run.checkpoints() and result is not None and result["status"] == "finished":
+        schedule = parse_schedule(run.experiment.training.checkpoints)
+        return schedule.steps(result["steps"], per_epoch=result["steps"] // result["epochs"])
     run.checkpoint()  # raises where there is none
     return tuple(stored.step for stored in run.checkpoints())
 
 
 def nearest(run: RunFolder, step: int) -> int:
-    """The stored step that is nearest to ``step``."""
+    """The one of ``stored_steps`` that is nearest to ``step``."""
     return min(stored_steps(run), key=lambda other: abs(other - step))
 
 
