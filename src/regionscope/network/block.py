@@ -21,8 +21,8 @@ from regionscope.network.program import Program
 from regionscope.network.token_ids import read_tokens, takes_tokens
 from regionscope.network.trace import trace
 
-# By how much the program in float64 may differ from the model: a share of the largest output for float32, and so many
-# spacings of the model's numbers there, where that is more: bfloat16.
+# How far the program in float64 may differ from the model: a share of the largest output, or, if that is more (for
+# bfloat16), a number of spacings of floating-point numbers of that size.
 _FLOAT32_SHARE = 1e-3
 _MODEL_SPACINGS = 8
 

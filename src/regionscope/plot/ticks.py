@@ -26,7 +26,7 @@ _DECADES = 2  # a logarithmic axis over fewer has ticks between the powers of te
 _PLACES, _LETTERS = 9, 5  # settings that are named one by one: so many at most, none of them longer than this
 _LETTER = 0.02  # of the length of an axis, what one letter of a label takes at most
 _GROUPED = 1e4  # numbers from here on are written in groups of three digits
-_UNITS = 20  # an axis of counts over at most so many has a tick at each whole number
+_UNITS = 20  # the longest axis of counts with a tick at each whole number
 _LONG, _FINE = 1e6, 1e-3  # an axis with a number as large, or with only smaller ones, has exponents
 
 

@@ -25,7 +25,7 @@ class Stage:
 
     units, at, tilt: (H,). matrix: (m, n + H). offset: (m,). The tilt is 0 for ReLU, 1 for max(-r, 0), 1/2 for |r| / 2.
     absolute: (m, n + H + 1) what the terms behind each entry of the matrix and of the offset add up to without their
-        signs: weights of merged entries may cancel. roundings: so many units of rounding of that they are off.
+        signs: weights of merged entries may cancel. roundings: their error, in units of rounding of ``absolute``.
     """
 
     units: Indices
