@@ -281,10 +281,10 @@ def test_a_mask_without_tokens_is_refused() -> None:
 
 @pytest.mark.parametrize("pooled", [False, True])
 def test_passes_before_the_vertices(pooled: bool) -> None:
-    """The ids, their embeddings (and once more with a narrow head); then the layers, and two inputs alone."""
+    """The ids, their embeddings (and one of them with a narrow head); then the layers, and two inputs alone."""
     gpt, sizes = TinyGPT(), list[int]()
     gpt.layers[0].register_forward_hook(lambda _, given, output: sizes.append(len(output)))
     ids, output = prompts(4, 5), (lambda logits: logits[:, -1]) if pooled else None
     rs.local_complexity(gpt, ids, radius=0.1, dims=3, attention=True, norms=True, output=output)
-    embeddings = [4, 4] if pooled else [4, 4, 4]
-    assert sizes == [*embeddings, 7, 5, 1, 1, 1, 4 * 6]
+    embeddings = [4, 4] if pooled else [4, 4, 1]
+    assert sizes == [*embeddings, 7, 2, 1, 1, 1, 4 * 6]

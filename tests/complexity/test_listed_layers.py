@@ -121,12 +121,24 @@ def test_tokens_before_inputs_are_counted_or_refused(tokens: int) -> None:
             measure(flat, x, dims=2)
 
 
+def test_equal_tokens_before_inputs_are_refused() -> None:
+    with pytest.raises(InputError, match="mixes the inputs of a batch"):
+        local_complexity(TimeMajor(flat=True), torch.zeros(4, 14, 2), dims=2)
+
+
+def test_a_layer_whose_weights_are_zero_is_counted_in_one_axis_with_its_tokens() -> None:
+    zero = nn.Linear(2, 3)
+    nn.init.zeros_(zero.weight)
+    model = nn.Sequential(nn.Flatten(0, 1), zero, nn.ReLU(), nn.Unflatten(0, (-1, 5)))
+    assert local_complexity(model, torch.randn(4, 5, 2), dims=2).total.tolist() == [0] * 4
+
+
 def test_a_model_that_does_other_things_for_other_numbers_of_inputs_is_refused() -> None:
     class Odd(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             return torch.relu(x) if len(x) == 7 else torch.tanh(x)
 
-    with pytest.raises(InputError, match=r"the same operations for every .*got different ones for 7 and 5 inputs"):
+    with pytest.raises(InputError, match=r"the same operations for every .*got different ones for 7 and 2 inputs"):
         local_complexity(Odd(), torch.randn(3, 2), dims=2, radius=0.5)
 
 

@@ -31,7 +31,7 @@ LayerChoice = str | type[nn.Module] | Sequence[str | type[nn.Module]]
 
 _OTHER = 0.37  # the last input of a pass is this minus the others, so that its values differ
 _ALIKE = 1e-3  # of the largest value: what differs by less is the same up to rounding
-_ROWS, _FEWER = 7, 5  # inputs of the two passes: the axis of a layer whose size follows them runs over the batch
+_ROWS, _FEWER = 7, 2  # inputs of the two passes: the axis of a layer whose size follows them runs over the batch
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,17 @@ def _one_after_the_other(values: Tensor, rows: int) -> bool:
     """Whether, where inputs and tokens share the first axis, all tokens of an input come before the next input.
 
     All inputs but the last are equal, and so must be their parts of the axis; in another order the last one's tokens
-    would stand among them.
+    would stand among them. If all tokens of an input are equal, these may stand in all parts alike: the last part must
+    differ from the first, unless nothing differs.
     """
     if values.ndim == 0 or len(values) == 0 or len(values) % rows:
         return False
-    alike = values.detach().reshape(rows, -1)[:-1].double()
-    near = _ALIKE * values.detach().abs().amax() if values.numel() else 0.0
-    return not bool(((alike[:1] - alike[1:]).abs() > near).any())
+    tokens = values.detach().reshape(len(values), -1).double()
+    near = _ALIKE * tokens.abs().amax() if tokens.numel() else 0.0
+    parts = tokens.reshape(rows, -1)
+    differ = ((parts[:1] - parts[1:]).abs() > near).any(1)
+    constant = ~((tokens - tokens[:1]).abs() > near).any()
+    return bool(~differ[:-1].any() & (differ[-1] | constant))
 
 
 def _listed(lister: _LayerLister | _ShapeLister, example: Tensor) -> Any:
