@@ -31,6 +31,10 @@ def test_words(words: str, steps: tuple[int, ...]) -> None:
     assert inside == [step for step in steps if step < 100]
 
 
+def test_points_in_any_order_are_in_the_words() -> None:
+    assert str(Schedule(points=(5, 0))) == "start and steps 5 and end"
+
+
 @pytest.mark.parametrize("words", ["", "sometimes", "every", "every 0 steps", "every -1 steps", "log 1 2", "log 5 2 3"])
 def test_words_that_are_none(words: str) -> None:
     with pytest.raises(InputError):

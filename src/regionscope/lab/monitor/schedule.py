@@ -63,9 +63,9 @@ class Schedule:
 
     def __str__(self) -> str:
         """In words that ``parse_schedule`` reads."""
-        start, rest = self.points[:1] == (0,), [point for point in self.points if point]
+        rest = [point for point in self.points if point]
         parts = [
-            *(["start"] if start else []),
+            *(["start"] if 0 in self.points else []),
             *(f"every {n} steps" for n in self.periods),
             *(f"every {n} epochs" for n in self.epoch_periods),
             *([f"steps {' '.join(map(str, rest))}"] if rest else []),
