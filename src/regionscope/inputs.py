@@ -25,6 +25,7 @@ from torch.utils.data import (
 
 from regionscope.checks import unreadable
 from regionscope.errors import InputError
+from regionscope.types import FloatArray
 
 Inputs = Tensor | np.ndarray[Any, Any] | Sequence[Any] | Dataset[Any] | DataLoader[Any]
 Labels = Tensor | np.ndarray[Any, Any] | Sequence[int]
@@ -195,6 +196,33 @@ def read_array(values: Any, what: str = "an array of real numbers") -> Tensor:
     return torch.as_tensor(
         array.astype(np.int64) if wide else array.copy() if turned or locked else array, device="cpu"
     )
+
+
+def read_numbers(values: Any, name: str) -> FloatArray:
+    """``values``, the argument ``name``, as float64 (n,), or an ``InputError`` that names it. None is NaN.
+
+    An array, a tensor, or a list of numbers, of tensors of one number, or of results that have a ``value``.
+
+    >>> read_numbers([1, torch.tensor(2.5)], "x")
+    array([1. , 2.5])
+    """
+    if isinstance(values, Tensor) and (reason := unreadable(values)):
+        raise InputError(f"Expected {name} to be a list of numbers, got {reason}")
+    try:
+        array = np.asarray([as_list(getattr(one, "value", one)) for one in as_list(values)], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"Expected {name} to be a list of numbers, got values that cannot be read ({error}). "
+            "Convert the values with float()."
+        ) from error
+    if array.ndim != 1:
+        raise InputError(f"Expected {name} to be a flat list of numbers, got shape {array.shape}. Flatten it.")
+    return array
+
+
+def as_list(values: Any) -> Any:
+    """The entries of an array or a tensor, on any device, as Python numbers; anything else as it is."""
+    return values.tolist() if hasattr(values, "tolist") else values
 
 
 def _of_tensor(values: Tensor | np.ndarray[Any, Any], labels: Tensor | None) -> Examples:

@@ -12,6 +12,7 @@ import torch
 import regionscope as rs
 from regionscope.errors import InputError
 from regionscope.measures.correlate import _kendall, _pearson, _spearman
+from regionscope.measures.fit import linear_fit
 
 RNG = np.random.default_rng(0)
 CASES = {
@@ -166,6 +167,14 @@ def test_the_difference_of_two_correlations_is_sharper_than_either() -> None:
             lambda: rs.correlation_table({"a": [1, 2, 3], "gap": [1, 2, 3]}, "gap", by=["mlp", "all", "all"]),
             'Expected names of groups other than "all"',
         ),
+        (
+            lambda: rs.correlate([1, 2, 3], [1, 2, 4], clusters=[["a"], ["b"], ["c"]]),
+            r"clusters to .* names.*\['a'\]",
+        ),
+        (
+            lambda: rs.correlation_table({"a": [1, 2, 3], "gap": [1, 2, 3]}, "gap", by=np.eye(3)),
+            r"by to have names of groups, such as texts or numbers, got \[1",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(call: object, words: str) -> None:
@@ -186,6 +195,14 @@ def test_results_with_a_value_are_taken_as_they_are() -> None:
     x, y = [3.0, 1.0, 2.0, 5.0], [1.0, 2.0, 4.0, 3.0]
     results = [rs.Estimate(value, 0.1, 9) for value in x]
     assert rs.correlate(results, y) == rs.correlate(x, y)
+
+
+def test_tensors_that_require_gradients_are_read() -> None:
+    x, y = torch.tensor([3.0, 1.0, 2.0, 5.0], requires_grad=True), [1.0, 2.0, 4.0, 3.0]
+    plain = rs.correlate(x.tolist(), y)
+    assert rs.correlate(x, y) == rs.correlate(list(x), y) == plain
+    assert rs.correlation_table({"x": x, "y": y}, "y")[0].correlation == plain
+    assert linear_fit(x, y) == linear_fit(x.tolist(), y)
 
 
 @pytest.mark.parametrize(

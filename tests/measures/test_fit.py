@@ -32,7 +32,7 @@ def test_the_band_holds_the_true_line_as_often_as_it_says() -> None:
     ("x", "y", "message"),
     [
         ([1, 2], [1, 2], "at least 3"),
-        ([1, 2, 3], [1, 2], "two flat lists"),
+        ([1, 2, 3], [1, 2], "two lists of one length"),
         ([1, 1, 1], [1, 2, 3], "x to have different numbers, got 3 equal ones, for which no line is defined"),
         ([0.1, 0.1, 0.1], [1, 2, 3], "x to have different numbers, got 3 equal ones"),
         ([0, 1e-200, 2e-200], [1, 2, 3], "differences can be squared in float64, got 0 to 2e-200"),

@@ -12,6 +12,7 @@ import numpy as np
 
 from regionscope.checks import read_integer, read_number, read_seed, unknown_name
 from regionscope.errors import InputError
+from regionscope.inputs import as_list, read_numbers
 from regionscope.types import Array, BoolArray, FloatArray, IntArray, Reading
 
 Numbers = Sequence[Any] | Array
@@ -138,33 +139,30 @@ def correlation_table(
         )
     if target not in columns:
         raise unknown_name("target to be a column", target, sorted(columns))
-    n = len(columns[target])
-    for name, values in columns.items():
+    listed = {name: as_list(values) for name, values in columns.items()}
+    n = len(listed[target])
+    for name, values in listed.items():
         if len(values) != n:
             raise InputError(
                 f"Expected {name!r} to have {n} numbers, as {target!r} has, got {len(values)}. "
                 "Pass one number for each run."
             )
-    if by is not None and len(by) != n:
-        raise InputError(
-            f"Expected by to have one group for each of {n} runs, got {len(by)}. Pass one entry for each run."
-        )
-    if by is not None and "all" in _plain(by):
+    names = [] if by is None else _group_names("by", by, n)
+    if "all" in names:
         raise InputError(
             'Expected names of groups other than "all", which names the rows over all runs, got "all" in by. '
             "Choose another name for this group."
         )
-    groups = {"all": np.arange(n)}
-    names = [] if by is None else _plain(by)
+    groups = {"all": list(range(n))}
     for name in sorted(dict.fromkeys(names), key=_sort_key):
-        groups[name] = np.array([i for i, own in enumerate(names) if own == name])
+        groups[name] = [i for i, own in enumerate(names) if own == name]
     rows = []
     for measure in columns:
         if measure == target:
             continue
         for group, runs in groups.items():
-            x, y = np.asarray(columns[measure])[runs], np.asarray(columns[target])[runs]
             try:
+                x, y = ([listed[name][i] for i in runs] for name in (measure, target))
                 rows.append(CorrelationRow(measure, group, correlate(x, y, seed=seed)))
             except InputError as error:
                 rows.append(CorrelationRow(measure, group, None, str(error)))
@@ -173,7 +171,7 @@ def correlation_table(
 
 def _aligned(**lists: Numbers) -> list[FloatArray]:
     """Lists of one length in which a correlation is defined."""
-    found = {name: _numbers(values, name) for name, values in lists.items()}
+    found = {name: _finite(values, name) for name, values in lists.items()}
     lengths = {name: len(values) for name, values in found.items()}
     if len(set(lengths.values())) > 1:
         came = ", ".join(f"{n} of {name}" for name, n in lengths.items())
@@ -285,23 +283,37 @@ def _groups(clusters: Sequence[Any] | None, n: int) -> IntArray:
     """The number of each pair's group, from 0."""
     if clusters is None:
         return np.arange(n)
-    if len(clusters) != n:
-        raise InputError(
-            f"Expected clusters to have one group for each of {n} pairs, got {len(clusters)}. "
-            "Pass one entry for each pair."
-        )
-    names = _plain(clusters)
+    names = _group_names("clusters", clusters, n)
     number = {name: i for i, name in enumerate(dict.fromkeys(names))}
     return np.array([number[name] for name in names], dtype=np.int64)
 
 
-def _plain(names: Any) -> list[Any]:
-    """The names of groups as Python objects: the entries of an array or a tensor cannot be compared one by one.
+def _group_names(argument: str, names: Any, n: int) -> list[Any]:
+    """The name of the group of each of n runs, as Python objects, which can be compared one by one.
 
     NaN, which pandas writes for a missing name and which equals nothing, is None.
     """
-    plain = names.tolist() if hasattr(names, "tolist") else names
-    return [None if isinstance(name, float) and math.isnan(name) else name for name in plain]
+    listed = list(as_list(names))
+    if len(listed) != n:
+        raise InputError(
+            f"Expected {argument} to have one group for each of {n} runs, got {len(listed)}. "
+            "Pass one entry for each run."
+        )
+    for name in listed:
+        if not _is_hashable(name):
+            raise InputError(
+                f"Expected {argument} to have names of groups, such as texts or numbers, got {name!r}. "
+                "Pass one text or number for each run."
+            )
+    return [None if isinstance(name, float) and math.isnan(name) else name for name in listed]
+
+
+def _is_hashable(name: object) -> bool:
+    try:
+        hash(name)
+    except TypeError:
+        return False
+    return True
 
 
 def _sort_key(name: Any) -> tuple[bool, Any]:
@@ -310,16 +322,8 @@ def _sort_key(name: Any) -> tuple[bool, Any]:
     return not number, name if number else str(name)
 
 
-def _numbers(values: Numbers, name: str) -> FloatArray:
-    try:
-        array = np.asarray([getattr(one, "value", one) for one in values], dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"Expected {name} to be a list of numbers, got values that cannot be read ({error}). "
-            "Convert the values with float()."
-        ) from error
-    if array.ndim != 1:
-        raise InputError(f"Expected {name} to be a flat list of numbers, got shape {array.shape}. Flatten it.")
+def _finite(values: Numbers, name: str) -> FloatArray:
+    array = read_numbers(values, name)
     if not bool(np.isfinite(array).all()):
         raise InputError(
             f"Expected {name} to be finite, got None, NaN or infinite values. Remove those runs from all lists."

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from regionscope.errors import InputError
+from regionscope.inputs import read_numbers
 from regionscope.types import Array, FloatArray, Reading
 
 
@@ -52,11 +53,11 @@ def linear_fit(x: Sequence[float] | Array, y: Sequence[float] | Array) -> Linear
     >>> line.slope, line.intercept, line.residual
     (2.0, 1.0, 0.0)
     """
-    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    if a.ndim != 1 or a.shape != b.shape or len(a) < 3:
+    a, b = read_numbers(x, "x"), read_numbers(y, "y")
+    if a.shape != b.shape or len(a) < 3:
         raise InputError(
-            f"Expected two flat lists of at least 3 numbers, got shapes {a.shape} and {b.shape}. "
-            "Flatten the lists, or add points."
+            f"Expected two lists of one length, at least 3, got {len(a)} and {len(b)} numbers. "
+            "Pass one x and one y for each point."
         )
     if not bool(np.isfinite(a).all() and np.isfinite(b).all()):
         raise InputError("Expected finite x and y, got NaN or infinite values. Remove those pairs.")

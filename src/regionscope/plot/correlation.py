@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from regionscope.errors import InputError
-from regionscope.inputs import read_array
+from regionscope.inputs import read_numbers
 from regionscope.measures.correlate import Correlation, correlate
 from regionscope.measures.fit import LinearFit, linear_fit
 from regionscope.plot import style
@@ -50,9 +50,9 @@ def correlation_scatter(
     True computes them from x and y, where they are defined; None or False leaves them out. x_label, y_label: names of
     the axes.
     """
-    a, b = (read_array(each, f"{name} as a list of numbers").double().numpy() for name, each in (("x", x), ("y", y)))
+    a, b = read_numbers(x, "x"), read_numbers(y, "y")
     names = [""] * len(a) if groups is None else list(groups)
-    if a.ndim != 1 or a.shape != b.shape or len(names) != len(a):
+    if a.shape != b.shape or len(names) != len(a):
         raise InputError(
             f"Expected as many x, y and groups, got shapes {a.shape} and {b.shape} and {len(names)} names. "
             "Pass one entry for each run."
