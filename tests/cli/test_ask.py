@@ -118,8 +118,8 @@ def test_every_question_has_a_picture_and_a_table(net: str, tmp_path: Path, ques
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["extremes"], "Expected --index I, since the network has 3 outputs"),
-        (["extremes", "--index", "3"], "Expected outputs 0 to 2, got 3"),
+        (["extremes", "--max-regions", "3"], "Expected --index I for a network with 3 outputs"),  # before the work
+        (["extremes", "--index", "3", "--max-regions", "3"], "Expected outputs 0 to 2, got 3"),
         (["lipschitz", "--norm", "3"], "Expected a valid --norm, got '3'. Choose from 1, 2, inf"),
         (["extremes", "--index", "0", "--max-regions", "3"], "Raise --max-regions"),
     ],

@@ -42,6 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("complexity --model net.py:conv --data images.npy --layers conv", "0; with --linear-outputs also 3."),
         (f"count {MODEL} --data net.py", "Expected an .npy, .npz, .csv or .pt file of numbers, got net.py."),
         (f"surface {MODEL} --box -1 1 --classes 0,9", "Number the classes from 0, or use --value for a network with"),
+        (f"surface {MODEL} --box -1 1 --minus 1", "Expected --index I for a network with"),
         (f"surface {MODEL} --box -1 1", "one output, or --index I --minus J for the difference of two."),
         (
             f"regions {MODEL} --vary 0 5 --range 0=0:1,5=0:1",
@@ -55,7 +56,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (f"complexity {MODEL} --data four.npy", "got 4 in each row. Pass rows of 2 numbers."),
         (f"count {DATA} --dim 500", "Pass more inputs or lower --dim."),
-        (f"count {DATA} --alpha 1 0", "Expected --alpha LO HI with LO < HI and dim * LO < HI"),
+        (f"count {DATA} --alpha 1 0", "Expected --alpha to be two numbers lo < hi with dim * lo < hi, got 1.0 and 0.0"),
         (
             f"complexity {DATA} --random 5 --domain 1 0",
             "Expected --domain LO HI with LO < HI, got (1.0, 0.0). Write --domain",

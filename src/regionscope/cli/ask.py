@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from torch import Tensor
+from torch import Tensor, nn
 
 from regionscope import plot
 from regionscope.checks import one_of
@@ -16,7 +16,10 @@ from regionscope.cli.job import SliceJob, with_job
 from regionscope.errors import InputError
 from regionscope.exact import Partition, decision_regions, linear_regions
 from regionscope.exact.questions.flips import flips_of
+from regionscope.exact.questions.output_weights import output_weights
 from regionscope.formatting import counted
+from regionscope.geometry import Slice
+from regionscope.network import trace
 
 ask = typer.Typer(
     no_args_is_help=True, help="Compute extremes, flips, Lipschitz constants or topology from an exact partition."
@@ -40,8 +43,10 @@ def extremes(job: SliceJob, index: IndexOption = None, minus: MinusOption = None
 
     Example: regionscope ask extremes --model net.py:build --box -1 1 --index 0 --minus 1 --plot extremes.png
     """
-    part = job.cut(linear_regions, *job.start())
-    found = part.extremes(_chosen(index, minus, part.outputs.shape[1]))
+    network, where = job.start()
+    target = chosen_output(index, minus, network, where)
+    part = job.cut(linear_regions, network, where)
+    found = part.extremes(target)
     rows: dict[str, float] = {}
     for name, value, coords, point in (
         ("smallest value", found.min, found.coords_of_min, found.argmin),
@@ -69,10 +74,10 @@ def lipschitz(job: SliceJob, norm: NormOption = "2", index: IndexOption = None, 
     Without --index all outputs count together. Example: regionscope ask lipschitz --model net.py:build --box -1 1
     """
     one_of("--norm", norm, ("1", "2", "inf"))
-    part = job.cut(linear_regions, *job.start())
-    every = index is None and minus is None
-    chosen = None if every else _chosen(index, minus, part.outputs.shape[1])
-    found = part.lipschitz(norm=math.inf if norm == "inf" else int(norm), target=chosen)
+    network, where = job.start()
+    target = None if index is None and minus is None else chosen_output(index, minus, network, where)
+    part = job.cut(linear_regions, network, where)
+    found = part.lipschitz(norm=math.inf if norm == "inf" else int(norm), target=target)
     numbers = {"lipschitz": found.value, "norm": norm, "point": found.point.tolist(), "coords": found.coords.tolist()}
     _report(job, part, {f"Lipschitz constant, norm {norm}": found.value}, numbers)
     job.draw(plot.lipschitz_figure, part, found)
@@ -133,15 +138,19 @@ def _numbers(point: Tensor) -> str:
     return f"({', '.join(f'{number:.6g}' for number in point.flatten().tolist())})"
 
 
-def _chosen(index: int | None, minus: int | None, c: int) -> int | tuple[int, int]:
-    """What --index and --minus ask for; the only output needs no index."""
-    if index is None and c > 1:
+def chosen_output(
+    index: int | None, minus: int | None, network: nn.Module, where: Slice
+) -> int | tuple[int, int] | None:
+    """The target that --index and --minus name; None for the only output. Says before the work that there is none."""
+    c = trace(network, where.input_shape).n_outputs
+    if index is None and (c > 1 or minus is not None):
         raise InputError(
-            f"Expected --index I, since the network has {c} outputs, got none. "
-            "Add it to choose the output to ask about."
+            f"Expected --index I for a network with {counted(c, 'output')}, got none. Pass --index I for one output, "
+            "or --index I --minus J for the difference of two."
         )
-    first = index or 0
-    return first if minus is None else (first, minus)
+    target = index if index is None or minus is None else (index, minus)
+    output_weights(target, 1, c)
+    return target
 
 
 def _report(job: SliceJob, part: Partition, rows: dict[str, float], numbers: dict[str, Any]) -> None:

@@ -11,27 +11,11 @@ from typing import Any
 _running: ContextVar[Mapping[str, str]] = ContextVar("option of each argument of the running command")
 
 _ALSO = {"--data-root": "root"}  # arguments with another name than their option, as data.load(spec, root=...)
-PHRASES = (  # not written as name=: an option of the command, the words of the library, those of the command line
-    (
-        "--index",
-        ", target=(i, j) for the difference of two, or one weight for each",
-        ", or --index I --minus J for the difference of two",
-    ),
-    ("--index", "Expected a target, since", "Expected --index I, since"),
-    ("--index", "target=(i, j)", "--index I --minus J"),
-    ("--index", "target=i", "--index I"),
-    ("--sql", "query()", "--sql"),
+PHRASES = (  # what name= cannot express: an option, the words of the library, the words of a command with this option
     ("--set", "data.options.size=32", "--set data.options.size=32"),
     ("--fix", "property.fixed({i: value})", "--fix I=VALUE"),
-    ("--alpha", "alpha = (lo, hi) with lo < hi and dim * lo < hi", "--alpha LO HI with LO < HI and dim * LO < HI"),
-    ("--alpha", "Lower lo, or raise hi.", "Lower LO, or raise HI."),
     ("--domain", "a domain (low, high) with low < high", "--domain LO HI with LO < HI"),
     ("--domain", "Write (-1.0, 1.0), for example.", "Write --domain -1 1, for example."),
-    (
-        "--classes",
-        "Use value for one output.",
-        "Number the classes from 0, or use --value for a network with one output.",
-    ),
 )
 _ARGUMENT = re.compile(
     r"""

@@ -10,7 +10,7 @@ import typer
 
 from regionscope import plot
 from regionscope.cli import options, output
-from regionscope.cli.ask import IndexOption, MinusOption
+from regionscope.cli.ask import IndexOption, MinusOption, chosen_output
 from regionscope.cli.job import SliceJob, with_job
 from regionscope.errors import InputError
 from regionscope.exact import LevelSet, level_set
@@ -49,10 +49,10 @@ def surface(
     slice = job.slice(network)
     job.check_targets(min(slice.dim, 2))  # a surface in space is drawn, too
     _check_files(out, page, slice.dim)
-    if minus is not None and index is None:
-        raise InputError("Expected --index I with --minus J, got --minus alone. Give both.")
-    target = index if minus is None or index is None else (index, minus)
-    found = job.cut(level_set, network, slice, value=value, target=target, classes=_read_classes(classes))
+    between = _read_classes(classes)
+    needs_output = between is None or index is not None or minus is not None
+    target = chosen_output(index, minus, network, slice) if needs_output else None
+    found = job.cut(level_set, network, slice, value=value, target=target, classes=between)
     _report(job, found)
     if out is not None:
         with output.writing_to(out):

@@ -102,7 +102,8 @@ class Hulls(DrawnSlices):
         object.__setattr__(self, "alpha", (lo, hi))
         if not (hi > self.dim * lo and hi > lo):
             raise InputError(
-                f"Expected alpha = (lo, hi) with lo < hi and dim * lo < hi, got ({lo}, {hi}). Lower lo, or raise hi."
+                f"Expected alpha to be two numbers lo < hi with dim * lo < hi, got {lo} and {hi}. "
+                "Lower the first, or raise the second."
             )
 
     def draw(self, i: int) -> Slice:

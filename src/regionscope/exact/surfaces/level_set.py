@@ -122,7 +122,8 @@ def _read_classes(classes: int | Sequence[int], c: int) -> list[int]:
         read_integer("classes", one, least=0)
     if not 1 <= len(chosen) <= 2 or len(set(chosen)) < len(chosen) or max(chosen) >= c or c < 2:
         raise InputError(
-            f"Expected one class or two different ones among the {c} outputs, got {classes}. Use value for one output."
+            f"Expected one class or two different ones among the {c} outputs, got {classes}. "
+            "Number the classes from 0, or use value= for a network with one output."
         )
     return chosen
 

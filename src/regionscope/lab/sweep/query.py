@@ -28,7 +28,7 @@ def query(runs_dir: Path | str, sql: str) -> RunTable:
     extensions or change settings.
     """
     check_instance("sql", sql, str, advice='Write a query such as "SELECT * FROM runs"')
-    duckdb = _duckdb("query()")
+    duckdb = _duckdb("sql=")
     with tempfile.TemporaryDirectory() as scratch, duckdb.connect() as connection:
         _load(connection, "runs", read_runs(runs_dir), Path(scratch))
         if re.search(r"\brows\b", sql, re.IGNORECASE):
