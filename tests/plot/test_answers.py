@@ -31,6 +31,7 @@ def test_extremes_are_marked_where_they_are() -> None:
     assert low.get_offsets().tolist() == [found.coords_of_min.tolist()]
     assert high.get_offsets().tolist() == [found.coords_of_max.tolist()]
     assert texts(figure) == [f"min = {found.min:.4g}", f"max = {found.max:.4g}"]
+    assert figure.axes[0].get_title() == "output 1"
 
 
 def test_extremes_on_a_line_sit_on_the_graph() -> None:
@@ -38,6 +39,7 @@ def test_extremes_on_a_line_sit_on_the_graph() -> None:
     found = part.extremes((0, 1))
     ax = plot.extremes_figure(part, found).axes[0]
     assert ax.lines[0].get_ydata().max() == found.max
+    assert ax.get_title() == "output 0 minus output 1"
     assert ax.collections[1].get_offsets().tolist() == [[found.coords_of_max.item(), found.max]]
 
 
@@ -50,6 +52,7 @@ def test_the_steepest_region_is_marked() -> None:
     assert mark.get_offsets().tolist() == [found.coords.tolist()]
     assert texts(figure) == [f"L = {found.value:.4g}"]
     line = rs.linear_regions(NET, LINE)
+    assert plot.lipschitz_figure(line, line.lipschitz()).axes[0].get_title() == "norm 2 of the slope"
     stairs: Any = plot.lipschitz_figure(line, line.lipschitz(target=0)).axes[0].patches[0]
     assert stairs.get_data().values.max() == line.lipschitz(target=0).value
 

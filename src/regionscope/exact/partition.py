@@ -228,11 +228,11 @@ class Partition:
         jacobians, constants = zip(*[maps_at(program, inputs) for inputs in blocks], strict=True)
         return torch.cat(jacobians).to(self.vertices.device), torch.cat(constants).to(self.vertices.device)
 
-    def extremes(self, target: Target) -> Extremes:
+    def extremes(self, target: Target | None = None) -> Extremes:
         """The smallest and the largest value of a linear function of the outputs, on the slice and on each region.
 
-        target: the index of an output, a pair (i, j) for output i minus output j, or c floats. Both values are
-        attained at vertices. Cost: one pass over the vertices.
+        target: the index of an output, a pair (i, j) for output i minus output j, or c floats; not needed for a network
+            with one output. Both values are attained at vertices. Cost: one pass over the vertices.
         """
         self._require_complete()
         (chosen,) = output_weights(target, 1, self.outputs.shape[1])

@@ -13,6 +13,7 @@ from matplotlib.patches import Patch
 from regionscope.checks import check_class_names
 from regionscope.errors import InputError
 from regionscope.exact import ClassTopology, DecisionRegions, Extremes, Flips, Lipschitz, Partition
+from regionscope.exact.questions.output_weights import name_of_weights
 from regionscope.formatting import counted
 from regionscope.plot import style
 from regionscope.plot.figures import panel
@@ -25,11 +26,12 @@ _POINT = 70.0
 
 
 def extremes_figure(part: Partition, found: Extremes) -> Figure:
-    """Where a function of the outputs is smallest and largest.
+    """Where an output, or a function of the outputs, is smallest and largest.
 
     On a plane each region has the colour of its largest value; on a line the function itself is drawn.
     """
     figure, ax = panel(partition_for("extremes_figure", part))
+    ax.set_title(name_of_weights(found.weights))
     if part.dim == 1:
         at = part.vertices[:, 0].cpu().numpy()
         order = np.argsort(at, kind="stable")
@@ -52,15 +54,15 @@ def extremes_figure(part: Partition, found: Extremes) -> Figure:
 def lipschitz_figure(part: Partition, found: Lipschitz) -> Figure:
     """The Lipschitz constant of each region as its colour (on a line: as its height), and where it is largest."""
     figure, ax = panel(partition_for("lipschitz_figure", part))
-    steep, label = found.by_region.cpu().numpy(), f"L = {found.value:.4g}"
+    steep, label, slope = found.by_region.cpu().numpy(), f"L = {found.value:.4g}", f"norm {found.norm:g} of the slope"
     if part.dim == 1:
         at = np.sort(part.vertices[:, 0].cpu().numpy())
         ax.stairs(steep[np.argsort(part.interior[:, 0].cpu().numpy())], at, color=style.BLACK)
-        ax.set(xlim=(at[0], at[-1]))
+        ax.set(xlim=(at[0], at[-1]), title=slope)
         input_ticks(part.slice, (ax.xaxis,))
         _mark(ax, [*found.coords.tolist(), found.value], "^", style.VERMILLION, label)
     else:
-        _colourbar(figure, region_values(part, found.by_region, ax=ax), ax, f"norm {found.norm:g} of the slope")
+        _colourbar(figure, region_values(part, found.by_region, ax=ax), ax, slope)
         _mark(ax, found.coords.tolist(), "^", style.VERMILLION, label)
     _legend(figure)
     return figure

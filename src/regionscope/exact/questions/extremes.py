@@ -50,7 +50,7 @@ class Extremes:
 
     min, max: the smallest and the largest value. argmin, argmax: an input (*input_shape,) at which each is attained.
         coords_of_min, coords_of_max: the same points (k,) in slice coordinates.
-    by_region: extremes on each region. values: (v,) the function at the vertices.
+    by_region: extremes on each region. values: (v,) the function at the vertices. weights: (c,) those of the outputs.
     """
 
     min: float
@@ -61,6 +61,7 @@ class Extremes:
     coords_of_max: Tensor
     by_region: RegionExtremes
     values: Tensor
+    weights: Tensor
 
     def __repr__(self) -> str:
         return f"Extremes(min={self.min:.6g}, max={self.max:.6g}, regions={len(self.by_region.max)})"
@@ -83,8 +84,9 @@ def extremes(
     regions = RegionExtremes(slice, vertices, lowest, -highest, corners[place_of_lowest], corners[place_of_highest])
     points = slice.embed(vertices[[low, high]])
     return Extremes(
-        float(values[low]), float(values[high]), points[0], points[1], vertices[low], vertices[high], regions, values
-    )
+        float(values[low]), float(values[high]), points[0], points[1], vertices[low], vertices[high], regions, values,
+        weights,
+    )  # fmt: skip
 
 
 def _by_region(at_corner: Tensor, of: Tensor, n: int) -> tuple[Tensor, Tensor]:

@@ -51,6 +51,23 @@ def output_weights(target: Target | None, n: int, c: int) -> Tensor:
     )
 
 
+def name_of_weights(weights: Tensor) -> str:
+    """The name of the linear function with these weights (c,), for labels.
+
+    >>> [name_of_weights(row) for row in torch.tensor([[0.0, 1.0, 0.0], [-1.0, 0.0, 1.0], [0.5, 0.5, 0.0]])]
+    ['output 1', 'output 2 minus output 0', 'weighted sum of the outputs']
+    """
+    if weights.tolist() == [1.0]:
+        return "output"
+    chosen = sorted(enumerate(weights.tolist()), key=lambda pair: -pair[1])
+    chosen = [(i, weight) for i, weight in chosen if weight != 0.0]
+    if [weight for _, weight in chosen] == [1.0]:
+        return f"output {chosen[0][0]}"
+    if [weight for _, weight in chosen] == [1.0, -1.0]:
+        return f"output {chosen[0][0]} minus output {chosen[1][0]}"
+    return "weighted sum of the outputs"
+
+
 def _is_index(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
