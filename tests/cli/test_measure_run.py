@@ -34,6 +34,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "net.py").write_text(NET)
     np.savez(folder / "shapes.npz", x=images, y=np.arange(60) % 3)
     np.save(folder / "two.npy", rng.normal(size=(2, 1, 4, 4)))
+    np.save(folder / "flat.npy", rng.normal(size=(30, 16)))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         measures = [part for name in MEASURES for part in ("--measure", name)]
@@ -104,6 +105,26 @@ def test_the_classes_of_a_run_on_images_have_the_names_of_their_folders() -> Non
         assert re.search(r"(label|class) [012] \((cat|dog|fox)\)", found)
     assert run("count --run named --slices 5 --plot count.svg").exit_code == 0
     assert re.search("<!-- (cat|dog|fox) -->", Path("count.svg").read_text(encoding="utf-8"))
+
+
+def test_count_names_the_classes() -> None:
+    for where in ("--run runs", "--model net.py:build --data flat.npy --input-shape 1,4,4"):
+        done = run(f"count {where} --slices 5 --plot count.svg --class-names a,b,c")
+        assert done.exit_code == 0, done.output
+        assert re.search("<!-- [abc] -->", Path("count.svg").read_text(encoding="utf-8"))
+    done = run("count --run runs --slices 5 --class-names a,b")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "Expected 3 class names, got 2." in done.stderr
+
+
+def test_axes_have_the_names_of_the_columns_of_a_table() -> None:
+    rows = "".join(f"{i % 7},{i % 2},{i % 5}\n" for i in range(20))
+    Path("table.csv").write_text("width,label,height\n" + rows)
+    assert run("train --network mlp --data table.csv --epochs 1 --runs tables").exit_code == 0
+    done = run("decision --run tables --plot map.svg")
+    assert done.exit_code == 0, done.output
+    found = re.findall("<!-- (input 0|input 1|width|label|height) -->", Path("map.svg").read_text(encoding="utf-8"))
+    assert found == ["width", "height"]
 
 
 def test_an_earlier_step() -> None:

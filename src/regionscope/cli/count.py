@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -99,7 +100,7 @@ def count(
     through: ThroughOption = None, alpha: AlphaOption = _DEFAULT["alpha"], length: LengthOption = _DEFAULT["length"],
     seed: SeedOption = None, batch_size: BatchOption = _DEFAULT["batch_size"],
     memory: MemoryOption = None, path: PathOption = _DEFAULT["path"], dask: options.DaskOption = None,
-    progress: options.ProgressOption = None,
+    progress: options.ProgressOption = None, class_names: options.ClassNamesOption = None,
 ) -> None:  # fmt: skip
     """Estimate the mean number of decision regions on random slices through data, for any classifier.
 
@@ -110,6 +111,9 @@ def count(
     network = job.network()
     inputs = job.inputs(data)
     job.check_targets(dim)
+    names: Sequence[str] | None = options.read_class_names(class_names)
+    if job.context is not None:
+        names = job.names_or_known(names, job.context.split.n_classes)
     if path is not None:
         output.check_folder(path)
     bytes_allowed = options.read_memory(memory)
@@ -130,7 +134,6 @@ def count(
     if job.plot_file is not None:
         sampler = slice_sampler(inputs, dim=dim, slices=slices, **drawing)
         chosen = [sampler.draw(i) for i in range(min(_EXAMPLES, result.n))]
-        names = None if job.context is None else job.known_names(job.context.split.n_classes)
         examples = _examples(network, inputs, chosen, result.grid, bytes_allowed)
         job.draw(count_figure, result, examples, class_names=names)
 

@@ -132,10 +132,12 @@ class NetworkJob:
             load.load_weights(network, self.weights)
         return network
 
-    def known_names(self, classes: int) -> Sequence[str] | None:
-        """The names that the data of --run have, where there is one for each class."""
-        names = () if self.folder is None else registry.class_names(self.folder.experiment.data.name)
-        return names if len(names) == classes else None
+    def names_or_known(self, names: Sequence[str] | None, classes: int) -> Sequence[str] | None:
+        """The names of --class-names, one for each class; without it, those that the data of --run have, if any."""
+        if names is not None:
+            return check_class_names(names, classes)
+        known = () if self.folder is None else registry.class_names(self.folder.experiment.data.name)
+        return known if len(known) == classes else None
 
     def inputs(self, data: Path | None, *, least: int = 1) -> Tensor:
         """The rows of the file of --data as they are, or the training inputs of --run as it was trained on them."""
@@ -182,9 +184,16 @@ class NetworkJob:
             output.write_result(numbers, self.json_file)
 
     def draw(self, figure: Callable[..., Figure], *what: Any, **chosen: Any) -> None:
-        """The picture of --plot, where it is asked for."""
-        if self.plot_file is not None:
-            output.save_plot(figure(*what, **chosen), self.plot_file)
+        """The picture of --plot, where it is asked for. Inputs are named after the columns of the data of --run."""
+        if self.plot_file is None:
+            return
+        drawn = figure(*what, **chosen)
+        columns = () if self.folder is None else registry.column_names(self.folder.experiment.data.name)
+        names = {f"input {i}": name for i, name in enumerate(columns) if name}
+        for axis in (axis for ax in drawn.axes for axis in (ax.xaxis, ax.yaxis)):
+            label = axis.get_label_text()
+            axis.set_label_text(names.get(label, label))
+        output.save_plot(drawn, self.plot_file)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,8 +244,8 @@ class SliceJob(NetworkJob):
 
     def class_names(self, text: str | None, network: nn.Module, slice: Slice) -> Sequence[str] | None:
         """What --class-names spells, one name for each class of the network; without it, what the data of --run say."""
-        names, classes = options.read_class_names(text), max(2, trace(network, slice.input_shape).n_outputs)
-        return self.known_names(classes) if names is None else check_class_names(names, classes)
+        classes = max(2, trace(network, slice.input_shape).n_outputs)
+        return self.names_or_known(options.read_class_names(text), classes)
 
     def cut(self, instrument: Callable[..., _Result], network: nn.Module, slice: Slice, **chosen: Any) -> _Result:
         """What an exact instrument finds on the slice."""

@@ -64,6 +64,11 @@ def class_names(name: str) -> tuple[str, ...]:
     return entry(name).class_names if name in names() else user_data.class_names(name)
 
 
+def column_names(name: str) -> tuple[str, ...]:
+    """The names of the inputs of a table, in order; none where they have no names."""
+    return () if name in names() else user_data.column_names(name)
+
+
 def load(spec: DataSpec, *, root: Path | str | None = None) -> DataSplit:
     """The training and the test part that ``spec`` describes, on the CPU.
 

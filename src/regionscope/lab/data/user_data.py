@@ -86,8 +86,7 @@ def _read_csv(path: Path) -> list[tuple[Tensor, Tensor]]:
     header, table = read_csv(path)
     if not len(table):
         raise InputError(f"Expected examples in {str(path)!r}, one a line, got none. Write numbers, then the label.")
-    named = [i for i, name in enumerate(header) if name.lower() in ("label", "target", "y")]
-    column = named[0] if len(named) == 1 else table.shape[1] - 1
+    column = _label_column(header, table.shape[1])
     labels = table[:, column]
     fractions = labels[labels != np.floor(labels)]  # NaN too
     if table.shape[1] < 2 or len(fractions):
@@ -97,6 +96,20 @@ def _read_csv(path: Path) -> list[tuple[Tensor, Tensor]]:
             f"inputs, got {found}. Put the labels in the last column, or call their column label."
         )
     return [_pair(np.delete(table, column, axis=1), labels.astype(np.int64), str(path))]
+
+
+def _label_column(header: Sequence[str], columns: int) -> int:
+    named = [i for i, name in enumerate(header) if name.lower() in ("label", "target", "y")]
+    return named[0] if len(named) == 1 else columns - 1
+
+
+def column_names(name: str) -> tuple[str, ...]:
+    """The names of the inputs in the header of a ``.csv`` file; none for other data of yours, or without a header."""
+    if kind_of(name) != "csv":
+        return ()
+    header, _ = read_csv(Path(name))
+    labels = _label_column(header, len(header))
+    return tuple(text for i, text in enumerate(header) if i != labels)
 
 
 def _parts_of(found: Any, name: str) -> list[tuple[Tensor, Tensor]]:
