@@ -11,6 +11,7 @@ from PIL import Image
 
 from command_line import run
 from regionscope.measures.bounds import serra_upper
+from regionscope.shallow import teachers
 
 
 @pytest.fixture(autouse=True)
@@ -102,3 +103,10 @@ def test_mistakes_are_one_sentence(command: str, sentence: str) -> None:
     assert done.exit_code == 2
     assert sentence in done.stderr
     assert "Traceback" not in done.output
+
+
+def test_a_random_teacher_that_is_not_found_names_no_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(teachers, "_BATCHES", 1)
+    done = run("shallow flow --teacher-width 12")
+    assert done.exit_code == 2, done.output
+    assert done.stderr.endswith("got none. Choose a smaller width, or set the switches yourself.\n")

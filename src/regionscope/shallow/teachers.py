@@ -14,6 +14,8 @@ from regionscope.inputs import read_array
 from regionscope.shallow.network import Network
 from regionscope.shallow.pieces import sign_pieces
 
+_BATCHES = 100  # of 1,000 random teachers, in which one is looked for
+
 
 @dataclass(frozen=True)
 class Teacher:
@@ -86,7 +88,7 @@ def random_teacher(width: int, *, radius: float = 1.0, seed: int = 0) -> Teacher
     wanted, least = width - 1, radius / (2 * width)
     generator = read_generator(None, seed)
     probe = torch.linspace(-radius, radius, 257, dtype=torch.float64, device="cpu")
-    for _ in range(100):
+    for _ in range(_BATCHES):
         theta = torch.randn((1000, 3, width), generator=generator, dtype=torch.float64, device="cpu")
         w, b, v = theta[:, :, None].unbind(1)
         values = (torch.relu(probe[:, None] * w + b) * v).sum(-1)
@@ -97,7 +99,7 @@ def random_teacher(width: int, *, radius: float = 1.0, seed: int = 0) -> Teacher
                 return teacher
     raise InputError(
         f"Expected a random teacher of width {width} with {wanted} sign changes and intervals of at least "
-        f"{least:.3g}, got none. Ask for a smaller width, or use teacher_from_switches()."
+        f"{least:.3g}, got none. Choose a smaller width, or set the switches yourself."
     )
 
 
