@@ -184,7 +184,7 @@ def exact_regions(
 
     consume: for dimensions 1 and 2 and ``on_limit="raise"``; see ``cut_slices``.
     """
-    start = time.perf_counter()
+    started = time.perf_counter()
     _check_options(max_regions, on_limit, memory)
     check_shapes(program, slices)
     if tolerance is None:
@@ -194,10 +194,11 @@ def exact_regions(
     with torch.no_grad(), nullcontext() if program.dtype == torch.float64 else full_precision():
         budget = Budget.of(program.device, memory, max_regions)
         tell = None if progress is None else rising(progress)
-        record = partial(Record.start, n_slices=len(slices), finished=tell, deadline=deadline)
+        new_record = partial(Record.start, n_slices=len(slices), finished=tell, deadline=deadline)
         result = _cut_within_limits(
-            program, slices, tolerance, budget, on_limit=on_limit, start=record, consume=consume, started=start
-        )
+            program, slices, tolerance, budget, on_limit=on_limit, new_record=new_record, consume=consume,
+            started=started,
+        )  # fmt: skip
         if tell is not None:
             tell(1.0)
         return result
@@ -210,11 +211,14 @@ def _cut_within_limits(
     budget: Budget,
     *,
     on_limit: str,
-    start: Callable[[int], Record],
+    new_record: Callable[[int], Record],
     consume: Consume | None,
     started: float,
 ) -> BatchResult:
-    """Cut at all nonlinearities; at a limit either raise, or start again with the nonlinearities that fit."""
+    """Cut at all nonlinearities; at a limit either raise, or start again with the nonlinearities that fit.
+
+    new_record: makes the record of a number of nonlinearities. started: time.perf_counter() when the call began.
+    """
     on_line = len(slices) == 1 and slices[0].dim == 1 and consume is None
     seen: list[Tensor] | None = [] if on_line else None
     begun: Values | None = {} if on_line else None
@@ -228,7 +232,7 @@ def _cut_within_limits(
 
     while True:
         shortened = program.shortened(n_kinks)
-        record = start(n_kinks)
+        record = new_record(n_kinks)
         try:
             take = None if consume is None else checked
             found = cut_slices(shortened, slices, zero_tolerances, budget, record, consume=take, begun=begun)
