@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from regionscope.geometry import arrays, interpolation
-from regionscope.geometry.planar.cut import PlanarSplit, Units, split
+from regionscope.geometry.crossing import Units
+from regionscope.geometry.planar.cut import PlanarSplit, split
 from regionscope.geometry.planar.mesh import Mesh
 
 

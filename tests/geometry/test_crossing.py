@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regionscope.geometry.crossing import SignTable, place_points
+from regionscope.geometry.crossing import SignTable, Units, place_points
 
 
 def _signs(values: torch.Tensor, at: tuple[float, ...], near: torch.Tensor) -> torch.Tensor:
@@ -21,7 +21,7 @@ def test_sign_changes_are_those_of_a_plain_comparison(n: int, at: tuple[float, .
     values = torch.randn(40, n, generator=generator, dtype=torch.float64).round(decimals=1)
     near = torch.full((40,), 0.05, dtype=torch.float64)
     a, b = torch.randint(0, 40, (2, 100), generator=generator)
-    table = SignTable.of(values, at, near)
+    table = SignTable.of(Units(values, at, near))
     signs = _signs(values, at, near)
     expected = {(int(r), int(u)) for r, u in (signs[a] * signs[b] < 0).nonzero()}
     row, unit = table.sign_changes(a, b)
@@ -34,7 +34,7 @@ def test_only_units_that_vanish_at_the_middle_vertex_count_when_asked() -> None:
     values = torch.randint(-1, 2, (30, 20), generator=generator).double()
     near = torch.full((30,), 1e-9, dtype=torch.float64)
     a, b, on = torch.randint(0, 30, (3, 200), generator=generator)
-    table = SignTable.of(values, (0.0,), near)
+    table = SignTable.of(Units(values, (0.0,), near))
     row, unit = table.sign_changes(a, b, on=on)
     expected = ((values[a] * values[b] < 0) & (values[on] == 0)).nonzero()
     assert torch.equal(torch.stack([row, unit], 1), expected)

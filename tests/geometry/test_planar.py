@@ -7,8 +7,9 @@ import math
 import pytest
 import torch
 
+from regionscope.geometry.crossing import Units
 from regionscope.geometry.planar.arrangement import Chords
-from regionscope.geometry.planar.cut import Units, split
+from regionscope.geometry.planar.cut import split
 from regionscope.geometry.planar.mesh import Mesh, areas
 
 

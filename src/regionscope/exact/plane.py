@@ -15,9 +15,10 @@ from regionscope.exact.budget import Budget, Keep, Record, bytes_of, corner_inpu
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
+from regionscope.geometry.crossing import Units
 from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates
-from regionscope.geometry.planar.cut import PlanarSplit, Units, split
+from regionscope.geometry.planar.cut import PlanarSplit, split
 from regionscope.geometry.planar.envelope import split_maxima
 from regionscope.geometry.planar.mesh import Mesh
 from regionscope.geometry.planar.stitch import Part, groups_of_cells, stitch, tag_borders

@@ -16,8 +16,8 @@ from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import arrays as xp
 from regionscope.geometry.bitsets import lowest
 from regionscope.geometry.block_size import rows_at_a_time
+from regionscope.geometry.crossing import Units
 from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
-from regionscope.geometry.planar.cut import Units
 from regionscope.geometry.polytope.split import NewVertices
 from regionscope.geometry.slices import Slice
 from regionscope.geometry.spatial.cut import cut_solids

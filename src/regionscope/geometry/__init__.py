@@ -4,8 +4,8 @@
   directions): where to look.
 - ``planar/``: cutting polygons in the plane. ``spatial/``: cutting cells in space, by all units at once.
   ``polytope/``: cutting polytopes of any dimension, by one unit after another.
-- ``crossing`` (signs along edges), ``maxima`` (which candidate leads) and ``interpolation`` (values at new vertices)
-  serve lines and planes.
+- ``crossing`` (units and their signs along edges) and ``maxima`` (which candidate leads) serve lines, planes and space;
+  ``interpolation`` (values at new vertices) serves lines and planes.
 - ``ragged``, ``bitsets`` and ``block_size``: arrays of rows of different lengths, small sets, work in blocks.
 """
 

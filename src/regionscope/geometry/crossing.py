@@ -22,6 +22,33 @@ _ONES = 0x0101010101010101  # one bit a byte: eight sign codes are tested in one
 
 
 @dataclass(frozen=True)
+class Units:
+    """Functions that are affine on every cell: unit ``i * n + j`` is ``values[:, j] - at[i]`` at the vertices.
+
+    values: (v, n); tolerance: (v,) or (v, n) how near to zero counts as zero at each vertex.
+    """
+
+    values: Tensor
+    at: tuple[float, ...]
+    tolerance: Tensor
+
+    def __call__(self, vertices: Tensor, units: Tensor) -> Tensor:
+        n = self.values.shape[1]
+        if self.at == (0.0,):
+            return xp.double(self.values[vertices, units])
+        value = xp.double(self.values[vertices, units % n])
+        if isinstance(value, np.ndarray):
+            return value - np.array(self.at)[units // n]
+        return value - torch.tensor(self.at, dtype=torch.float64, device=value.device)[units // n]
+
+    def tolerance_at(self, vertices: Tensor, units: Tensor) -> Tensor:
+        """How near to zero counts as zero for these units at these vertices."""
+        if self.tolerance.ndim == 1:
+            return self.tolerance[vertices]
+        return self.tolerance[vertices, units if len(self.at) == 1 else units % self.values.shape[1]]
+
+
+@dataclass(frozen=True)
 class SignTable:
     """Signs of all units at all vertices: one byte each, 1 = positive, 2 = negative, 0 = on the zero set.
 
@@ -32,11 +59,9 @@ class SignTable:
     n_units: int
 
     @staticmethod
-    def of(values: Tensor, at: tuple[float, ...], tolerance: Tensor) -> SignTable:
-        """Signs of ``values (v, n) - at[i]`` for every threshold; unit ``i * n + j`` is column j against ``at[i]``.
-
-        ``tolerance`` (v,) or (v, n): how near to zero counts as zero at each vertex.
-        """
+    def of(units: Units) -> SignTable:
+        """Signs of all units at all vertices, each decided once."""
+        values, at, tolerance = units.values, units.at, units.tolerance
         v, n = values.shape
         n_units = n * len(at)
         words = xp.empty((v, -(-n_units // 8)), values)

@@ -4,45 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from regionscope.geometry import arrays as xp
-from regionscope.geometry.crossing import Crossings, Points, SignTable, place_points
+from regionscope.geometry.crossing import Crossings, Points, SignTable, Units, place_points
 from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates
 from regionscope.geometry.planar.arrangement import Chords, Evaluate, Meetings, cut, meetings
 from regionscope.geometry.planar.irregular import repair_ends
 from regionscope.geometry.planar.mesh import Mesh, subdivide
 from regionscope.geometry.ragged import gather_rows, next_in_row
-
-
-@dataclass(frozen=True)
-class Units:
-    """Functions that are affine on every cell: unit ``i * n + j`` is ``values[:, j] - at[i]`` at the vertices.
-
-    values: (v, n); tolerance: (v,) or (v, n) how near to zero counts as zero at each vertex.
-    """
-
-    values: Tensor
-    at: tuple[float, ...]
-    tolerance: Tensor
-
-    def __call__(self, vertices: Tensor, units: Tensor) -> Tensor:
-        n = self.values.shape[1]
-        if self.at == (0.0,):
-            return xp.double(self.values[vertices, units])
-        value = xp.double(self.values[vertices, units % n])
-        if isinstance(value, np.ndarray):
-            return value - np.array(self.at)[units // n]
-        return value - torch.tensor(self.at, dtype=torch.float64, device=value.device)[units // n]
-
-    def tolerance_at(self, vertices: Tensor, units: Tensor) -> Tensor:
-        """How near to zero counts as zero for these units at these vertices."""
-        if self.tolerance.ndim == 1:
-            return self.tolerance[vertices]
-        return self.tolerance[vertices, units if len(self.at) == 1 else units % self.values.shape[1]]
 
 
 @dataclass(frozen=True)
@@ -76,7 +48,7 @@ def split(
     """
     mesh, units = xp.numpy_on_cpu(mesh), xp.numpy_on_cpu(units)
     cells, zeros = xp.numpy_on_cpu(cells), xp.numpy_on_cpu(zeros)
-    table = SignTable.of(units.values, units.at, units.tolerance)
+    table = SignTable.of(units)
     if zeros is not None:
         table.codes[zeros[:, 0], zeros[:, 1]] = 0
     points, crossings = edge_points(mesh, units, table, cells)

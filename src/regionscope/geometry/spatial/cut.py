@@ -27,8 +27,7 @@ import numpy as np
 from torch import Tensor
 
 from regionscope.geometry import arrays as xp
-from regionscope.geometry.crossing import SignTable, codes_of
-from regionscope.geometry.planar.cut import Units
+from regionscope.geometry.crossing import SignTable, Units, codes_of
 from regionscope.geometry.polytope.split import NewVertices
 from regionscope.geometry.spatial.assemble import assemble
 from regionscope.geometry.spatial.faces import FaceCut, Unresolved, cut_faces, loosen
@@ -52,7 +51,7 @@ def cut_solids(
     (edges x units bytes), plus work in proportion to the number of new cells.
     """
     solids, units = xp.numpy_on_cpu(solids), xp.numpy_on_cpu(units)
-    table = SignTable.of(units.values, units.at, units.tolerance)
+    table = SignTable.of(units)
     snapped, faces = [table.snapped(units.tolerance)] if count_zeros else [], None
     for _ in range(_ROUNDS):
         cut, sections, table, (solids, old_cell) = _round(solids, units, table, faces, label)

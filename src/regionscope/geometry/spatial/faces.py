@@ -8,9 +8,9 @@ import numpy as np
 from torch import Tensor
 
 from regionscope.geometry import arrays as xp
-from regionscope.geometry.crossing import Crossings, Points, SignTable, codes_of
+from regionscope.geometry.crossing import Crossings, Points, SignTable, Units, codes_of
 from regionscope.geometry.planar.arrangement import Chords, Meetings, divide, meetings
-from regionscope.geometry.planar.cut import OnPoints, Units, edge_points, ends_at_vertices
+from regionscope.geometry.planar.cut import OnPoints, edge_points, ends_at_vertices
 from regionscope.geometry.polytope.split import NewVertices
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners, ranges, runs
 from regionscope.geometry.spatial.solids import Solids
