@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from regionscope.cli import options, output
+from regionscope.cli.running import work_bar
 from regionscope.exact import linear_regions
 from regionscope.geometry import Box, Segment
 from regionscope.measures.bounds import layer_widths, region_bounds
@@ -48,7 +49,7 @@ def bounds(
     if n_0 >= 2:
         slices[2] = Box(torch.zeros(n_0), torch.eye(n_0)[:2], radius)
     counts: dict[int, list[int]] = {k: [] for k in slices}
-    with output.progress_bar("Networks") as progress:
+    with work_bar("Networks") as progress:
         for i in range(networks):
             model = random_network(n_0, widths, n_out, init=init, seed=seed + i)
             for k, where in slices.items():

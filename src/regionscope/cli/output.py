@@ -13,7 +13,6 @@ import typer
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Column, Table
 
 from regionscope.cli.command_line import measured_with
@@ -32,15 +31,6 @@ def print_counts(title: str, counts: Mapping[str, float]) -> None:
     for name, count in counts.items():
         table.add_row(name, f"{count:,}" if isinstance(count, int) else f"{count:.8g}")
     console.print(table)
-
-
-@contextmanager
-def progress_bar(what: str = "Cutting") -> Iterator[Callable[[float], None]]:
-    """A bar on stderr, when that is a terminal, for the finished share of the work; it disappears at the end."""
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(what, total=1.0)
-        yield lambda share: bar.update(task, completed=share)
 
 
 def write_json(document: dict[str, Any], target: str) -> None:

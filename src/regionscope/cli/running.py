@@ -1,4 +1,4 @@
-"""What commands that run long share: stopping them, showing how far they are."""
+"""Progress bars, progress lines and Ctrl-C, for commands that take a while."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Column
 
-from regionscope.cli import output
 from regionscope.lab.store import ENDED
 from regionscope.lab.sweep import JobResult
 
 _EVERY = 5.0  # seconds between two lines of progress
+Tell = Callable[[float], None]
+"""Takes the finished share of the work, 0 to 1."""
 
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C (or SIGTERM) came; the first asks for a clean stop, the second interrupts at once."""
+    """A function that says whether Ctrl-C was pressed (or SIGTERM sent). A second Ctrl-C interrupts at once."""
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():  # signals reach the main thread only
         yield asked.is_set
@@ -44,7 +45,10 @@ def interruptible() -> Iterator[Callable[[], bool]]:
 
 
 class SweepProgress:
-    """How far a sweep is, over the runs that had not ended before. begin: text until the first run tells its share."""
+    """The progress of a sweep, over the runs that had not ended before.
+
+    bar: None writes a line for each run if ``lines``. begin: text to show until the first run reports its share.
+    """
 
     def __init__(self, total: int, bar: Progress | None, *, lines: bool, begin: str = "") -> None:
         self.total, self.bar, self.lines = total, bar, lines
@@ -57,7 +61,7 @@ class SweepProgress:
             typer.echo(begin, err=True)
 
     def outcome(self, outcome: JobResult) -> None:
-        """A run ended, or stopped before its end: then it counts with the share that it has finished."""
+        """Show that a run ended. One that stopped before its end counts with its finished share."""
         if outcome.skipped:
             self.total -= 1
             self._draw()
@@ -74,7 +78,7 @@ class SweepProgress:
             typer.echo(f"{self.ended}/{self.total} {outcome.status} at {done}: {outcome.label}", err=True)
 
     def share(self, key: str, share: float) -> None:
-        """The finished share of a running run."""
+        """Show the finished share of a run."""
         self.shares[key] = share
         self._draw(None if self.begun else "")
         self.begun = True
@@ -89,9 +93,9 @@ class SweepProgress:
 
 @contextmanager
 def shown_progress(total: int, wanted: bool | None, *, workers: bool = False) -> Iterator[SweepProgress]:
-    """A bar on stderr where that is a terminal; lines where it is not and they are asked for; else nothing.
+    """The progress of a sweep of ``total`` runs, on stderr: a bar on a terminal, unless ``wanted`` is False.
 
-    workers: whether processes have to start first, which takes a while.
+    Elsewhere lines if ``wanted`` is True, else nothing. workers: whether processes have to start first.
     """
     begin = "starting workers" if workers else ""
     console = Console(stderr=True)
@@ -108,18 +112,22 @@ def shown_progress(total: int, wanted: bool | None, *, workers: bool = False) ->
 
 
 @contextmanager
-def work_bar(what: str, wanted: bool | None) -> Iterator[Callable[[float], None]]:
+def work_bar(what: str, wanted: bool | None = None) -> Iterator[Tell]:
     """A function of the finished share of the work, which is shown as by ``shown_progress``."""
-    if wanted is False:
+    console = Console(stderr=True)
+    if wanted is False or (wanted is None and not console.is_terminal):
         yield lambda share: None
-        return
-    lines = wanted and not Console(stderr=True).is_terminal
-    with _lines(what) if lines else output.progress_bar(what) as tell:
-        yield tell
+    elif not console.is_terminal:
+        with _lines(what) as tell:
+            yield tell
+    else:
+        with Progress(console=console, transient=True) as bar:  # disappears at the end
+            task = bar.add_task(what, total=1.0)
+            yield lambda share: bar.update(task, completed=share)
 
 
 @contextmanager
-def _lines(what: str) -> Iterator[Callable[[float], None]]:
+def _lines(what: str) -> Iterator[Tell]:
     """A line on stderr about every five seconds, and one at the end."""
     start = last = time.monotonic()
 
@@ -135,22 +143,22 @@ def _lines(what: str) -> Iterator[Callable[[float], None]]:
 
 
 class TrainingBar:
-    """How far one training is, and what it measures. bar: None writes lines where ``tell`` is given."""
+    """The progress of one training, and the measure that runs. bar: None writes lines if ``tell`` is given."""
 
-    def __init__(self, total: int, bar: Progress | None, tell: Callable[[float], None] | None) -> None:
+    def __init__(self, total: int, bar: Progress | None, tell: Tell | None) -> None:
         self.total, self.bar, self.tell = total, bar, tell
         self.task = None if bar is None else bar.add_task("Training", total=total, loss=float("nan"))
         self.named: set[str] = set()
 
     def __call__(self, epoch: int, loss: float) -> None:
-        """So many epochs are done."""
+        """Show that training has finished ``epoch`` epochs."""
         if self.bar is not None and self.task is not None:
             self.bar.update(self.task, completed=epoch, loss=loss)
         elif self.tell is not None:
             self.tell(epoch / self.total)
 
     def measuring(self, name: str | None) -> None:
-        """A measure begins, or None: it ended. A line comes for the first time of each."""
+        """Show the measure that begins; None when it ended. Lines name each measure once."""
         if self.bar is not None and self.task is not None:
             self.bar.update(self.task, description="Training" if name is None else f"Measuring {name}")
         elif self.tell is not None and name is not None and name not in self.named:
@@ -175,7 +183,7 @@ def epochs_bar(total: int, wanted: bool | None) -> Iterator[TrainingBar]:
 
 
 def duration(seconds: float) -> str:
-    """A time for people.
+    """A duration as text.
 
     >>> duration(7.2), duration(200), duration(5000)
     ('7 s', '3 min 20 s', '1 h 23 min')

@@ -16,7 +16,7 @@ from rich.table import Table
 from regionscope.checks import unknown_name
 from regionscope.cli import options, output
 from regionscope.cli.option_names import in_options
-from regionscope.cli.running import duration, interruptible, shown_progress
+from regionscope.cli.running import duration, interruptible, shown_progress, work_bar
 from regionscope.formatting import counted
 from regionscope.lab import sweep as lab
 from regionscope.lab.provenance import provenance
@@ -155,7 +155,7 @@ def _write(study: Study, size: Size, place: Workspace, target: Path) -> None:
     home = target / study.name
     output.check_out(home)
     place.used.clear()
-    with output.progress_bar(study.name) as place.on_share:
+    with work_bar(study.name) as place.on_share:
         outcome = study.analyse(place, size)
     wanted = study.planned(place, size)
     runs = (place.of_seeds(place.whole_seeds(wanted)) if study.seeded else place).ended(wanted)
