@@ -174,9 +174,9 @@ def _aligned(**lists: Numbers) -> list[FloatArray]:
     found = {name: _finite(values, name) for name, values in lists.items()}
     lengths = {name: len(values) for name, values in found.items()}
     if len(set(lengths.values())) > 1:
-        came = ", ".join(f"{n} of {name}" for name, n in lengths.items())
+        got = ", ".join(f"{n} of {name}" for name, n in lengths.items())
         raise InputError(
-            f"Expected lists of one length, with a number for every run, got {came}. "
+            f"Expected lists of one length, with a number for every run, got {got}. "
             "Pass one number for each run in every list."
         )
     n = next(iter(lengths.values()))

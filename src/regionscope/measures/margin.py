@@ -93,8 +93,8 @@ def _margins(logits: Any, labels: Tensor) -> Tensor:
         or len(logits) != n
         or not logits.is_floating_point()
     ):
-        came = f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
-        raise InputError(f"Expected logits ({n}, c) for {n} inputs, got {came}. Choose the logits with output=.")
+        got = f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
+        raise InputError(f"Expected logits ({n}, c) for {n} inputs, got {got}. Choose the logits with output=.")
     rows = logits.reshape(n, -1).double()
     if rows.shape[1] == 1:
         rows = torch.cat([torch.zeros_like(rows), rows], 1)

@@ -80,9 +80,9 @@ def distance_from(model: nn.Module, initial: nn.Module | Mapping[str, Tensor], *
     total = 0.0
     for name, value in chosen.items():
         if name not in start or start[name].shape != value.shape:
-            came = "is missing there" if name not in start else f"has shape {tuple(start[name].shape)} there"
+            problem = "is missing there" if name not in start else f"has shape {tuple(start[name].shape)} there"
             raise InputError(
-                f"Expected initial weights that fit the model: {name!r}, of shape {tuple(value.shape)}, {came}. "
+                f"Expected initial weights that fit the model: {name!r}, of shape {tuple(value.shape)}, {problem}. "
                 "Pass a copy of this model from before training."
             )
         total += float((value - start[name].detach().to(value.device, torch.float64)).square().sum())

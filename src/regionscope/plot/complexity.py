@@ -115,9 +115,9 @@ def complexity_figure(
 def complexity_layers(found: Mapping[str, LocalComplexity], *, ax: Axes | None = None) -> None:
     """Mean LC of each layer as bars, one colour for each set of points, with standard errors."""
     if not isinstance(found, Mapping) or not found:
-        came = "an empty one" if isinstance(found, Mapping) else type(found).__name__
+        got = "an empty one" if isinstance(found, Mapping) else type(found).__name__
         raise InputError(
-            f"Expected a mapping from names to results of local_complexity, got {came}. "
+            f"Expected a mapping from names to results of local_complexity, got {got}. "
             'Write {"train": local_complexity(model, inputs)}.'
         )
     ax = style.axes_or_current(ax)

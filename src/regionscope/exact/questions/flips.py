@@ -112,8 +112,8 @@ def flips(
     ([0.5], [0], [1], [2.0])
     """
     if not isinstance(slice, Slice) or slice.dim != 1:
-        came = f"dimension {slice.dim}" if isinstance(slice, Slice) else type(slice).__name__
-        raise InputError(f"Expected a slice of dimension 1, got {came}. Pass a Segment.")
+        got = f"dimension {slice.dim}" if isinstance(slice, Slice) else type(slice).__name__
+        raise InputError(f"Expected a slice of dimension 1, got {got}. Pass a Segment.")
     program = program_of(select_output(model, output, args), [slice])
     dec = decision_regions(program, slice, memory=memory, progress=progress)
     return flips_of(dec)

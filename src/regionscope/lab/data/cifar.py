@@ -84,8 +84,8 @@ def _pickled(folder: Path, name: str, n: int, layout: Cifar, labels: Labels) -> 
             raise WrongFile(f"Expected {wanted!r} in {str(path)!r}, got {', '.join(map(repr, sorted(found)))}")
     data, answers = found["data"], found[key]
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape != (n, _PIXELS):
-        came = f"{data.dtype} {data.shape}" if isinstance(data, np.ndarray) else type(data).__name__
-        raise WrongFile(f"Expected data of type uint8 and shape {(n, _PIXELS)} in {str(path)!r}, got {came}")
+        got = f"{data.dtype} {data.shape}" if isinstance(data, np.ndarray) else type(data).__name__
+        raise WrongFile(f"Expected data of type uint8 and shape {(n, _PIXELS)} in {str(path)!r}, got {got}")
     if not isinstance(answers, list) or len(answers) != n or not all(type(label) is int for label in answers):
         raise WrongFile(f"Expected {key} in {str(path)!r} to be a list of {n:,} integers, got other values")
     most = layout.classes[labels]

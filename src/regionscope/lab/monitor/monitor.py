@@ -73,9 +73,9 @@ class Monitor:
             meanwhile.
         """
         if not isinstance(measures, Mapping) or not measures:
-            came = "an empty one" if isinstance(measures, Mapping) else f"a {type(measures).__name__}"
+            got = "an empty one" if isinstance(measures, Mapping) else f"a {type(measures).__name__}"
             raise InputError(
-                f"Expected a mapping from names to functions of the model, got {came}. "
+                f"Expected a mapping from names to functions of the model, got {got}. "
                 'Write {"regions": lambda model: ...}.'
             )
         for name, measure in measures.items():

@@ -48,7 +48,7 @@ def check_outputs(model: nn.Module, example: Tensor, classes: int) -> int:
                 f"that fails on them: {described(error)} Change the network or the data."
             ) from error
     if not isinstance(outputs, Tensor) or outputs.ndim != 2 or outputs.shape[1] < classes:
-        came = f"shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else f"a {type(outputs).__name__}"
+        got = f"shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else f"a {type(outputs).__name__}"
         advice = (
             f"Give the last layer {classes} outputs."
             if isinstance(outputs, Tensor)
@@ -56,7 +56,7 @@ def check_outputs(model: nn.Module, example: Tensor, classes: int) -> int:
             'rs.select_output(model, "logits") in Python.'
         )
         raise InputError(
-            f"Expected outputs of shape (1, {classes}) for one input, one for each class, got {came}. {advice}"
+            f"Expected outputs of shape (1, {classes}) for one input, one for each class, got {got}. {advice}"
         )
     return outputs.shape[1]
 
@@ -64,13 +64,13 @@ def check_outputs(model: nn.Module, example: Tensor, classes: int) -> int:
 def check_state(state: TrainState, wanted: Mapping[str, Any], model: nn.Module) -> None:
     """The state belongs to this training and this model."""
     for name, value in wanted.items():
-        came = state.meta.get(name)
-        if came == value:
+        got = state.meta.get(name)
+        if got == value:
             continue
-        if isinstance(value, Mapping) and isinstance(came, Mapping):
-            name, value, came = next((k, v, came.get(k)) for k, v in value.items() if came.get(k) != v)
+        if isinstance(value, Mapping) and isinstance(got, Mapping):
+            name, value, got = next((k, v, got.get(k)) for k, v in value.items() if got.get(k) != v)
         raise InputError(
-            f"Expected the state of this training, with {name} {value}, got one with {came}. Start without it."
+            f"Expected the state of this training, with {name} {value}, got one with {got}. Start without it."
         )
     found, own = state.part("model"), model.state_dict()
     if {k: v.shape for k, v in found.items()} != {k: v.shape for k, v in own.items()}:
