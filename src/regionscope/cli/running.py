@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Column
 
+from regionscope.cli.option_names import in_options
 from regionscope.lab.store import ENDED
 from regionscope.lab.sweep import JobResult
 
@@ -180,6 +181,13 @@ def epochs_bar(total: int, wanted: bool | None) -> Iterator[TrainingBar]:
             yield TrainingBar(total, None, tell)
     else:
         yield TrainingBar(total, None, None)
+
+
+def print_failed(outcomes: Iterable[JobResult]) -> None:
+    """A line on stderr for each run that failed."""
+    for outcome in outcomes:
+        if outcome.status == "failed":
+            typer.echo(f"failed: {outcome.label} ({outcome.key}): {in_options(outcome.message)}", err=True)
 
 
 def duration(seconds: float) -> str:

@@ -15,8 +15,7 @@ from rich.table import Table
 
 from regionscope.checks import unknown_name
 from regionscope.cli import options, output
-from regionscope.cli.option_names import in_options
-from regionscope.cli.running import duration, interruptible, shown_progress, work_bar
+from regionscope.cli.running import duration, interruptible, print_failed, shown_progress, work_bar
 from regionscope.formatting import counted
 from regionscope.lab import sweep as lab
 from regionscope.lab.provenance import provenance
@@ -98,9 +97,7 @@ def run(
                 missing, place.runs_folder, workers=workers, device=device, data_root=data_root, dask=dask,
                 limit_seconds=rest, stop=stop, on_outcome=shown.outcome, on_share=shown.share,
             )  # fmt: skip
-        for outcome in done.outcomes:
-            if outcome.status == "failed":
-                typer.echo(f"failed: {outcome.label} ({outcome.key}): {in_options(outcome.message)}", err=True)
+        print_failed(done.outcomes)
         if not done.complete:
             typer.echo(f"{done.reason} Run the same command again to resume.", err=True)
             raise typer.Exit(3)

@@ -12,9 +12,8 @@ from rich.live import Live
 from rich.table import Column, Table
 
 from regionscope.cli import options, output
-from regionscope.cli.option_names import in_options
 from regionscope.cli.run_table import agreed, answer_table, runs_table
-from regionscope.cli.running import duration, interruptible, shown_progress
+from regionscope.cli.running import duration, interruptible, print_failed, shown_progress
 from regionscope.errors import InputError
 from regionscope.formatting import counted
 from regionscope.lab import sweep as lab
@@ -169,12 +168,10 @@ def export(
 
 
 def _say(report: lab.SweepReport) -> None:
-    """What was repaired and what failed on stderr, the summary on stdout."""
+    """Print the repaired and the failed runs on stderr, and the summary on stdout."""
     for sentence in report.repaired:
         typer.echo(f"repaired: {sentence}", err=True)
-    for outcome in report.outcomes:
-        if outcome.status == "failed":
-            typer.echo(f"failed: {outcome.label} ({outcome.key}): {in_options(outcome.message)}", err=True)
+    print_failed(report.outcomes)
     total, there = len(report.outcomes), sum(outcome.skipped for outcome in report.outcomes)
     parts = [f"{n} {name}" for name in ("finished", "diverged", "failed") if (n := report.count(name))]
     left = total - report.count(*ENDED, "failed")
