@@ -23,7 +23,7 @@ Kind = TypeVar("Kind")
 
 
 def is_integer(value: object, *, least: int = 1) -> TypeGuard[int]:
-    """Whether ``value`` is a whole number of at least ``least``; True and False are none.
+    """Whether ``value`` is an int of at least ``least``, and not a bool.
 
     >>> is_integer(3), is_integer(3.0), is_integer(True), is_integer(0)
     (True, False, False, False)
@@ -50,7 +50,7 @@ def read_step(value: Any) -> int:
 
 
 def read_number(name: str, value: object) -> float:
-    """``value`` as a finite number, or an ``InputError`` that names it; texts and truth values are none."""
+    """``value`` as a finite number, or an ``InputError`` that names it. Texts and bools are refused."""
     number = math.nan
     if isinstance(value, SupportsFloat) and not isinstance(value, bool):
         with suppress(TypeError, ValueError, RuntimeError, OverflowError):  # an array of several, a complex tensor
@@ -155,7 +155,7 @@ def check_module(model: object, *, otherwise: str = "Pass the module itself.") -
 
 
 def model_advice(model: object, otherwise: str) -> str:
-    """What to do about a value that was passed as a model and is none."""
+    """What to do about a value that was passed as a model but is not an ``nn.Module``."""
     if isinstance(model, type):
         return f"Create an instance first: {model.__name__}(...)."
     if isinstance(model, Mapping):

@@ -122,7 +122,7 @@ def check_out(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """The folder for several files, made where it is not there."""
+    """Create the folder for several files if it does not exist."""
     check_out(folder)
     with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)

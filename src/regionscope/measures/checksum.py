@@ -24,18 +24,23 @@ _LOADED = 32  # inputs that are compared where each is loaded by itself
 
 
 def checksum(value: Any) -> str:
-    """Of modules: path, type and settings of their layers, and their weights; of tensors, arrays, inputs and slices:
-    their numbers; of numbers, strings and enum members: their values; of lists, mappings, sets and partials: their
-    parts; of functions: their name, bytecode, constants, defaults and closure; of other objects: their type alone.
+    """A checksum of ``value``, from what decides the result of a computation with it:
 
-    Inputs that are loaded one by one count by their number and by 32 of them. Code of classes, and what a function
-    reads from elsewhere, is not part of it.
+    - modules: the path, type and settings of each layer, and the weights
+    - tensors, arrays, inputs and slices: their numbers
+    - numbers, strings and enum members: their values
+    - lists, mappings, sets and partials: their parts
+    - functions: name, bytecode, constants, defaults and closure
+    - other objects: their type alone
+
+    Of inputs that are loaded one by one, their number and 32 of them are used. The code of classes, and what a function
+    reads from elsewhere, has no effect.
     """
     return _Checksum().digest(value)
 
 
 class _Checksum:
-    """Modules and tensors that have had their turn count no second time; what contains itself ends there."""
+    """The digest of a value. Modules and weights that occur twice are added once; cycles of objects end."""
 
     def __init__(self) -> None:
         self._weights: set[int] = set()  # ids of parameters and buffers

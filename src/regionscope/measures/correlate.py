@@ -66,7 +66,7 @@ class CorrelationRow:
     reason: str = ""
 
     def readings(self) -> tuple[Reading, ...]:
-        """Those of the correlation, if there is one."""
+        """The readings of the correlation, if there is one."""
         return () if self.correlation is None else self.correlation.readings()
 
 
@@ -192,7 +192,7 @@ def _aligned(**lists: Numbers) -> list[FloatArray]:
 
 
 def _drawn(n: int, clusters: Sequence[Any] | None, resamples: int, level: float, seed: int) -> FloatArray:
-    """How often each pair comes in each resample (r, n)."""
+    """How often each pair occurs in each resample (r, n)."""
     read_integer("resamples", resamples)
     if not 0 < read_number("level", level) < 1:
         raise InputError(f"Expected 0 < level < 1, got {level}. Write level=0.95 for an interval of 95%.")
@@ -256,7 +256,7 @@ def _weighted_pearson(a: FloatArray, b: FloatArray, times: FloatArray) -> FloatA
 
 
 def _deviations(a: FloatArray, times: FloatArray) -> FloatArray:
-    """What was drawn of ``a`` minus its mean, up to a power of two: rows of size 1, whose squares are ordinary numbers.
+    """The drawn entries of ``a`` minus their mean, scaled by a power of two to size 1, so that no square overflows.
 
     A power of two rounds nothing, so that the scale of the numbers has no effect on a correlation.
     """

@@ -43,7 +43,9 @@ class CountFile:
     def __init__(self, path: str | Path, setting: Mapping[str, Any]) -> None:
         self.path = read_path(path)
         if self.path.exists() and not self.path.is_file():
-            raise InputError(f"Expected a file for the counts, got {str(self.path)!r}, which is none. Add a file name.")
+            raise InputError(
+                f"Expected a file for the counts, got {str(self.path)!r}, a folder or device. Pass a file name."
+            )
         check_parent(self.path)
         self._setting = json.dumps({_KIND: plain(setting)}, default=float).encode() + b"\n"
         self._begun = self.path.exists() and self._has_setting()
@@ -66,7 +68,7 @@ class CountFile:
         self._begun, self._n = True, self._n + len(columns["counts"])
 
     def _has_setting(self) -> bool:
-        """Whether the file begins with this setting; False if it is empty but for a part of it."""
+        """Whether the file begins with this setting. If it holds only a part of the setting, it is emptied: False."""
         with self.path.open("rb") as file:
             line = file.readline(_LONGEST_SETTING)
         if self._setting.startswith(line) and line != self._setting:

@@ -31,7 +31,11 @@ _SLICES_PER_LINE = 16  # of a file, for each thread: what a kill can lose; count
 
 
 class SliceCounter:
-    """Counts blocks of slices in one way, and remembers what the plain grid said and what did not settle."""
+    """Counts the regions of blocks of slices.
+
+    plain, settled: for refined counts, the counts on the plain grid and whether each slice settled, block by block.
+    finished: counts of slices from the file of ``resume``. slices_per_call: number of slices to pass at a time.
+    """
 
     def __init__(
         self, count: Callable[[Sequence[Slice]], Tensor | RefinedCounts], labeller: Labeller | None, threads: int = 1
@@ -66,7 +70,7 @@ class SliceCounter:
         return 0.0 if self._labeller is None else self._labeller.seconds
 
     def status(self, n: int) -> Status:
-        """Of the first n slices."""
+        """Whether the counts of the first n slices settled."""
         unsettled = n - int(torch.cat(self.settled)[:n].sum()) if self.settled else 0
         if not unsettled:
             return Status()

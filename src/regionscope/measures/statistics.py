@@ -28,7 +28,7 @@ def deviation(values: Sequence[float]) -> float:
 
 
 def standard_error(values: Sequence[float]) -> float:
-    """Of the mean of independent values: deviation / sqrt(n); NaN below two values.
+    """The standard error of the mean of independent values: deviation / sqrt(n); NaN below two values.
 
     >>> round(standard_error([1, 2, 3]), 3), standard_error([1])
     (0.577, nan)
@@ -50,7 +50,7 @@ def t_interval(values: Sequence[float], *, level: float = 0.95) -> tuple[float, 
 
 
 def larger_error(*errors: float) -> float:
-    """The largest of those that are known; NaN where none is.
+    """The largest of the errors that are not NaN; NaN if all are.
 
     >>> larger_error(0.1, math.nan), larger_error(math.nan, math.nan)
     (0.1, nan)
@@ -59,9 +59,9 @@ def larger_error(*errors: float) -> float:
 
 
 def error_of_mean(errors: Sequence[float]) -> float:
-    """Of the mean of n values with these standard errors: their root sum of squares / n; NaN where none is known.
+    """The standard error of the mean of n values with these errors: their root sum of squares / n.
 
-    Those that are not known are left out, as if 0.
+    Unknown errors (NaN) count as 0; the result is NaN if all are unknown.
     """
     known = [error for error in errors if not math.isnan(error)]
     return math.hypot(*known) / len(errors) if known else math.nan

@@ -192,7 +192,7 @@ def class_names(name: str) -> tuple[str, ...]:
 
 
 def _class_folders(folder: Path) -> list[Path]:
-    """Those that are not hidden."""
+    """The folders of classes, without hidden folders."""
     return [each for each in folder.iterdir() if each.is_dir() and not each.name.startswith(".")]
 
 

@@ -52,7 +52,7 @@ def query(runs_dir: Path | str, sql: str) -> RunTable:
 
 
 def _distinct(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, those that came before numbered.
+    """The names, with a number added to repeated ones.
 
     >>> _distinct(["seed", "seed", "gap"])
     ('seed', 'seed_2', 'gap')

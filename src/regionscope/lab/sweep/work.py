@@ -1,4 +1,4 @@
-"""One run of a sweep, as any process can do it: in, a job of plain values; out, what became of it."""
+"""One run of a sweep, in any process: it takes a ``Job`` of plain values and returns a ``JobResult``."""
 
 from __future__ import annotations
 

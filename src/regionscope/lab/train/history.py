@@ -1,4 +1,4 @@
-"""What a training tells: while it runs, after each epoch, and at its end."""
+"""What training reports: while it runs, after each epoch, and at its end."""
 
 from __future__ import annotations
 
