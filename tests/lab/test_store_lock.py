@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import forked
 from regionscope.errors import Busy, LockLost
 from regionscope.lab.config import DataSpec, Experiment, NetworkSpec
 from regionscope.lab.monitor import Row
@@ -32,32 +31,29 @@ def test_one_process_at_a_time(folder: RunFolder) -> None:
     assert not is_held(folder.path)
 
 
-HOLDER = """
-import sys, time
-from pathlib import Path
-from regionscope.lab.store.lock import Lock
-lock = Lock(Path(sys.argv[1]))
-print("held", flush=True)
-time.sleep(60)
-"""
+def hold(folder: RunFolder, held: int) -> None:
+    with folder.claim():
+        os.write(held, b"held")
+        time.sleep(60)
 
 
 @pytest.mark.kill
 def test_the_lock_of_a_killed_process_is_taken_over(folder: RunFolder) -> None:
-    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(folder.path)], stdout=subprocess.PIPE, text=True)
+    reading, writing = os.pipe()
+    holder = forked.start(lambda: hold(RunFolder.open(folder.path), writing))
+    os.close(writing)
     try:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        with pytest.raises(Busy, match=str(holder.pid)), folder.claim():
+        assert os.read(reading, 4) == b"held"
+        with pytest.raises(Busy, match=str(holder)), folder.claim():
             pass
         assert folder.status == "running"
     finally:
-        holder.kill()
-        holder.communicate()
+        os.close(reading)
+        forked.kill(holder)
     assert folder.status == "new"
     with folder.claim():
         pass
-    assert f"process {holder.pid}" in folder.repaired[0]
+    assert f"process {holder}" in folder.repaired[0]
     assert "taken over" in folder.repaired[0]
 
 

@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
+import forked
 from regionscope.errors import InputError
+from regionscope.lab import experiment
 from regionscope.lab.store import RunFolder, files
 from regionscope.lab.sweep import Sweep, read_runs, run_sweep
 
@@ -64,49 +66,27 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[st
     return numbers(runs)
 
 
-# One process that has loaded everything makes a child for each start and kills it after a random while.
-FORKING = """
-import os, random, signal, sys, time
-from pathlib import Path
-import torch
-import torch._dynamo
-from regionscope.lab import experiment, provenance
-from regionscope.lab.sweep import run_sweep
-sys.path.insert(0, sys.argv[2])
-from test_sweep_kill import ended, small
-
-runs, chance = Path(sys.argv[1]), random.Random(int(sys.argv[3]))
-torch.set_num_threads(1)
-experiment._SAVE = experiment.run.__kwdefaults__["save_every"] = 0.02
-provenance._commit()
-experiment._data(small(1).experiments[0].data, None, torch.device("cpu"))
-before, kills, longest = {}, 0, 0.3
-while len(ended(runs)) < 2:
-    child = os.fork()
-    if child == 0:
-        run_sweep(small(2), runs)
-        os._exit(0)
-    time.sleep(chance.uniform(0.02, longest))
-    longest *= 1.1  # so that it ends on any machine
-    os.kill(child, signal.SIGKILL)
-    kills += os.waitpid(child, 0)[1] == signal.SIGKILL
-    now = ended(runs)
-    assert all(now[path] == when for path, when in before.items()), "finished work was done again"
-    before = now
-print("kills", kills)
-"""
-
-
 @pytest.mark.kill
 def test_killed_at_random_moments_the_numbers_are_the_same(
-    expected: dict[str, list[dict[str, Any]]], tmp_path: Path
+    expected: dict[str, list[dict[str, Any]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs = tmp_path / "runs"
-    script = [sys.executable, "-c", FORKING, str(runs), str(Path(__file__).parent), str(random.randrange(10**6))]
-    done = subprocess.run(script, capture_output=True, text=True, check=False, env=ENVIRONMENT, timeout=300)
-    assert done.returncode == 0, f"{script[-1]}\n{done.stderr}"
-    assert int(done.stdout.split()[-1]) > 0
-    assert numbers(runs) == {key: expected[key] for key in small(2).keys}, script[-1]
+    monkeypatch.setitem(experiment.run.__kwdefaults__, "save_every", 0.02)
+    seed = random.randrange(10**6)
+    chance, runs, sweep = random.Random(seed), tmp_path / "runs", small(2)
+    before: dict[Path, int] = {}
+    kills, longest = 0, 0.3
+    while len(ended(runs)) < 2:
+        child = forked.start(lambda: run_sweep(sweep, runs))
+        time.sleep(chance.uniform(0.02, longest))
+        longest *= 1.1  # so that it ends on any machine
+        code = forked.kill(child)
+        assert code in (0, -signal.SIGKILL), seed
+        kills += code == -signal.SIGKILL
+        now = ended(runs)
+        assert all(now[path] == when for path, when in before.items()), f"finished work was done again: {seed}"
+        before = now
+    assert kills > 0
+    assert numbers(runs) == {key: expected[key] for key in sweep.keys}, seed
 
 
 @contextmanager

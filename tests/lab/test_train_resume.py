@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+import forked
 from devices import needs_cuda
 from regionscope.errors import InputError
 from regionscope.lab.config import Training
@@ -111,37 +110,24 @@ def test_a_finished_state_has_nothing_left_to_do(tmp_path: Path) -> None:
     assert_same(model, again)
 
 
-SCRIPT = """
-import os, sys, time, torch
-sys.path[:0] = sys.argv[1].split(os.pathsep)
-from test_train_resume import FULL, data, network
-from regionscope.lab.train import train
-torch.set_num_threads(1)
-def store(state):
-    state.save(sys.argv[2])
-    print(state.step, flush=True)
-    time.sleep(0.02)
-train(network(), data(), FULL, seed=5, save_state=store, state_every=0.0)
-print("end", flush=True)
-"""
-
-
 @pytest.mark.kill
 def test_kill_minus_nine_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
-    file = tmp_path / "state.safetensors"
-    here = Path(__file__).parent
-    command = [sys.executable, "-c", SCRIPT, f"{here}{os.pathsep}{here.parent}", str(file)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    assert process.stdout is not None
-    for line in process.stdout:
-        if int(line) >= 12:
-            break
-    time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    rest = process.stdout.read()
-    process.stdout.close()
-    assert process.wait() == -signal.SIGKILL
-    assert "end" not in rest
+    file, (reading, writing) = tmp_path / "state.safetensors", os.pipe()
+
+    def store(state: TrainState) -> None:
+        state.save(file)
+        os.write(writing, b"%d\n" % state.step)
+        time.sleep(0.02)
+
+    child = forked.start(lambda: train(network(), data(), FULL, seed=5, save_state=store, state_every=0.0))
+    os.close(writing)
+    with open(reading) as steps:
+        try:
+            assert next((line for line in steps if int(line) >= 12), None) is not None
+            time.sleep(0.01)
+        finally:
+            code = forked.kill(child)
+    assert code == -signal.SIGKILL
     state = TrainState.load(file)
     assert 12 <= state.step < 18, "in the second epoch of nine steps"
     calm, resumed = network(), network()

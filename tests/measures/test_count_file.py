@@ -5,9 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 
+import forked
 import regionscope as rs
 from measures.count_files import COARSE, DATA, HOW, Loaded, Net, assert_same
 from regionscope.errors import Damaged, DiskFull, InputError
@@ -97,24 +97,20 @@ def test_progress_starts_at_the_finished_share(path: Path) -> None:
     assert shares == [0.25, 0.45, 0.65, 0.85, 1.0]
 
 
-SCRIPT = """
-import os, signal, sys
-sys.path.insert(0, sys.argv[1])
-from measures.count_files import DATA, HOW, Net
-import regionscope as rs
+def kill_at_write(fatal: int, share: float, count: Callable[[], object]) -> None:
+    """Count, and be killed by signal 9 when that share of write number ``fatal`` is written."""
+    real, calls = os.write, []
 
-fatal, share, real, calls = int(sys.argv[3]), float(sys.argv[4]), os.write, []
+    def write(file: int, data: bytes) -> int:
+        calls.append(file)
+        if len(calls) < fatal:
+            return real(file, data)
+        real(file, data[: int(share * len(data))])
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("nothing runs after signal 9")
 
-def write(file, data):
-    calls.append(file)
-    if len(calls) < fatal:
-        return real(file, data)
-    real(file, data[: int(share * len(data))])
-    os.kill(os.getpid(), signal.SIGKILL)
-
-os.write = write
-getattr(rs, sys.argv[5])(Net(), DATA, slices=70, path=sys.argv[2], **HOW[sys.argv[5]])
-"""
+    os.write = write
+    count()
 
 
 @pytest.mark.kill
@@ -122,11 +118,8 @@ getattr(rs, sys.argv[5])(Net(), DATA, slices=70, path=sys.argv[2], **HOW[sys.arg
 @pytest.mark.parametrize(("write", "share", "whole"), [(1, 0.2, 0), (3, 0.5, 32), (4, 1.0, 64)])
 def test_kill_minus_nine_while_a_line_is_written(path: Path, write: int, share: float, whole: int, name: str) -> None:
     count = partial(getattr(rs, name), Net(), DATA, slices=70, **HOW[name])
-    words = [str(Path(__file__).parents[1]), str(path), str(write), str(share), name]
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *words], env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    child = forked.start(lambda: kill_at_write(write, share, partial(count, path=path)))
+    assert forked.end(child) == -signal.SIGKILL
     raw = path.read_bytes()
     assert raw.endswith(b"\n") == (share == 1.0)
     wanted = count()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import forked
 from regionscope.errors import InputError
 from regionscope.lab.config import DataSpec, Experiment, NetworkSpec, Training
 from regionscope.lab.experiment import run
@@ -27,6 +28,7 @@ EXPERIMENT = Experiment(
 OTHER = replace(EXPERIMENT.data, seed=1)
 
 calls: list[int] = []
+TESTS = os.getpid()
 
 
 def square(*, n: int, limit: int = 100) -> dict[str, Any]:
@@ -73,21 +75,20 @@ def test_what_was_there_before_an_error_is_kept(place: Workspace) -> None:
     assert calls == [3]
 
 
+def square_or_die(*, n: int) -> dict[str, Any]:
+    if n == 0 and os.getpid() != TESTS:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return square(n=n)
+
+
 @pytest.mark.kill
 def test_what_was_there_before_a_kill_is_kept(place: Workspace) -> None:
-    program = (
-        "import json, os, sys\n"
-        "from regionscope.studies.workspace import Workspace\n"
-        "def loads(*, s):\n"
-        "    return json.loads(s) if s != 'die' else os._exit(9)\n"
-        "loads.__module__ = 'json'\n"
-        "Workspace(sys.argv[1]).compute(loads, [{'s': '{\"a\": 1}'}, {'s': 'die'}])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program, str(place.folder)], capture_output=True, text=True)
-    assert done.returncode == 9, done.stderr
+    wanted = [{"n": 3}, {"n": 0}]
+    assert forked.end(forked.start(lambda: place.compute(square_or_die, wanted))) == -signal.SIGKILL
     (before,) = stored(place)
     written = before.stat().st_mtime_ns
-    assert place.compute(json.loads, [{"s": '{"a": 1}'}, {"s": "{}"}]) == [{"a": 1}, {}]
+    assert [one["square"] for one in place.compute(square_or_die, wanted)] == [9, 0]
+    assert calls == [0]
     assert before.stat().st_mtime_ns == written
 
 
