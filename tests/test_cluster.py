@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Thread
@@ -22,6 +21,7 @@ from torch import Tensor, nn
 from typer.testing import CliRunner
 
 import regionscope as rs
+from dask_cluster import two_workers
 from regionscope import cluster
 from regionscope.cli import app
 from regionscope.lab.zoo import mlp
@@ -76,16 +76,6 @@ class TwoShards:
         return self.call(block)
 
 
-@contextmanager
-def program(*words: str) -> Iterator[subprocess.Popen[bytes]]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(words, stderr=subprocess.DEVNULL, env=environment) as started:
-        try:
-            yield started
-        finally:
-            started.kill()
-
-
 def wait_for(path: Path, pattern: str) -> Path:
     end = time.monotonic() + 120
     while not (found := list(path.glob(pattern))):
@@ -98,18 +88,7 @@ def wait_for(path: Path, pattern: str) -> Path:
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A scheduler with two workers."""
     pytest.importorskip("distributed")
-    folder = tmp_path_factory.mktemp("dask")
-    options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show"]
-    scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", *options]
-    with ExitStack() as stack:
-        stack.enter_context(program(*scheduler, "--scheduler-file", str(folder / "scheduler.json")))
-        file = wait_for(folder, "scheduler.json")
-        while not file.read_text():
-            time.sleep(0.01)
-        found = str(json.loads(file.read_text())["address"])
-        worker = [sys.executable, "-m", "distributed.cli.dask_worker", found, "--nthreads", "1", "--no-nanny"]
-        for _ in range(2):
-            stack.enter_context(program(*worker, "--no-dashboard", "--local-directory", str(folder)))
+    with two_workers(tmp_path_factory.mktemp("dask"), "regionscope.public") as found:
         yield found
 
 

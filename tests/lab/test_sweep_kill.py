@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import forked
+from dask_cluster import two_workers
 from regionscope.errors import InputError
 from regionscope.lab import experiment
 from regionscope.lab.store import RunFolder, files
@@ -159,46 +160,27 @@ def test_dask_workers_may_die(
     pytest.importorskip("distributed")
     monkeypatch.setattr("regionscope.lab.sweep.cluster._LOOK", 0.02)  # so that a run is seen before it ends
     runs, sweep = tmp_path / "runs", small(4)
-    dask = [sys.executable, "-m", "distributed.cli.dask_scheduler"]
-    address_file = tmp_path / "scheduler.json"
-    options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show"]
-    with program(*dask, *options, "--scheduler-file", str(address_file)) as _:
-        wait_for(address_file.exists)
-        address = str(read_address(address_file))
-        one = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny"]
-        one += ["--no-dashboard", "--resources", "GPU=1", "--local-directory", str(tmp_path)]
-        with program(*one), program(*one):
-            killed: list[int] = []
+    killed: list[int] = []
 
-            def kill_once() -> bool:
-                """Asked now and then while the sweep runs: kill the first worker seen in the middle of a run."""
-                for path in runs.glob("*/lock"):
-                    pid = owner(path)
-                    if not killed and pid is not None and (path.parent / "rows.jsonl").exists():
-                        killed.append(pid)
-                        os.kill(pid, signal.SIGKILL)
-                return False
+    def kill_once() -> bool:
+        """Asked now and then while the sweep runs: kill the first worker seen in the middle of a run."""
+        for path in runs.glob("*/lock"):
+            pid = owner(path)
+            if not killed and pid is not None and (path.parent / "rows.jsonl").exists():
+                killed.append(pid)
+                os.kill(pid, signal.SIGKILL)
+        return False
 
-            report = run_sweep(sweep, runs, dask=address, gpu_resource=1, stop=kill_once)
-            with pytest.raises(InputError, match="Expected a Dask worker with GPU"):
-                run_sweep(small(5), runs, dask=address, gpu_resource=2)
+    with two_workers(tmp_path, "regionscope.lab.sweep.work", "torch._dynamo") as address:  # optimizers load the latter
+        report = run_sweep(sweep, runs, dask=address, gpu_resource=1, stop=kill_once)
+        with pytest.raises(InputError, match="Expected a Dask worker with GPU"):
+            run_sweep(small(5), runs, dask=address, gpu_resource=2)
     assert killed
     assert [outcome.status for outcome in report.outcomes] == ["finished"] * 4
     taken = [sentence for sentence in report.repaired if f"process {killed[0]}" in sentence]
     assert len(taken) == 1
     assert read_runs(runs).column("status") == ["finished"] * 4
     assert numbers(runs) == {key: expected[key] for key in sweep.keys}
-
-
-def read_address(path: Path) -> object:
-    import json
-
-    for _ in range(100):
-        try:
-            return json.loads(path.read_text())["address"]
-        except ValueError:
-            time.sleep(0.05)
-    return None
 
 
 def test_no_scheduler_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
