@@ -17,6 +17,7 @@ from PIL import Image
 
 import regionscope
 from regionscope.lab.train import Trained, Training, train
+from regionscope.shallow import FlowOptions
 
 ROOT = Path(__file__).parent.parent
 SCRIPTS = sorted((ROOT / "examples" / "gallery").glob("*.py"))
@@ -35,13 +36,16 @@ def pages() -> ModuleType:
 
 @pytest.fixture
 def short_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four steps for each epoch: a program that is run here need not show a good network."""
+    """At most 40 epochs of four steps, and short flows: a program that is run here need not show a good network."""
 
     def train_in_few_steps(model: Any, data: Any, training: Training, **options: Any) -> Trained:
-        few = replace(training, batch_size=len(getattr(data, "train", data)) // 4)
-        return train(model, data, few, **options)
+        few = {name: min(getattr(training, name), 40) for name in ("epochs", "evaluate_every")}
+        return train(
+            model, data, replace(training, batch_size=len(getattr(data, "train", data)) // 4, **few), **options
+        )
 
     monkeypatch.setattr("regionscope.lab.train.train", train_in_few_steps)
+    monkeypatch.setattr("regionscope.shallow.FlowOptions", lambda **_: FlowOptions(max_log_loss=10.0))
 
 
 @pytest.mark.slow
