@@ -60,7 +60,7 @@ def test_slices_together_there_are_those_here(dim: int) -> None:
 @pytest.mark.parametrize("dim", [2, 3])
 def test_level_sets_there_are_those_here(dim: int) -> None:
     model = PLAIN()
-    points = 3 * torch.randn(dim + 1, 4, generator=torch.Generator().manual_seed(0))
+    points = torch.randn(dim + 1, 4, generator=torch.Generator().manual_seed(0))
     value = float(model(points.mean(0, keepdim=True))[0, 0].detach())
     asked: list[dict[str, Any]] = [{"target": 0, "value": value}, {"classes": 0}, {"classes": (0, 1)}]
     here = [rs.level_set(model, rs.Simplex(points), **what) for what in asked]

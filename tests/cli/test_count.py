@@ -108,8 +108,8 @@ def test_a_count_in_a_file_is_resumed(folder: Path, monkeypatch: pytest.MonkeyPa
     command = "count --model net.py:build --data data.npy --json -"
     wanted = json.loads(run(f"{command} --slices 64").stdout)
     file = folder / "counts.jsonl"
-    for slices in (32, 64):
-        done = run(f"{command} --slices {slices} --path counts.jsonl --plot out.png")
+    for words in ("--slices 32", "--slices 64 --plot out.png"):
+        done = run(f"{command} {words} --path counts.jsonl")
         assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     unlike = {"seconds": 0, "provenance": None}

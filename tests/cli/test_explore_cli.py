@@ -70,12 +70,12 @@ def test_explore_names_the_classes(folder: Path, tmp_path: Path) -> None:
     square, model = box(-1.0, 1.0, (2,)), mlp([2, 6, 2], seed=0)
     saved = decision_regions(model, square).save(tmp_path / "p")
     target = tmp_path / "page.html"
-    for what in (folder, saved):
-        call("explore", what, "--out", target)
+    for what in ([folder, "--frames", 1], [saved]):
+        call("explore", *what, "--out", target)
         assert '"classes": ["0", "1"]' in target.read_text(encoding="utf-8")
-        call("explore", what, "--out", target, "--class-names", "upper,lower")
+        call("explore", *what, "--out", target, "--class-names", "upper,lower")
         assert '"classes": ["upper", "lower"]' in target.read_text(encoding="utf-8")
-        said = call("explore", what, "--out", target, "--class-names", "a,b,c", code=2)
+        said = call("explore", *what, "--out", target, "--class-names", "a,b,c", code=2)
         assert "Expected 2 class names, got 3." in " ".join(said.split())
 
 
@@ -201,9 +201,7 @@ def test_a_box_is_that_of_the_other_commands(folder: Path, tmp_path: Path, monke
     assert "area 25" in (tmp_path / "box.html").read_text(encoding="utf-8")
 
 
-def test_a_box_and_points_of_the_data(folder: Path, tmp_path: Path) -> None:
-    call("explore", folder, "--out", tmp_path / "box.html", "--box", -2, 2, "--frames", 1)
-    assert "area 16" in (tmp_path / "box.html").read_text(encoding="utf-8")
+def test_points_of_the_data(folder: Path, tmp_path: Path) -> None:
     call("explore", folder, "--out", tmp_path / "line.html", "--rows", "0,1", "--frames", 1)
     assert "a line in the 2 inputs, length" in (tmp_path / "line.html").read_text(encoding="utf-8")
 
