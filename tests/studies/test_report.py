@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from regionscope.exact import decision_regions, linear_regions
+from regionscope.geometry import Box
 from regionscope.lab.config import DataSpec, Experiment, NetworkSpec
 from regionscope.studies import verdict
 from regionscope.studies.charts import Bars, Lines, Picture, Pictures, Series
@@ -144,6 +147,30 @@ def test_what_is_drawn_around_the_values_is_said(words: str) -> None:
     after = text[text.index("(figure1.png)") :].splitlines()[2]
     assert (after == words) if words else not after.startswith(("Band", "Bars"))
     assert words in as_html(page, {"figure1.png": "there"})
+
+
+def test_what_the_colours_of_pictures_mean_is_said_once() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2)).double()
+    square = Box.between(-1.0, 1.0, (2,))
+    part, decision = linear_regions(model, square), decision_regions(model, square)
+    points, labels = torch.zeros(1, 2), torch.zeros(1, dtype=torch.long)
+    expected = {
+        "Points: training data, coloured by class.": [Picture("", None, points=points, labels=labels)],
+        "Linear regions: colours only tell them apart.": [Picture("", part)] * 2,
+        "Decision regions: the colour is the predicted class, the thick line the boundary.": [
+            Picture("", decision, "decision")
+        ],
+        "Hue: predicted class; shade: linear region; thick line: decision boundary.": [Picture("", decision)],
+        "Regions after a layer: colours only tell them apart. Lines: zeros of neurons, the first layer darkest.": [
+            Picture("", part, layer=next(iter(part.by_layer)))
+        ],
+    }
+    for words, pictures in {**expected, " ".join(expected): [one for row in expected.values() for one in row]}.items():
+        chart = Pictures(title="t", columns=1, pictures=tuple(pictures))
+        page = replace(PAGE, outcome=replace(PAGE.outcome, charts=(chart,)), figures=("figure1.png",))
+        text = as_markdown(page)
+        assert text[text.index("(figure1.png)") :].splitlines()[2] == words
+        assert words in as_html(page, {"figure1.png": "there"})
 
 
 @pytest.mark.parametrize(

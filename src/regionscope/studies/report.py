@@ -9,10 +9,11 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from numbers import Integral, Real
 from typing import Any
 
+from regionscope.exact import DecisionRegions
 from regionscope.file_io import plain
 from regionscope.lab.config import Experiment
 from regionscope.lab.sweep.settings import used_settings
-from regionscope.studies.charts import Chart, Lines, Pictures, Scatter
+from regionscope.studies.charts import Chart, Lines, Picture, Pictures, Scatter
 from regionscope.studies.study import PAPERS, Claim, Outcome, Size, Study
 from regionscope.studies.verdict import Grade
 
@@ -37,6 +38,10 @@ th { text-align: left } td:not(:first-child) { font-variant-numeric: tabular-num
 """
 SMOKE = "smoke run: says nothing about the claim"
 _EXPONENT_FROM = 1e15  # floats from here on are written with an exponent
+_APART = "{}: colours only tell them apart."
+_ZEROS = "Lines: zeros of neurons, the first layer darkest."
+_DECISION = "Decision regions: the colour is the predicted class, the thick line the boundary."
+_SHADES = "Hue: predicted class; shade: linear region; thick line: decision boundary."
 _CLASSES = {grade.value: grade.value.split()[0] for grade in Grade}
 
 
@@ -213,13 +218,25 @@ def _drawn_around(chart: Chart) -> str:
     if isinstance(chart, Scatter):
         return "" if chart.fit is None else "Band: 95% interval of the line."
     if isinstance(chart, Pictures):
-        return ""
+        return " ".join(dict.fromkeys(words for picture in chart.pictures for words in _colours(picture)))
     kinds = {
         "95% interval" if one.interval else "± one standard error" if one.stderr else "± one standard deviation"
         for one in chart.series
         if one.interval or one.stderr or one.std
     }
     return f"{'Band' if isinstance(chart, Lines) else 'Bars'}: {', '.join(sorted(kinds))}." if kinds else ""
+
+
+def _colours(picture: Picture) -> list[str]:
+    """What the colours of a picture mean, in sentences."""
+    said = [] if picture.points is None else ["Points: training data, coloured by class."]
+    if isinstance(picture.result, DecisionRegions):
+        said.append(_DECISION if picture.kind == "decision" else _SHADES)
+    elif picture.layer:
+        said += [_APART.format("Regions after a layer"), _ZEROS]
+    elif picture.result is not None:
+        said.append(_ZEROS if picture.kind == "neurons" else _APART.format("Linear regions"))
+    return said
 
 
 def _scaled(page: Page) -> str:
