@@ -132,6 +132,7 @@ def test_one_series_of_bars_or_points_needs_no_legend() -> None:
         ([700.5, 1000.5, 30000.5], ["1,000", "2,000", "5,000", "10,000", "20,000"]),
         ([0.001, 0.01, 0.1], ["0.001", "0.01", "0.1"]),
         ([1.0, 1.3, 1.35, 2.0, 16.0], ["1", "1.3", "", "2", "16"]),  # the settings themselves, where there is room
+        ([1.0, 1.3, 1.5, 2.0, 16.0], ["1", "1.3", "1.5", "2", "16"]),
     ],
 )
 def test_ticks_of_logarithmic_axes_are_plain_and_do_not_collide(x: list[float], named: list[str]) -> None:
@@ -139,6 +140,12 @@ def test_ticks_of_logarithmic_axes_are_plain_and_do_not_collide(x: list[float], 
     assert labels(ax.xaxis) == named
     assert collisions(ax.xaxis) == 0
     assert collisions(ax.yaxis) == 0
+
+
+def test_dashes_can_be_seen_in_a_legend() -> None:
+    ours, theirs = one([1.0, 2.0], label="ours"), one([2.0, 1.0], label="theirs", beside="ours")
+    lengths = [legend_of(drawn(chart)[0]).handlelength for chart in (lines(ours), lines(ours, theirs))]
+    assert lengths == [2.0, 4.0]
 
 
 def test_many_decades_have_powers_of_ten_alone() -> None:

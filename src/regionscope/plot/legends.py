@@ -22,6 +22,7 @@ from regionscope.plot import style
 _ROW = 0.2  # inches of a row
 _GAP = 0.08  # inches between axes and legend
 _BELOW = -0.16  # top of a legend below its axes, of the height of the axes
+_HANDLE, _LONG_HANDLE = 2.0, 4.0  # length of a line in a legend, and of a dashed one, in letters
 _NARROW = 0.3  # of the width of a figure: a legend up to this goes beside the axes, a wider one below them
 _CORNERS: dict[Any, tuple[float, float]] = {
     "upper right": (1.0, 1.0),
@@ -171,23 +172,30 @@ def free_legend(*panels: Axes) -> None:
 def _legend_inside(ax: Axes, figure: Any) -> bool:
     """Add a legend, and say whether it stands inside the axes, where it moves nothing else."""
     handles, labels = ax.get_legend_handles_labels()
-    legend = ax.legend(frameon=False, fontsize="small", loc="upper right")  # "best" warns where a machine is slow
+    look: dict[str, Any] = {"frameon": False, "fontsize": "small", "handlelength": _handle_length(handles)}
+    legend = ax.legend(loc="upper right", **look)  # "best" warns where a machine is slow
     box, area, pad = legend.get_window_extent(), ax.get_window_extent(), _pad(legend, figure)
     for name, where in _CORNERS.items():
         if is_free(_inside(area, box.width, box.height, where, pad).padded(pad), ax):
             legend.set_loc(name)
             return True
     if len(figure.axes) > 1:
-        ax.legend(frameon=False, fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, _BELOW), ncols=2)
+        ax.legend(**look | {"fontsize": "x-small"}, loc="upper center", bbox_to_anchor=(0.5, _BELOW), ncols=2)
         return False
     legend.remove()
     wide = figure.bbox.width
     if box.width <= _NARROW * wide:
-        figure.legend(handles, labels, frameon=False, fontsize="small", loc="outside right center")
+        figure.legend(handles, labels, loc="outside right center", **look)
     else:
         columns = min(len(labels), max(1, int(wide // (box.width + 4 * pad))))  # 4: the space between two columns
-        figure.legend(handles, labels, frameon=False, fontsize="small", loc="outside lower center", ncols=columns)
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, **look)
     return False
+
+
+def _handle_length(handles: Sequence[Any]) -> float:
+    """Length of the lines in a legend, in letters: a dashed one shows two dashes on each side of its marker."""
+    dashed = any(isinstance(handle, Line2D) and handle.get_linestyle() == "--" for handle in handles)
+    return _LONG_HANDLE if dashed else _HANDLE
 
 
 def _inside(area: Bbox, width: float, height: float, where: tuple[float, float], pad: float) -> Bbox:
