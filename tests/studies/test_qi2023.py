@@ -360,6 +360,15 @@ def test_the_papers_curves_are_dashed_in_the_colour_of_ours(outcomes: list[Outco
         assert (ours.get_linestyle(), theirs.get_linestyle()) == ("-", "--")
 
 
+def test_the_curves_of_table_1_say_that_they_are_means(outcomes: list[Outcome]) -> None:
+    titles = [chart.title for outcome in outcomes for chart in outcome.charts if chart.title.startswith("Figure 4")]
+    assert titles == [
+        "Figure 4: ours, mean of 2 seeds",
+        "Figure 4: the paper's Table 1",
+        "Figure 4: accuracy, ours, mean of 2 seeds",
+    ]
+
+
 def test_studies_write_nothing_beside_the_workspace(place: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip  # noqa: E501
     monkeypatch.chdir(tmp_path)
     for study in STUDIES[:3]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -14,6 +13,7 @@ from regionscope.lab import zoo
 from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
 from regionscope.lab.sweep import run_sweep
 from regionscope.plot.charts import chart_figure
+from regionscope.studies.charts import Lines
 from regionscope.studies.qi2023 import decay, paper, theorem1
 from regionscope.studies.qi2023.read import Course, course
 from regionscope.studies.study import Claim
@@ -59,7 +59,11 @@ def test_the_nearest_decay_is_named_as_chosen_after_the_runs() -> None:
     found = {0.0: far, 5e-5: far, decay.HYPOTHESIS: far, 2e-4: near, 1e-3: far}
     outcome = decay.outcome_of(found, found)
     assert len(outcome.charts) == len(SIZES)
-    plt.close(chart_figure(outcome.charts[0]))  # six curves
+    figure = chart_figure(outcome.charts[0])
+    assert figure.get_suptitle() == "Table 1 with weight decay: 1,000 points, mean of 3 seeds"
+    theirs, *ours = figure.axes[0].get_lines()
+    assert [line.get_linestyle() for line in (theirs, *ours)] == ["--", *["-"] * 5]
+    assert len({line.get_color() for line in (theirs, *ours)}) == 6
     assert "decay 0.0002 comes nearest to Table 1, off by a factor of 1.10" in outcome.summary
     assert "training without decay is off by 4.00" in outcome.summary
     assert "made after the runs" in outcome.summary
@@ -129,6 +133,16 @@ def test_theorem_1_each_way(levels: tuple[float, float], constant: Grade, level:
     assert grade_of(claims, f"{start} over lengths") is Grade.REPRODUCED
     assert grade_of(claims, f"{start}, mean") is level
     assert grade_of(claims, "Theorem 1, PyTorch's default biases: regions / (neurons x length), mean") is Grade.SHOWN
+
+
+def test_the_figure_of_theorem_1_has_errors_over_networks() -> None:
+    found = {biases: {16: {"0.5": [6, 8], "1.0": [14, 18], "2.0": [24, 48]}} for biases in theorem1.BIASES}
+    outcome = theorem1.outcome_of(found, {16: Course((0, 5), np.ones((3, 2)))}, 0.5, 1.0)
+    chart = outcome.charts[0]
+    assert isinstance(chart, Lines)
+    assert chart.title == "Theorem 1: before training, intervals of length 2"
+    assert chart.series[0].y == pytest.approx((36 / 96,))
+    assert chart.series[0].stderr == pytest.approx((12 / 96,))
 
 
 @pytest.mark.parametrize(

@@ -221,6 +221,7 @@ def test_theorem_3_2_each_way(above: float, wide: float, needed: Grade) -> None:
     assert outcome.grade is needed
     share, above_bound = lines_of(outcome).series
     assert share.y == (0.1, wide)
+    assert share.label == "every training point classified"  # what is drawn around it is said below the figure
     assert all(low <= y <= high for y, (low, high) in zip(share.y, share.interval, strict=True))
     assert above_bound.x == (1.0,)
 

@@ -18,7 +18,8 @@ class Series:
 
     interval: in place of these, the lower and the upper end of a 95% interval for each y. All are drawn around
     curves and bars, and the report says which it is.
-    beside: as a curve, the label of the series that this one is compared with: dashed, in its colour.
+    beside: as a curve, the label of the series that this one is compared with: dashed, in its colour,
+    or in a colour of its own where no series has that label.
     """
 
     label: str

@@ -147,7 +147,7 @@ def missing(runs: Sequence[RunFolder], wanted: Sequence[Experiment]) -> tuple[st
     for name, n in planned.items():
         by_seed = ", ".join(f"{there} of seed {seed}" for seed, there in sorted(seeds[name].items()))
         words.append(f"{name}: {seeds[name].total()} of {n}" + (f" ({by_seed})" if 0 < seeds[name].total() < n else ""))
-    return (f"{len(runs)} of {len(wanted)} planned runs exist: {'; '.join(words)}. The others were not trained.",)
+    return (f"{len(runs):,} of {len(wanted):,} planned runs exist: {'; '.join(words)}. The others were not trained.",)
 
 
 def stored(workspace: Workspace, wanted: Sequence[Experiment]) -> tuple[list[RunFolder], tuple[str, ...]]:

@@ -155,14 +155,15 @@ def _curves(counts: Mapping[int, Course], errors: Mapping[int, Course]) -> tuple
     )
     ours = curves({f"{n:,} points": one for n, one in counts.items()})
     right = curves({f"{n:,} points": Course(one.epochs, 1 - one.values) for n, one in errors.items()})
+    seeds = len(next(iter(counts.values())).values)
     regions = tuple(
         Lines(
             title=f"Figure 4: {title}", x_label="epoch", y_label="linear regions", series=series, x_scale="symlog",
             y_scale="log",
         )
-        for title, series in (("ours", ours), ("the paper's Table 1", theirs))
+        for title, series in ((f"ours, mean of {seeds} seeds", ours), ("the paper's Table 1", theirs))
     )  # fmt: skip
-    title = "Figure 4: accuracy, ours"
+    title = f"Figure 4: accuracy, ours, mean of {seeds} seeds"
     return (*regions, Lines(title=title, x_label="epoch", y_label="training accuracy", series=right, x_scale="symlog"))
 
 

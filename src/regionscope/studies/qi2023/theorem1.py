@@ -132,6 +132,11 @@ def _ratio(counts: Sequence[int], width: int, length: str) -> float:
     return fmean(counts) / (DEPTH * width * float(length))
 
 
+def _error(counts: Sequence[int], width: int, length: str) -> float:
+    """Standard error of ``_ratio``, over networks."""
+    return standard_error(counts) / (DEPTH * width * float(length))
+
+
 def _constant(what: str, values: Mapping[Any, float], judged: bool, of: str) -> Claim:
     """Largest by smallest of a number that the paper says is constant."""
     reach = max(values.values()) / min(values.values())
@@ -180,15 +185,21 @@ def outcome_of(starts: Starts, ratios: dict[int, Course], length: float, accurac
     """Claims, tables and figures of both parts."""
     rows: tuple[tuple[str | int, ...], ...] = tuple(
         (BIASES[biases], width, *(
-            f"{_ratio(counts[str(one)], width, str(one)):.3f} "
-            f"(± {standard_error(counts[str(one)]) / (DEPTH * width * one):.1g})" for one in _LENGTHS
+            f"{_ratio(counts[str(one)], width, str(one)):.3f} (± {_error(counts[str(one)], width, str(one)):.1g})"
+            for one in _LENGTHS
         ))
         for biases, by_width in starts.items()
         for width, counts in by_width.items()
     )  # fmt: skip
     longest = str(_LENGTHS[-1])
     series = tuple(
-        Series.of(BIASES[biases], ((float(j), _ratio(counts[longest], j, longest)) for j, counts in by_width.items()))
+        Series.of(
+            BIASES[biases],
+            (
+                (float(width), _ratio(counts[longest], width, longest), _error(counts[longest], width, longest))
+                for width, counts in by_width.items()
+            ),
+        )
         for biases, by_width in starts.items()
     )
     networks = len(starts[_JUDGED][max(starts[_JUDGED])][longest])
@@ -201,8 +212,8 @@ def outcome_of(starts: Starts, ratios: dict[int, Course], length: float, accurac
             lines.table(f"{_HE}regions / (neurons x {length:.2f}), per unit of length", ratios, length),
         ),
         charts=(
-            Lines(title="Theorem 1: before training, length 2", x_label="width of three hidden layers", x_scale="log",
-                  y_label="linear regions / (neurons x length)", series=series),
+            Lines(title=f"Theorem 1: before training, intervals of length {_LENGTHS[-1]:g}", x_scale="log",
+                  x_label="width of three hidden layers", y_label="linear regions / (neurons x length)", series=series),
             Lines(title="Figure 3 with He initialisation", x_label="epoch", y_label="linear regions / neurons",
                   series=curves({str([width] * DEPTH): one for width, one in ratios.items()})),
         ),

@@ -151,7 +151,7 @@ def _chart(found: Sequence[Pooled]) -> Lines:
         x_scale="log",
         series=(
             Series(
-                label="classify every point, 95%",
+                label="every training point classified",
                 x=tuple(one.alpha for one in found),
                 y=tuple(one.share for one in found),
                 interval=tuple(one.interval for one in found),
