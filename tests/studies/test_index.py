@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from regionscope.lab.store.files import read_document
 from regionscope.studies import catalogue, verdict
 from regionscope.studies.catalogue import cause, studies
+from regionscope.studies.charts import Bars, Lines, Scatter, Series
 from regionscope.studies.index import BESIDE, index_markdown, totals
 from regionscope.studies.items import Item, NotRun, covered, evidence
 from regionscope.studies.report import claim_data
@@ -203,6 +204,19 @@ def test_committed_grades_are_those_of_the_rules() -> None:
         ], name
         text = (RESULTS / name / "report.md").read_text()
         assert f"**Verdict at size {stored['size']}: {stored['verdict']}.**" in text
+
+
+def test_committed_charts_have_the_fields_of_today() -> None:
+    """Else a reader of data.json meets two names for one number."""
+    known = {kind.__name__: {one.name for one in fields(kind)} | {"kind"} for kind in (Series, Lines, Scatter, Bars)}
+    other = {
+        (name, tuple(sorted(one.keys() ^ known[one["kind"]])))
+        for name, stored in committed().items()
+        for chart in stored["charts"]
+        for one in (chart, *chart["series"])
+        if one.keys() != known[one["kind"]]
+    }
+    assert not other
 
 
 def test_everything_that_is_not_reproduced_has_a_cause() -> None:
