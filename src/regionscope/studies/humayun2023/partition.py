@@ -43,7 +43,7 @@ def _figure1(workspace: Workspace, size: Size) -> Outcome:
             chart("Accuracy", known, y="accuracy"),
         ),
         notes=(
-            "Pictures: activation regions (shades) and decision regions (hues) with the decision boundary, on the "
+            "Pictures: linear regions (shades) and decision regions (hues) with the decision boundary, on the "
             "plane through the first training samples of three classes, seed 0.",
         ),
     )
