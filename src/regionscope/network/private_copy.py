@@ -20,6 +20,7 @@ from torch.nn.utils.weight_norm import WeightNorm
 
 from regionscope.checks import unreadable
 from regionscope.errors import InputError
+from regionscope.network.call.wrappers import unwrapped
 
 Copied = TypeVar("Copied")
 
@@ -54,9 +55,11 @@ def readable_copy(module: nn.Module, dtype: torch.dtype, device: torch.device) -
 
 
 def runnable_copy(module: nn.Module) -> nn.Module:
-    """A copy of ``module`` in eval mode and without compiled code, with the same dtype, device and hooks.
+    """A copy of ``module`` in eval mode, with the same dtype, device and hooks.
 
-    Forward hooks run on the copy. Cost: one copy of the parameters and buffers.
+    Forward hooks run on the copy. Compiled code is left out, and so are the wrappers of data-parallel training and
+    those of Accelerate and Lightning Fabric, which run the module in mixed precision. Cost: one copy of the parameters
+    and buffers.
     """
     tensors = tensors_of(module)
     for name, tensor in tensors.items():
@@ -89,6 +92,7 @@ def _copier_of(
     module: nn.Module, tensors: list[Tensor], dtype: torch.dtype | None = None, device: torch.device | None = None
 ) -> _Copier:
     """A copier that has copied ``module``. tensors: its parameters and buffers."""
+    _check_whole(module, tensors)
 
     def copy_module() -> _Copier:
         copier = _Copier(frozenset(map(id, chain(module.modules(), tensors))), dtype, device)
@@ -120,6 +124,17 @@ def all_finite(tensor: Tensor) -> bool:
 def memory_key(tensor: Tensor) -> tuple[object, ...]:
     """Equal for tensors that read the same memory in the same way."""
     return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+
+
+def _check_whole(module: nn.Module, tensors: list[Tensor]) -> None:
+    """Weights that several processes share: one process alone has a part, and reading it would wait for the others."""
+    kinds = {type(each).__name__ for each in chain(module.modules(), tensors)}
+    if kinds & {"FullyShardedDataParallel", "DTensor"}:
+        raise InputError(
+            "Expected a model whose weights are all in this process, got weights that are split over processes (FSDP "
+            "or tensor parallelism). Gather them in all processes with get_model_state_dict of "
+            "torch.distributed.checkpoint.state_dict, load them into a model that is not split, and measure that one."
+        )
 
 
 def _check_tensors(module: nn.Module) -> None:
@@ -198,14 +213,16 @@ class _Copier:
     def _copy_module(self, module: nn.Module) -> nn.Module:
         if isinstance(module, torch.jit.ScriptModule):
             return self._remember(module, deepcopy(module))  # type: ignore[no-any-return]
-        compiled = module._modules.get("_orig_mod")
-        if compiled is not None:  # torch.compile: its code runs the original
-            return self._remember(module, self.copy(compiled))  # type: ignore[no-any-return]
+        inner = unwrapped(module)
+        if inner is not module:
+            return self._remember(module, self.copy(inner))  # type: ignore[no-any-return]
         copied: nn.Module = self._remember(module, object.__new__(type(module)))
         state = copied.__dict__
         for key, item in module.__dict__.items():
             state[key] = type(item)() if self.dtype is not None and _is_hooks(key, item) else self.copy(item)
         state["_compiled_call_impl"] = None
+        if "_original_forward" in state:  # Accelerate has replaced it by one in mixed precision
+            state["forward"] = state["_original_forward"]
         self._copy_methods(module, copied)
         if self.dtype is not None:
             state["training"] = False
@@ -268,7 +285,14 @@ class _Copier:
         return copied
 
     def _copy_function(self, function: types.FunctionType) -> types.FunctionType:
-        """The function with the copies in place of the modules that its closure, defaults or globals name."""
+        """The function with the copies in place of the modules that its closure, defaults or globals name.
+
+        Of a function that torch.compile made, the original.
+        """
+        if (original := getattr(function, "_torchdynamo_orig_callable", None)) is not None:
+            if getattr(original, "__globals__", {}).get("__name__") == "torch._dynamo.external_utils":
+                original = original.__wrapped__  # torch puts a shell around its own
+            return self._copy_if_linked(original)  # type: ignore[no-any-return]
         if id(function) in self.copies or function.__module__ is None or function.__module__.startswith("torch."):
             return self.copies.get(id(function), function)  # type: ignore[no-any-return]
         self._remember(function, function)

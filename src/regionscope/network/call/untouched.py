@@ -34,9 +34,9 @@ def untouched(
     The copy is a snapshot: it keeps the weights of the moment at which the context is entered, while another thread may
     continue to train the model. Changes that the copy makes to its buffers and attributes are lost. The user's hooks
     are part of the forward pass (weight normalisation and pruning use them) and run on the modules of the copy.
-    Compiled and data-parallel wrappers are left out. Torch's global random state is restored, unless another thread may
-    have drawn from it. ``torch.inference_mode`` is switched off inside, since ``torch.enable_grad`` has no effect in
-    it.
+    Compiled, data-parallel and mixed-precision wrappers are left out. Torch's global random state is restored, unless
+    another thread may have drawn from it. ``torch.inference_mode`` is switched off inside, since ``torch.enable_grad``
+    has no effect in it.
 
     model: an ``nn.Module``; other objects are not copied, and functions are wrapped.
     device: device whose random state is restored besides that of the CPU; the model's own by default.

@@ -1,4 +1,4 @@
-"""The network inside the wrappers of torch, and the state of our own wrappers."""
+"""The network inside the wrappers of torch and Lightning, and the state of our own wrappers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ _LAYERS = ("_parameters", "_buffers", "_non_persistent_buffers_set", "_modules")
 
 
 def unwrapped(module: nn.Module) -> nn.Module:
-    """The network inside ``torch.compile`` and data-parallel wrappers: the same function, with its own layer names."""
+    """The network inside ``torch.compile``, data-parallel wrappers and those of Lightning Fabric, which may run it in
+    half precision: the same function, with its own layer names.
+    """
     while True:
         if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel):
             module = module.module
+        elif type(module).__name__ == "_FabricModule":  # without importing Lightning
+            module = module._original_module  # type: ignore[assignment]
         elif isinstance(getattr(module, "_orig_mod", None), nn.Module):
             module = module._orig_mod  # type: ignore[assignment]
         else:
