@@ -1,8 +1,7 @@
-"""The listeners and the callback with the real libraries."""
+"""The listeners with the real libraries, and the errors where a library is missing."""
 
 from __future__ import annotations
 
-import csv
 import sys
 import warnings
 from collections.abc import Callable
@@ -10,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 import regionscope as rs
 from regionscope.errors import InputError
@@ -68,129 +66,6 @@ def test_weights_and_biases_hears_the_rows(tmp_path: Path, monkeypatch: pytest.M
     assert list(tmp_path.rglob("*.wandb"))
     with pytest.raises(InputError, match=r"wandb\.init\(\) returns"):
         WeightsAndBiases("run")
-
-
-INPUTS = torch.randn(20, 2, generator=torch.Generator().manual_seed(0))
-LOOK = {"regions": lambda m: rs.region_count(m, INPUTS, slices=5), "weight": lambda m: next(m.parameters()).norm()}
-
-
-@pytest.fixture
-def fit(tmp_path: Path) -> Callable[..., Any]:
-    """Trains a small network with Lightning for two epochs of five batches."""
-    lightning: Any = pytest.importorskip("lightning.pytorch")
-
-    class Module(lightning.LightningModule):
-        def __init__(self) -> None:
-            super().__init__()
-            self.net = mlp([2, 8, 2])
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.net(x)
-
-        def training_step(self, batch: list[Tensor], index: int) -> Tensor:
-            return nn.functional.cross_entropy(self(batch[0]), batch[1])
-
-        def configure_optimizers(self) -> torch.optim.Optimizer:
-            return torch.optim.SGD(self.parameters(), lr=0.1)
-
-    data = torch.utils.data.TensorDataset(INPUTS, (INPUTS[:, 0] > 0).long())
-
-    class Endless(torch.utils.data.IterableDataset):
-        def __iter__(self) -> Any:
-            return iter(data)
-
-    def fit(callbacks: list[Any], *, endless: bool = False, **options: Any) -> Module:
-        module = Module()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Lightning's advice on workers and logging
-            trainer = lightning.Trainer(
-                max_epochs=2, callbacks=callbacks, enable_checkpointing=False, enable_progress_bar=False,
-                enable_model_summary=False, accelerator="cpu", default_root_dir=tmp_path,
-                **{"logger": False, **options},
-            )  # fmt: skip
-            trainer.fit(module, torch.utils.data.DataLoader(Endless() if endless else data, batch_size=4))
-        return module
-
-    return fit
-
-
-def test_a_tiny_lightning_fit(fit: Callable[..., Any]) -> None:
-    steps = Monitor(LOOK, every(4))
-    epochs = Monitor(LOOK, "every epoch")
-    watched = fit([lightning_callback(steps), lightning_callback(epochs, model=lambda module: module.net)])
-    alone = fit([])
-    assert steps.values("regions")[0] == [0, 4, 8, 10]
-    assert epochs.values("regions")[0] == [0, 5, 10]
-    assert epochs.values("regions")[1][-1] == rs.region_count(watched.net, INPUTS, slices=5).value
-    assert all(torch.equal(a, b) for a, b in zip(watched.parameters(), alone.parameters(), strict=True))
-    together = Monitor(LOOK, "every epoch")
-    fit([lightning_callback(together)], accumulate_grad_batches=2)  # steps over 2, 2 and 1 batches
-    assert together.values("regions")[0] == [0, 3, 6]
-    with pytest.raises(InputError, match="a trainer that knows the number of its batches"):
-        fit([lightning_callback(Monitor(LOOK, "every epoch"))], endless=True)
-
-
-def test_rows_go_to_the_loggers_of_lightning(fit: Callable[..., Any], tmp_path: Path) -> None:
-    logger = pytest.importorskip("lightning.pytorch").loggers.CSVLogger(tmp_path, name="csv", version=0)
-    logged = Monitor({"m": measured}, every(4))
-    fit([lightning_callback(logged)], logger=logger)
-    with (tmp_path / "csv" / "version_0" / "metrics.csv").open() as file:
-        found = [row for row in csv.DictReader(file) if row["m"]]
-    assert [int(row["step"]) for row in found] == [0, 4, 8, 10]
-    assert [float(row["m"]) for row in found] == pytest.approx(logged.values("m")[1])
-    assert {(row["m/stderr"], row["m.exact"]) for row in found} == {("0.25", "2.0")}
-
-
-def test_a_tiny_transformers_training(tmp_path: Path) -> None:
-    transformers: Any = pytest.importorskip("transformers", reason="needs the transformers extra")
-    pytest.importorskip("accelerate", reason="needs the transformers extra")
-
-    class Config(transformers.PretrainedConfig):
-        model_type = "tiny"
-
-    class Classifier(transformers.PreTrainedModel):
-        config_class = Config
-
-        def __init__(self, config: Any) -> None:
-            super().__init__(config)
-            self.net = mlp([2, 8, 2])
-            self.post_init()
-
-        def forward(self, x: Tensor, labels: Tensor | None = None) -> Any:
-            logits = self.net(x)
-            loss = None if labels is None else nn.functional.cross_entropy(logits, labels)
-            return transformers.modeling_outputs.SequenceClassifierOutput(loss=loss, logits=logits)
-
-    data = [{"x": one, "labels": int(one[0] > 0)} for one in INPUTS]
-
-    def fit(monitors: list[Monitor]) -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            torch.manual_seed(0)
-            args = transformers.TrainingArguments(
-                output_dir=str(tmp_path), num_train_epochs=2, per_device_train_batch_size=4, report_to=[],
-                save_strategy="no", use_cpu=True, disable_tqdm=True, logging_strategy="no",
-            )  # fmt: skip
-            trainer = transformers.Trainer(model=Classifier(Config()), args=args, train_dataset=data)
-            for monitor in monitors:
-                part = (lambda model: model.net) if "regions" not in monitor.names else None
-                trainer.add_callback(transformers_callback(monitor, trainer, model=part))
-            trainer.train()
-        return trainer
-
-    steps, epochs = Monitor({"m": measured}, every(4)), Monitor({"n": measured}, "every epoch")
-    whole = Monitor({"regions": lambda m: rs.region_count(m, INPUTS, slices=5, output="logits")}, every(10))
-    watched, alone = fit([steps, epochs, whole]), fit([])
-    assert whole.values("regions")[0] == [0, 10]
-    assert whole.values("regions")[1][-1] == rs.region_count(watched.model.net, INPUTS, slices=5).value
-    assert steps.values("m")[0] == [0, 4, 8, 10]
-    assert epochs.values("n")[0] == [0, 5, 10]
-    logged = [row for row in watched.state.log_history if "m" in row]
-    assert [row["step"] for row in logged] == [0, 4, 8, 10]
-    assert [row["m"] for row in logged] == steps.values("m")[1]
-    assert {(row["m/stderr"], row["m.exact"]) for row in logged} == {(0.25, 2.0)}
-    pairs = zip(watched.model.parameters(), alone.model.parameters(), strict=True)
-    assert all(torch.equal(a, b) for a, b in pairs)
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
+import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from torch import nn
 
 from regionscope.checks import check_instance
-from regionscope.errors import InputError
 from regionscope.extras import import_extra
 from regionscope.lab.monitor.monitor import Monitor
 from regionscope.lab.monitor.rows import as_scalars
@@ -21,9 +21,12 @@ def lightning_callback(monitor: Monitor, *, model: ModelPart | None = None) -> A
     """A callback for ``Trainer(callbacks=[...])`` that measures before training, after each step and at the end.
 
     New rows go to every logger of the trainer; the standard error is ``name/stderr``. Steps are the trainer's
-    ``global_step``: optimiser steps, not batches. A schedule in epochs takes the length of an epoch from the trainer.
-    With several processes only the first one measures. model: part of the ``LightningModule`` to measure, such as
-    ``lambda module: module.net``; the whole module by default.
+    ``global_step``: optimiser steps, not batches. With manual optimisation a batch can have several of them; the
+    monitor then measures after the first batch that reaches a step of the schedule. A schedule in epochs measures at
+    the end of the trainer's epochs, unless the monitor has ``steps_per_epoch``. The last row is that of the last step,
+    before another callback replaces the weights (by averages, for example). With several processes only the first one
+    measures. model: part of the ``LightningModule`` to measure, such as ``lambda module: module.net``; the whole module
+    by default.
     """
     _check(monitor)
     import_extra("lightning.pytorch", who="lightning_callback needs", library="lightning", extra="track")
@@ -33,19 +36,24 @@ def lightning_callback(monitor: Monitor, *, model: ModelPart | None = None) -> A
         """Calls the monitor with the trainer's step."""
 
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-            _set_epoch(monitor, lambda: trainer.num_training_batches, trainer.accumulate_grad_batches)
-            self._look(trainer, pl_module)
+            self._times = _Times(monitor, int(trainer.global_step))
+            self._look(trainer, pl_module, due=self._times.start())
 
         def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-            self._look(trainer, pl_module)
+            self._look(trainer, pl_module, due=self._times.step(int(trainer.global_step)))
+
+        def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+            epoch, step = int(trainer.current_epoch) + 1, int(trainer.global_step)
+            last = trainer.should_stop or epoch == trainer.max_epochs or step == trainer.max_steps
+            self._look(trainer, pl_module, due=last or self._times.epoch(epoch))
 
         def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-            self._look(trainer, pl_module, last=True)
+            self._look(trainer, pl_module, due=True)
 
-        def _look(self, trainer: Any, pl_module: Any, *, last: bool = False) -> None:
-            if trainer.is_global_zero:
+        def _look(self, trainer: Any, pl_module: Any, *, due: bool) -> None:
+            if due and trainer.is_global_zero:
                 step = int(trainer.global_step)
-                rows = monitor(step, pl_module if model is None else model(pl_module), last=last)
+                rows = monitor.measure(step, pl_module if model is None else model(pl_module))
                 for logger in trainer.loggers if rows else ():
                     logger.log_metrics(as_scalars(rows), step=step)
 
@@ -57,9 +65,10 @@ def transformers_callback(monitor: Monitor, trainer: Any, *, model: ModelPart | 
 
     New rows go through ``trainer.log``, so they are in ``trainer.state.log_history`` and in every tool that the trainer
     reports to; the standard error is ``name/stderr``. Steps are the trainer's ``global_step``. A schedule in epochs
-    takes the length of an epoch from the trainer. With several processes only the first one measures. model: part of
-    the trainer's model to measure, such as ``lambda model: model.classifier``; the whole model by default. Select its
-    outputs in the instruments: ``output="logits"``.
+    measures at the end of the trainer's epochs, unless the monitor has ``steps_per_epoch``. With
+    ``load_best_model_at_end``, the last row is that of the last step, not of the best model. With several processes
+    only the first one measures. model: part of the trainer's model to measure, such as ``lambda model:
+    model.classifier``; the whole model by default. Select its outputs in the instruments: ``output="logits"``.
     """
     _check(monitor)
     import_extra("transformers", who="transformers_callback needs", library="transformers", extra="transformers")
@@ -68,21 +77,46 @@ def transformers_callback(monitor: Monitor, trainer: Any, *, model: ModelPart | 
     class TrainerMonitor(TrainerCallback):  # type: ignore[misc, unused-ignore]
         """Calls the monitor with the trainer's step."""
 
+        _training = False
+
         def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            _set_epoch(monitor, lambda: len(kwargs["train_dataloader"]), args.gradient_accumulation_steps)
-            self._look(state, kwargs["model"])
+            self._training = True
+            self._times, self._epoch = _Times(monitor, int(state.global_step)), int(state.epoch or 0)
+            self._look(state, kwargs["model"], due=self._times.start())
 
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            self._look(state, kwargs["model"])
+            due = self._times.step(int(state.global_step))
+            self._look(state, kwargs["model"], due=due or control.should_training_stop)
+
+        def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            self._epoch += 1
+            self._look(state, kwargs["model"], due=self._times.epoch(self._epoch) or control.should_training_stop)
+
+        def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            # The weights of the last step are gone once the trainer has loaded the best model.
+            self._look(state, kwargs["model"], due=self._training and control.should_training_stop)
+
+        on_save = on_evaluate
 
         def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            self._look(state, kwargs["model"], last=True)
+            self._training = False
+            step, best = int(state.global_step), getattr(state, "best_global_step", None)
+            if not args.load_best_model_at_end or state.best_model_checkpoint is None or best == step:
+                self._look(state, kwargs["model"], due=True)
+            elif state.is_world_process_zero and monitor.wants(step, last=True):
+                warnings.warn(
+                    f"The last step {step} has no row: the trainer stopped early and has loaded its best model. Add "
+                    "the callback of the monitor after the one that stops the training.",
+                    stacklevel=2,
+                )
 
-        def _look(self, state: Any, whole: nn.Module, *, last: bool = False) -> None:
-            if state.is_world_process_zero:
-                rows = monitor(int(state.global_step), whole if model is None else model(whole), last=last)
+        def _look(self, state: Any, whole: nn.Module, *, due: bool) -> None:
+            if due and state.is_world_process_zero:
+                rows = monitor.measure(int(state.global_step), whole if model is None else model(whole))
                 if rows:
+                    due_log = trainer.control.should_log
                     trainer.log(as_scalars(rows))
+                    trainer.control.should_log = due_log  # or the trainer would leave out its own loss
 
     return TrainerMonitor()
 
@@ -91,20 +125,27 @@ def _check(monitor: object) -> None:
     check_instance("monitor", monitor, Monitor, advice="Make one with rs.Monitor({name: function}, when=...)")
 
 
-def _set_epoch(monitor: Monitor, batches: Callable[[], float], accumulated: int) -> None:
-    """Steps in an epoch, where the schedule counts epochs: the last one may be over fewer than ``accumulated`` batches.
+class _Times:
+    """When to measure: after the steps of the schedule, and after the epochs of the trainer that it counts.
 
-    batches: number of batches in an epoch; infinite or a TypeError where the trainer does not know it.
+    A monitor with ``steps_per_epoch`` counts its epochs in steps. ``first``: the step at which the training starts.
     """
-    if not monitor.when.epoch_periods or monitor.steps_per_epoch is not None:
-        return
-    try:
-        n = batches()
-    except TypeError:
-        n = math.inf
-    if not math.isfinite(n):
-        raise InputError(
-            "Expected a trainer that knows the number of its batches for a schedule in epochs, got none. Pass "
-            "steps_per_epoch to the monitor, or use a schedule in steps."
-        )
-    monitor.steps_per_epoch = math.ceil(n / int(accumulated))
+
+    def __init__(self, monitor: Monitor, first: int) -> None:
+        self._per_epoch = monitor.steps_per_epoch
+        self._epochs = monitor.when.epoch_periods if self._per_epoch is None else ()
+        self._steps = replace(monitor.when, epoch_periods=()) if self._epochs else monitor.when
+        self._reached = first - 1
+
+    def start(self) -> bool:
+        """Whether to measure before the first step; epoch 0 ends before step 1."""
+        return self.step(self._reached + 1) or (self._reached == 0 and bool(self._epochs))
+
+    def step(self, step: int) -> bool:
+        """Whether a step of the schedule has been reached since the last call."""
+        passed, self._reached = range(self._reached + 1, step + 1), step
+        return any(self._steps.includes(each, per_epoch=self._per_epoch) for each in passed)
+
+    def epoch(self, epoch: int) -> bool:
+        """Whether to measure at the end of this epoch, counted from 1."""
+        return any(epoch % period == 0 for period in self._epochs)
