@@ -159,6 +159,28 @@ def test_a_new_training_beside_the_rows_of_an_old_one_is_warned(tmp_path: Path) 
     assert len(seen) == 1
 
 
+def test_a_loop_that_goes_on_from_a_checkpoint_is_warned_of_later_rows(tmp_path: Path) -> None:
+    def loop(start: int, stop: int, value: float, *, drop: bool = False) -> Monitor:
+        monitor = Monitor({"a": lambda _: value}, every(2), path=tmp_path / "rows.jsonl")
+        if drop:
+            monitor.drop_after(start)
+        for step in range(start, stop):
+            monitor(step, nn.Linear(1, 1))
+        return monitor
+
+    loop(0, 9, 1.0)
+    told = r"rows up to step 8, and .* from step 5\. .* monitor\.drop_after\(5\) first"
+    with pytest.warns(UserWarning, match=told) as seen:
+        assert loop(5, 11, 2.0).values("a") == ([0, 2, 4, 6, 8, 10], [1.0, 1.0, 1.0, 1.0, 1.0, 2.0])
+    assert len(seen) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        monitor = loop(4, 11, 3.0, drop=True)
+        assert monitor.values("a") == ([0, 2, 4, 6, 8, 10], [1.0, 1.0, 1.0, 3.0, 3.0, 3.0])
+        assert read_rows(tmp_path / "rows.jsonl") == monitor.rows
+        loop(10, 13, 4.0)  # it goes on where the other one ended
+
+
 def test_a_name_that_no_row_has() -> None:
     monitor = Monitor({"weight": weight, "pair": lambda m: {"a": 1.0}}, every(1))
     assert monitor.values("pair.a") == ([], [])

@@ -13,7 +13,15 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
-from regionscope.lab.monitor import Monitor, every, lightning_callback, transformers_callback
+from regionscope.lab.monitor import (
+    Monitor,
+    Row,
+    append_rows,
+    every,
+    lightning_callback,
+    read_rows,
+    transformers_callback,
+)
 from regionscope.lab.zoo import mlp
 
 
@@ -61,7 +69,14 @@ def fit(tmp_path: Path) -> Callable[..., Any]:
         def __iter__(self) -> Any:
             return iter(data)
 
-    def fit(callbacks: list[Any], *, endless: bool = False, steps_per_batch: int = 1, **options: Any) -> Module:
+    def fit(
+        callbacks: list[Any],
+        *,
+        endless: bool = False,
+        steps_per_batch: int = 1,
+        resume: Path | None = None,
+        **options: Any,
+    ) -> Module:
         module = Module(steps_per_batch)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Lightning's advice on workers and logging
@@ -70,7 +85,8 @@ def fit(tmp_path: Path) -> Callable[..., Any]:
                 enable_model_summary=False, accelerator="cpu", default_root_dir=tmp_path,
                 **{"logger": False, "max_epochs": 2, **options},
             )  # fmt: skip
-            trainer.fit(module, torch.utils.data.DataLoader(Endless() if endless else data, batch_size=4))
+            loader = torch.utils.data.DataLoader(Endless() if endless else data, batch_size=4)
+            trainer.fit(module, loader, ckpt_path=resume)
         return module
 
     return fit
@@ -128,6 +144,33 @@ def test_the_last_row_of_lightning_is_that_of_the_last_step(fit: Callable[..., A
         seen.clear()
 
 
+def killed(path: Path) -> Monitor:
+    """A monitor that finds the rows of a training that was killed after step 8; the names of others stay."""
+    rows = [Row(step, name, 99.0, None, 0.0) for step in (0, 4, 8) for name in ("m", "other")]
+    append_rows(path, rows)
+    return Monitor({"m": first_weight}, every(4), path=path)
+
+
+def test_a_resumed_lightning_fit_measures_again(fit: Callable[..., Any], tmp_path: Path) -> None:
+    lightning: Any = pytest.importorskip("lightning.pytorch")
+
+    class Save(lightning.Callback):
+        def on_train_end(self, trainer: Any, module: nn.Module) -> None:
+            trainer.save_checkpoint(tmp_path / "last.ckpt")
+
+    fit([Save()], max_epochs=1)
+    monitor = killed(tmp_path / "rows.jsonl")
+    module = fit([lightning_callback(monitor)], resume=tmp_path / "last.ckpt")
+    steps, values = monitor.values("m")
+    assert steps == [0, 4, 8, 10]
+    assert values[:2] == [99.0, 99.0]  # from before the checkpoint
+    assert values[2] != 99.0
+    assert values[3] == first_weight(module)
+    rows = read_rows(tmp_path / "rows.jsonl")
+    assert [row.step for row in rows if row.name == "other"] == [0, 4, 8]
+    assert tuple(row for row in rows if row.name == "m") == monitor.rows
+
+
 def test_rows_go_to_the_loggers_of_lightning(fit: Callable[..., Any], tmp_path: Path) -> None:
     logger = pytest.importorskip("lightning.pytorch").loggers.CSVLogger(tmp_path, name="csv", version=0)
     logged = Monitor({"m": measured}, every(4))
@@ -163,7 +206,9 @@ def train(tmp_path: Path) -> Callable[..., Any]:
 
     data = [{"x": one, "labels": int(one[0] > 0)} for one in INPUTS]
 
-    def train(monitors: list[Monitor], *, callbacks: Any = (), later: Any = (), **options: Any) -> Any:
+    def train(
+        monitors: list[Monitor], *, callbacks: Any = (), later: Any = (), resume: bool = False, **options: Any
+    ) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             torch.manual_seed(0)
@@ -179,7 +224,7 @@ def train(tmp_path: Path) -> Callable[..., Any]:
                 trainer.add_callback(transformers_callback(monitor, trainer, model=part))
             for callback in later:
                 trainer.add_callback(callback)
-            trainer.train()
+            trainer.train(resume_from_checkpoint=resume)
         accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
         return trainer
 
@@ -206,6 +251,17 @@ def test_the_trainer_still_logs_its_own_loss(train: Callable[..., Any]) -> None:
     trainer = train([Monitor({"m": measured}, every(2))], logging_strategy="steps", logging_steps=2)
     assert [row["step"] for row in trainer.state.log_history if "loss" in row] == [2, 4, 6, 8, 10]
     assert [row["step"] for row in trainer.state.log_history if "m" in row] == [0, 2, 4, 6, 8, 10]
+
+
+@pytest.mark.slow
+def test_a_resumed_transformers_training_measures_again(train: Callable[..., Any], tmp_path: Path) -> None:
+    train([], save_strategy="steps", save_steps=5, max_steps=5)
+    monitor = killed(tmp_path / "rows.jsonl")
+    trainer = train([monitor], resume=True)
+    assert monitor.values("m")[0] == [0, 4, 8, 10]
+    assert monitor.values("m")[1][1] == 99.0
+    assert monitor.values("m")[1][2] != 99.0
+    assert monitor.values("m")[1][3] == first_weight(trainer.model)
 
 
 def test_mixed_precision_of_the_trainer_changes_no_number(train: Callable[..., Any]) -> None:

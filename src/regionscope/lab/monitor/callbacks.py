@@ -24,9 +24,9 @@ def lightning_callback(monitor: Monitor, *, model: ModelPart | None = None) -> A
     ``global_step``: optimiser steps, not batches. With manual optimisation a batch can have several of them; the
     monitor then measures after the first batch that reaches a step of the schedule. A schedule in epochs measures at
     the end of the trainer's epochs, unless the monitor has ``steps_per_epoch``. The last row is that of the last step,
-    before another callback replaces the weights (by averages, for example). With several processes only the first one
-    measures. model: part of the ``LightningModule`` to measure, such as ``lambda module: module.net``; the whole module
-    by default.
+    before another callback replaces the weights (by averages, for example). A training that resumes from a checkpoint
+    measures the steps after it again. With several processes only the first one measures. model: part of the
+    ``LightningModule`` to measure, such as ``lambda module: module.net``; the whole module by default.
     """
     _check(monitor)
     import_extra("lightning.pytorch", who="lightning_callback needs", library="lightning", extra="track")
@@ -37,6 +37,8 @@ def lightning_callback(monitor: Monitor, *, model: ModelPart | None = None) -> A
 
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
             self._times = _Times(monitor, int(trainer.global_step))
+            if trainer.is_global_zero and trainer.global_step > 0:  # resumed: it does not repeat the steps of before
+                monitor.drop_after(int(trainer.global_step))
             self._look(trainer, pl_module, due=self._times.start())
 
         def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
@@ -66,9 +68,10 @@ def transformers_callback(monitor: Monitor, trainer: Any, *, model: ModelPart | 
     New rows go through ``trainer.log``, so they are in ``trainer.state.log_history`` and in every tool that the trainer
     reports to; the standard error is ``name/stderr``. Steps are the trainer's ``global_step``. A schedule in epochs
     measures at the end of the trainer's epochs, unless the monitor has ``steps_per_epoch``. With
-    ``load_best_model_at_end``, the last row is that of the last step, not of the best model. With several processes
-    only the first one measures. model: part of the trainer's model to measure, such as ``lambda model:
-    model.classifier``; the whole model by default. Select its outputs in the instruments: ``output="logits"``.
+    ``load_best_model_at_end``, the last row is that of the last step, not of the best model. A training that resumes
+    from a checkpoint measures the steps after it again. With several processes only the first one measures.
+    model: part of the trainer's model to measure, such as ``lambda model: model.classifier``; the whole model by
+    default. Select its outputs in the instruments: ``output="logits"``.
     """
     _check(monitor)
     import_extra("transformers", who="transformers_callback needs", library="transformers", extra="transformers")
@@ -82,6 +85,8 @@ def transformers_callback(monitor: Monitor, trainer: Any, *, model: ModelPart | 
         def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             self._training = True
             self._times, self._epoch = _Times(monitor, int(state.global_step)), int(state.epoch or 0)
+            if state.is_world_process_zero and state.global_step > 0:
+                monitor.drop_after(int(state.global_step))
             self._look(state, kwargs["model"], due=self._times.start())
 
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

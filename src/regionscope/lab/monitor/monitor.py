@@ -15,10 +15,11 @@ from torch import nn
 from regionscope.checks import check_module, read_step, unknown_name
 from regionscope.errors import InputError, RegionscopeError
 from regionscope.extras import data_frame
-from regionscope.file_io import cut_torn_line
+from regionscope.file_io import cut_torn_line, replace_file
 from regionscope.lab.monitor.no_trace import no_trace, same_randomness
 from regionscope.lab.monitor.rows import Row, append_rows, read_rows, readings
 from regionscope.lab.monitor.schedule import Schedule, as_schedule, every
+from regionscope.lab.store.rows import encode
 from regionscope.network import device_and_dtype
 from regionscope.types import Reading
 
@@ -64,7 +65,8 @@ class Monitor:
         when: a schedule, or words such as "every 5 epochs" (in a loop of your own these need ``steps_per_epoch``).
         path: a file of JSON lines to append to. Rows that it already holds are read back and not measured again, so
             that a training that was killed and resumed has each row once. One that starts from the beginning beside
-            such rows is warned: they may be those of another training.
+            such rows, or before the last of them, is warned: they may be those of another training. See
+            ``drop_after``.
         listeners: called with each new row. One that fails is dropped with a warning, and training goes on: the rows
             are in the file and in ``rows``.
         done: rows measured earlier and stored elsewhere; the same as those found in ``path``.
@@ -137,7 +139,16 @@ class Monitor:
 
     def __call__(self, step: int, model: nn.Module, *, last: bool = False) -> tuple[Row, ...]:
         """Measure if the schedule says so (or if this is the last step) and return the new rows."""
+        first = not self._begun
         step = self._begin(step)
+        later = [row.step for row in self._rows.values() if row.step > step] if first else []
+        if later and step > min(row.step for row in self._rows.values()):
+            warnings.warn(
+                f"There are rows up to step {max(later)}, and this training goes on from step {step}. The later rows "
+                "are kept and not measured again, which is right if it repeats these steps bit by bit. Otherwise call "
+                f"monitor.drop_after({step}) first.",
+                stacklevel=2,
+            )
         return self.measure(step, model) if self.wants(step, last=last) else ()
 
     def measure(self, step: int, model: nn.Module) -> tuple[Row, ...]:
@@ -167,6 +178,21 @@ class Monitor:
             new += fresh
             self._tell(fresh)
         return tuple(new)
+
+    def drop_after(self, step: int) -> None:
+        """Remove the rows of later steps, from the file too, so that these steps are measured again.
+
+        For a training that goes on from a checkpoint of this step, if it does not repeat the later steps bit by bit:
+        the rows after the checkpoint are those of the training that was killed. ``lab.train`` repeats them, and the
+        callbacks for Lightning and Hugging Face drop them.
+        """
+        step = read_step(step)
+        dropped = {key for key in self._rows if key[0] > step}
+        if dropped and self._path is not None and self._path.exists():
+            kept = [row for row in read_rows(self._path) if (row.step, row.name) not in dropped]
+            replace_file(self._path, lambda path: path.write_bytes(encode(kept)))
+        self._rows = {key: row for key, row in self._rows.items() if key not in dropped}
+        self._done = {key for key in self._done if key[0] <= step}
 
     def _read(self, name: str, model: nn.Module, step: int) -> list[Reading]:
         try:
