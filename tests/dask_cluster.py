@@ -1,6 +1,6 @@
 """A Dask scheduler and two workers on loopback: forks of one new process that has loaded everything once.
 
-It does not see the files of the tests, as a worker on another machine.
+It does not see the files of the tests, like a worker on another machine.
 """
 
 from __future__ import annotations
@@ -57,13 +57,17 @@ def two_workers(folder: Path, *modules: str) -> Iterator[str]:
     """The address of the scheduler. Each worker has one thread and GPU=1. modules: loaded before the fork."""
     words = [sys.executable, "-c", _PROGRAM, str(folder), *modules]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment, start_new_session=True
-    ) as started:
+    errors = folder / "stderr.txt"
+    with (
+        errors.open("w") as said,
+        subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=said, text=True, env=environment, start_new_session=True
+        ) as started,
+    ):
         try:
             assert started.stdout is not None
             address = started.stdout.readline().strip()
-            assert address.startswith("tcp://127.0.0.1:")
+            assert address.startswith("tcp://127.0.0.1:"), errors.read_text()
             yield address
         finally:
             os.killpg(started.pid, signal.SIGKILL)

@@ -8,11 +8,17 @@ import traceback
 import warnings
 from collections.abc import Callable
 
+import pytest
 import torch
 
 
 def start(action: Callable[[], object]) -> int:
-    """Call ``action`` in a child, which ends with code 0 after it or 1 after an error, and return its number."""
+    """Call ``action`` in a child, which ends with code 0 after it or 1 after an error, and return its number.
+
+    A child that hangs is ended after two minutes.
+    """
+    if torch.accelerator.is_available():
+        pytest.skip("torch cannot compute gradients in a fork on a machine with a GPU")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns where there are threads, as in a worker
         child = os.fork()
@@ -20,6 +26,7 @@ def start(action: Callable[[], object]) -> int:
         return child
     code = 1
     try:
+        signal.alarm(120)
         torch.set_num_threads(1)  # the other threads of torch are not copied, and it would wait for them
         action()
         code = 0

@@ -71,6 +71,7 @@ def test_classes_and_targets(folder: Path) -> None:
         (["--input-shape", "2", "--out", "mesh.stl"], "Expected a slice of dimension 3 for an .stl file, got 2. Write"),
         (["--out", "none/mesh.ply"], "does not exist"),
         (["--classes", "a"], "Expected --classes such as 3 or 3,5"),
+        (["--classes", "0", "--index", "0"], "Expected --classes or --index, got both. Pass one of them."),
         (["--minus", "1"], "Expected --index I for a network with 1 output"),
         (["--input-shape", "2", "--page", "mesh.html"], "Expected a slice of dimension 3 for --page"),
     ],

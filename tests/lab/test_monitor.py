@@ -169,7 +169,7 @@ def test_a_loop_that_goes_on_from_a_checkpoint_is_warned_of_later_rows(tmp_path:
         return monitor
 
     loop(0, 9, 1.0)
-    told = r"rows up to step 8, and .* from step 5\. .* monitor\.drop_after\(5\) first"
+    told = r"rows up to step 8, and .* from step 5\. .* monitor\.drop_after\(step\) first, with the step of the"
     with pytest.warns(UserWarning, match=told) as seen:
         assert loop(5, 11, 2.0).values("a") == ([0, 2, 4, 6, 8, 10], [1.0, 1.0, 1.0, 1.0, 1.0, 2.0])
     assert len(seen) == 1

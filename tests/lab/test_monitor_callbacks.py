@@ -151,6 +151,18 @@ def killed(path: Path) -> Monitor:
     return Monitor({"m": first_weight}, every(4), path=path)
 
 
+def test_a_lightning_fit_that_may_not_stop_yet_has_no_more_rows(fit: Callable[..., Any]) -> None:
+    lightning: Any = pytest.importorskip("lightning.pytorch")
+
+    class Stop(lightning.Callback):
+        def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+            trainer.should_stop = True
+
+    monitor = Monitor({"weight": first_weight}, every(1000))
+    fit([Stop(), lightning_callback(monitor)], max_epochs=9, min_epochs=3)
+    assert monitor.values("weight")[0] == [0, 15]
+
+
 def test_a_resumed_lightning_fit_measures_again(fit: Callable[..., Any], tmp_path: Path) -> None:
     lightning: Any = pytest.importorskip("lightning.pytorch")
 

@@ -200,7 +200,7 @@ from regionscope.measures.checksum import checksum
 net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.LSTM(2, 2))
 for weights in net.parameters():
     weights.data.fill_(0.5)
-net._held = {"a", "b", "c", "d"}, functools.partial(torch.add, 1), lambda x: x in {"e", "f", "g"}, object()
+net._held = set("abcdefghijklmnopqrstuvwxyz"), functools.partial(torch.add, 1), lambda x: x in {"e", "f", "g"}, object()
 found = checksum(net)
 """
 

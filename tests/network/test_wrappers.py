@@ -70,6 +70,14 @@ def test_a_wrapper_of_a_training_changes_no_number(wrap: Callable[[nn.Module], n
     assert all(torch.equal(a, b) for a, b in zip(net.buffers(), saved.buffers(), strict=True))
 
 
+def test_a_forward_pass_that_a_user_has_replaced_is_measured() -> None:
+    net = network()
+    net._original_forward = net.forward
+    net.forward = lambda x: 2 * net._original_forward(x)
+    with no_trace(net) as private:
+        assert torch.equal(private(X), net.eval()(X))
+
+
 @pytest.fixture
 def one_process(tmp_path: Any) -> Iterator[None]:
     """A group of one process, in which a model can be distributed."""
@@ -98,6 +106,7 @@ def test_weights_split_over_processes_are_refused() -> None:
     for measure in (
         lambda: rs.local_complexity(split, X),
         lambda: rs.linear_regions(split, BOX),
+        lambda: rs.parameter_norms(split),
         lambda: rs.Monitor({"l2": lambda m: rs.parameter_norms(m).l2}, when="every step")(0, split),
     ):
         with pytest.raises(rs.InputError, match=r"got weights that are split over processes \(FSDP .* Gather them"):

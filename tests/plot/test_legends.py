@@ -94,10 +94,10 @@ def test_a_second_call_adds_its_classes() -> None:
 
 
 def test_too_few_names_are_refused() -> None:
-    with pytest.raises(InputError, match=r"Expected a name for each class up to 9, got 2 class_names\. Pass"):
+    with pytest.raises(InputError, match=r"Expected class_names= to name each class up to 9, got 2 names\. Pass"):
         plot.class_legend(torch.tensor([9]), ax=Figure().add_subplot(), class_names=["a", "b"])
     ax: Any = Figure().add_subplot()
-    with pytest.raises(InputError, match="Expected a name for each class up to 2, got 2 class_names"):
+    with pytest.raises(InputError, match="Expected class_names= to name each class up to 2, got 2 names"):
         plot.data(torch.zeros(2, 2), torch.tensor([1, 2]), ax=ax, class_names=["a", "b"])
     assert not ax.collections
 

@@ -50,8 +50,9 @@ def surface(
     job.check_targets(min(slice.dim, 2))  # a surface in space is drawn, too
     _check_files(out, page, slice.dim)
     between = _read_classes(classes)
-    needs_output = between is None or index is not None or minus is not None
-    target = chosen_output(index, minus, network, slice) if needs_output else None
+    if between is not None and (index is not None or minus is not None):
+        raise InputError("Expected --classes or --index, got both. Pass one of them.")
+    target = chosen_output(index, minus, network, slice) if between is None else None
     found = job.cut(level_set, network, slice, value=value, target=target, classes=between)
     _report(job, found)
     if out is not None:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regionscope.checks import check_module, one_of, unreadable
 from regionscope.errors import InputError
 from regionscope.network.call.wrappers import unwrapped
+from regionscope.network.private_copy import check_whole
 from regionscope.types import Reading, repr_of
 
 Which = Literal["all", "weights"]
@@ -101,8 +102,9 @@ def _without_wrappers(state: Mapping[str, Tensor], wanted: Mapping[str, Tensor])
 
 def _chosen(model: nn.Module, which: Which) -> dict[str, Tensor]:
     one_of("which", which, ("all", "weights"))
-    found = {}
-    for name, value in unwrapped(check_module(model)).named_parameters():
+    network, found = unwrapped(check_module(model)), {}
+    check_whole(network)
+    for name, value in network.named_parameters():
         if reason := unreadable(value):
             raise InputError(f"Expected parameter {name!r} to hold real numbers, got {reason}")
         if which == "all" or value.ndim >= 2:

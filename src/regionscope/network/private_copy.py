@@ -48,6 +48,7 @@ def readable_copy(module: nn.Module, dtype: torch.dtype, device: torch.device) -
     (the older weight_norm and spectral_norm, pruning) are evaluated once, for the weight as it stands. Cost: one copy
     of the parameters.
     """
+    check_whole(module)
     _check_tensors(module)
     copier = _copier_of(module, list(tensors_of(module).values()), dtype, device)
     parts = tuple(value for value in copier.copies.values() if isinstance(value, nn.Module))
@@ -61,6 +62,7 @@ def runnable_copy(module: nn.Module) -> nn.Module:
     those of Accelerate and Lightning Fabric, which run the module in mixed precision. Cost: one copy of the parameters
     and buffers.
     """
+    check_whole(module)
     tensors = tensors_of(module)
     for name, tensor in tensors.items():
         if nn.parameter.is_lazy(tensor):
@@ -75,6 +77,7 @@ def runnable_copy(module: nn.Module) -> nn.Module:
 
 def weights_of(module: nn.Module, dtype: torch.dtype, device: torch.device) -> dict[str, Tensor]:
     """Copies of all parameters and buffers by name."""
+    check_whole(module)
     _check_tensors(module)
     tensors = tensors_of(module)
     return _without_writes(
@@ -92,7 +95,6 @@ def _copier_of(
     module: nn.Module, tensors: list[Tensor], dtype: torch.dtype | None = None, device: torch.device | None = None
 ) -> _Copier:
     """A copier that has copied ``module``. tensors: its parameters and buffers."""
-    _check_whole(module, tensors)
 
     def copy_module() -> _Copier:
         copier = _Copier(frozenset(map(id, chain(module.modules(), tensors))), dtype, device)
@@ -126,9 +128,9 @@ def memory_key(tensor: Tensor) -> tuple[object, ...]:
     return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
 
 
-def _check_whole(module: nn.Module, tensors: list[Tensor]) -> None:
-    """Weights that several processes share: one process alone has a part, and reading it would wait for the others."""
-    kinds = {type(each).__name__ for each in chain(module.modules(), tensors)}
+def check_whole(module: nn.Module) -> None:
+    """Refuse weights that are split over processes: one process has a part, and reading it waits for the others."""
+    kinds = {type(each).__name__ for each in chain(module.modules(), module.parameters(), module.buffers())}
     if kinds & {"FullyShardedDataParallel", "DTensor"}:
         raise InputError(
             "Expected a model whose weights are all in this process, got weights that are split over processes (FSDP "
@@ -221,8 +223,8 @@ class _Copier:
         for key, item in module.__dict__.items():
             state[key] = type(item)() if self.dtype is not None and _is_hooks(key, item) else self.copy(item)
         state["_compiled_call_impl"] = None
-        if "_original_forward" in state:  # Accelerate has replaced it by one in mixed precision
-            state["forward"] = state["_original_forward"]
+        if getattr(module.__dict__.get("forward"), "__module__", "") == "accelerate.utils.operations":
+            state["forward"] = state["_original_forward"]  # Accelerate has replaced it by one in mixed precision
         self._copy_methods(module, copied)
         if self.dtype is not None:
             state["training"] = False

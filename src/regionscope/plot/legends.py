@@ -17,6 +17,7 @@ from matplotlib.transforms import Bbox, ScaledTranslation
 from torch import Tensor
 
 from regionscope.errors import InputError
+from regionscope.formatting import counted
 from regionscope.plot import style
 
 _ROW = 0.2  # inches of a row
@@ -84,9 +85,10 @@ def class_legend(
 
 def check_names(labels: Tensor, class_names: Sequence[str]) -> None:
     """Refuse names that end before the last label."""
-    if labels.numel() and int(labels.max()) >= len(class_names):
+    last = int(labels.max()) if labels.numel() else -1
+    if last >= len(class_names):
         raise InputError(
-            f"Expected a name for each class up to {int(labels.max())}, got {len(class_names)} class_names. "
+            f"Expected class_names= to name each class up to {last}, got {counted(len(class_names), 'name')}. "
             "Pass one name for each label, in the order of the labels."
         )
 

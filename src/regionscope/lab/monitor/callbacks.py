@@ -46,7 +46,8 @@ def lightning_callback(monitor: Monitor, *, model: ModelPart | None = None) -> A
 
         def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
             epoch, step = int(trainer.current_epoch) + 1, int(trainer.global_step)
-            last = trainer.should_stop or epoch == trainer.max_epochs or step == trainer.max_steps
+            stops = trainer.should_stop and epoch >= (trainer.min_epochs or 0) and step >= (trainer.min_steps or 0)
+            last = stops or epoch == trainer.max_epochs or step == trainer.max_steps
             self._look(trainer, pl_module, due=last or self._times.epoch(epoch))
 
         def on_train_end(self, trainer: Any, pl_module: Any) -> None:

@@ -145,8 +145,8 @@ class Monitor:
         if later and step > min(row.step for row in self._rows.values()):
             warnings.warn(
                 f"There are rows up to step {max(later)}, and this training goes on from step {step}. The later rows "
-                "are kept and not measured again, which is right if it repeats these steps bit by bit. Otherwise call "
-                f"monitor.drop_after({step}) first.",
+                "are kept and not measured again, which is right if it repeats these steps bit for bit. Otherwise call "
+                "monitor.drop_after(step) first, with the step of the checkpoint.",
                 stacklevel=2,
             )
         return self.measure(step, model) if self.wants(step, last=last) else ()
@@ -182,7 +182,7 @@ class Monitor:
     def drop_after(self, step: int) -> None:
         """Remove the rows of later steps, from the file too, so that these steps are measured again.
 
-        For a training that goes on from a checkpoint of this step, if it does not repeat the later steps bit by bit:
+        For a training that goes on from a checkpoint of this step, if it does not repeat the later steps bit for bit:
         the rows after the checkpoint are those of the training that was killed. ``lab.train`` repeats them, and the
         callbacks for Lightning and Hugging Face drop them.
         """

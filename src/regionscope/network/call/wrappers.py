@@ -10,8 +10,8 @@ _LAYERS = ("_parameters", "_buffers", "_non_persistent_buffers_set", "_modules")
 
 
 def unwrapped(module: nn.Module) -> nn.Module:
-    """The network inside ``torch.compile``, data-parallel wrappers and those of Lightning Fabric, which may run it in
-    half precision: the same function, with its own layer names.
+    """The network inside ``torch.compile``, data-parallel wrappers and Lightning Fabric, with its own layer names. The
+    mixed precision of Fabric is left out.
     """
     while True:
         if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel):
