@@ -184,7 +184,7 @@ class NetworkJob:
             output.write_result(numbers, self.json_file)
 
     def draw(self, figure: Callable[..., Figure], *what: Any, **chosen: Any) -> None:
-        """The picture of --plot, where it is asked for. Inputs are named after the columns of the data of --run."""
+        """Write the figure of --plot, if asked for. Inputs have the names of the columns of the data of --run."""
         if self.plot_file is None:
             return
         drawn = figure(*what, **chosen)

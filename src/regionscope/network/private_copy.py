@@ -293,7 +293,7 @@ class _Copier:
         """
         if (original := getattr(function, "_torchdynamo_orig_callable", None)) is not None:
             if getattr(original, "__globals__", {}).get("__name__") == "torch._dynamo.external_utils":
-                original = original.__wrapped__  # torch puts a shell around its own
+                original = original.__wrapped__  # torch wraps its own functions once more
             return self._copy_if_linked(original)  # type: ignore[no-any-return]
         if id(function) in self.copies or function.__module__ is None or function.__module__.startswith("torch."):
             return self.copies.get(id(function), function)  # type: ignore[no-any-return]

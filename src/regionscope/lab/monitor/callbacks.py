@@ -37,7 +37,7 @@ def lightning_callback(monitor: Monitor, *, model: ModelPart | None = None) -> A
 
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
             self._times = _Times(monitor, int(trainer.global_step))
-            if trainer.is_global_zero and trainer.global_step > 0:  # resumed: it does not repeat the steps of before
+            if trainer.is_global_zero and trainer.global_step > 0:  # resumed from a checkpoint
                 monitor.drop_after(int(trainer.global_step))
             self._look(trainer, pl_module, due=self._times.start())
 
