@@ -191,6 +191,15 @@ def test_an_undefined_value_is_no_bar() -> None:
     assert ax.get_xlim()[0] < text.xy[0] < ax.get_xlim()[1]
 
 
+def test_an_undefined_value_does_not_cover_the_bars_beside() -> None:
+    figure, ax = drawn(
+        bars(*[one([0.5, 0.6, 0.7])] * 4, one([0.5, NAN, 0.7]), *[one([0.5, 0.6, 0.7])] * 3, names=("a", "b", "c"))
+    )
+    (text,) = ax.texts
+    figure.canvas.draw()
+    assert text.get_window_extent().width < max(patch.get_window_extent().width for patch in ax.patches)
+
+
 def test_the_names_of_bars_do_not_collide_and_have_a_label() -> None:
     names = tuple(f"a long name, number {i}" for i in range(6))
     _, ax = drawn(bars(one([1.0] * 6), names=names, x_label="setting"))

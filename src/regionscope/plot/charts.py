@@ -29,6 +29,7 @@ _TITLE, _LABEL, _SMALL = 10, 12, 14  # letters to an inch: of a title, of the la
 _TITLE_INCHES, _SMALL_INCHES = 0.22, 0.15  # height of a line of text
 _BESIDE = 16  # letters on a line beside the axes
 _PADS = 0.09  # inches between two panels
+_WIDE = 4  # series whose bars are wide enough for a word
 
 
 def chart_figure(chart: Chart) -> Figure:
@@ -109,8 +110,11 @@ def _bars(chart: Bars, ax: Axes) -> None:
             whiskers = ax.errorbar(at[known], middle, half, fmt="none", ecolor=style.BLACK, elinewidth=1, capsize=2)
             for artist in whiskers.get_children():
                 artist.set_path_effects([withStroke(linewidth=2, foreground="white")])  # to be seen on a dark bar
+        turned = 90 if len(chart.series) > _WIDE else 0  # upright, the words would cover the bars beside
         for x in at[~known]:
-            ax.annotate("n/a", (x, 0), (0, 2), textcoords="offset points", ha="center", fontsize="small")
+            ax.annotate(
+                "n/a", (x, 0), (0, 2), textcoords="offset points", ha="center", fontsize="small", rotation=turned
+            )
     ax.set_xlim(-0.6, len(chart.names) - 0.4)
     ax.set_xticks(place, chart.names)
     if ax.get_ylim()[0] < 0:
