@@ -14,6 +14,7 @@ from torch import Tensor
 from regionscope.errors import LimitReached
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
+from regionscope.geometry.polytope.complex import Domain
 from regionscope.network import Kink, Program, Values
 from regionscope.types import Progress
 
@@ -154,6 +155,12 @@ def _free(device: torch.device) -> int:
 def bytes_of(values: Mapping[str, Tensor]) -> int:
     """Memory that the live values take."""
     return sum(rows.numel() * rows.element_size() for rows in values.values())
+
+
+def domains_of(program: Program, slices: Sequence[Slice]) -> list[Domain]:
+    """The domains of all slices, on the device of the network."""
+    to = program.device
+    return [(s.corners.to(to), a.to(to), b.to(to)) for s in slices for a, b in [s.halfspaces]]
 
 
 def corner_inputs(program: Program, slices: Sequence[Slice], corners: Sequence[Tensor]) -> Tensor:

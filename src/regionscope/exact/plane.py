@@ -104,46 +104,43 @@ class _PlaneCutter:
     held: int = 0  # bytes of values that wait for their turn
 
     def finish(
-        self, layer: int, state: PlaneState, cells: Tensor | None, zeros: Tensor | None, *, share: float
+        self, start: int, state: PlaneState, cells: Tensor | None, zeros: Tensor | None, *, share: float
     ) -> tuple[Mesh, Tensor, Tensor]:
-        """Carry a mesh through nonlinearity ``layer`` (``cells``: only these are left to cut) and all later ones.
+        """Carry a mesh through nonlinearity ``start`` (``cells``: only these are left to cut) and all later ones.
 
         share: of all the work, for the progress.
         """
-        kinks, told = self.program.kinks, 0.0
-        while layer < len(kinks):
-            if cells is not None and len(cells) == 0:
-                self.record.add(layer, state.mesh.slice_id, self.budget.max_regions)
-                values = kinks[layer].advance(state.values, consume=True)
-                state = PlaneState(state.mesh, state.coords, state.slice_id, values)
-                if self.keep is not None:
-                    mask = self.keep(layer, xp.as_tensors(state.mesh).cell_corners, state.coords, values)
-                    state = state if mask is None else _kept(state, mask)
-                done = share * self.shares[layer]
-                self.record.finish(done - told)
-                share, told = share - done, 0.0
-                layer, cells, zeros = layer + 1, None, None
-                continue
-            zero_tolerance = at_vertices(self.zero_tolerances[layer], state.slice_id)
-            cuts = kinks[layer].cuts(state.values)
-            if cells is None and self.consume is not None:
-                n_parts = -(-_expected_vertices(cuts, state) * _CUT_BYTES // self.budget.memory)
-                if n_parts > 1 and state.mesh.n_cells > 1:
-                    return self._in_parts(layer, state, None, n_parts, share)
-            if cells is None and isinstance(cuts, Maxima):
-                self.record.snap(xp.take(state.slice_id, xp.numpy_on_cpu(snapped_signs(cuts, zero_tolerance))))
-            result = cut_plane(cuts, state, zero_tolerance, layer, cells, zeros)
-            self.record.snap(xp.take(state.slice_id, result.snapped))
-            max_vertices = self.budget.rows(kinks[layer], self.held, state.coords.device)
-            if result.mesh.n_vertices > max_vertices and result.mesh.n_cells > 1:
-                n_parts = -(-_HEADROOM * result.mesh.n_vertices // max_vertices)
-                return self._in_parts(layer, state, result, n_parts, share - told)
-            state = _follow(state, result)
-            if len(result.unsettled):  # maxima need several rounds: the rest takes about as long as this one
-                half = (share * self.shares[layer] - told) / 2
-                self.record.finish(half)
-                told += half
-            cells, zeros = result.unsettled, result.zeros
+        kinks = self.program.kinks
+        for layer in range(start, len(kinks)):
+            told, done = 0.0, share * self.shares[layer]
+            while cells is None or len(cells):
+                zero_tolerance = at_vertices(self.zero_tolerances[layer], state.slice_id)
+                cuts = kinks[layer].cuts(state.values)
+                if cells is None and self.consume is not None:
+                    n_parts = -(-_expected_vertices(cuts, state) * _CUT_BYTES // self.budget.memory)
+                    if n_parts > 1 and state.mesh.n_cells > 1:
+                        return self._in_parts(layer, state, None, n_parts, share)
+                if cells is None and isinstance(cuts, Maxima):
+                    self.record.snap(xp.take(state.slice_id, xp.numpy_on_cpu(snapped_signs(cuts, zero_tolerance))))
+                result = cut_plane(cuts, state, zero_tolerance, layer, cells, zeros)
+                self.record.snap(xp.take(state.slice_id, result.snapped))
+                max_vertices = self.budget.rows(kinks[layer], self.held, state.coords.device)
+                if result.mesh.n_vertices > max_vertices and result.mesh.n_cells > 1:
+                    n_parts = -(-_HEADROOM * result.mesh.n_vertices // max_vertices)
+                    return self._in_parts(layer, state, result, n_parts, share - told)
+                state, cells, zeros = _follow(state, result), result.unsettled, result.zeros
+                if len(cells):  # maxima need several rounds: the rest takes about as long as this one
+                    half = (done - told) / 2
+                    self.record.finish(half)
+                    told += half
+            self.record.add(layer, state.mesh.slice_id, self.budget.max_regions)
+            values = kinks[layer].advance(state.values, consume=True)
+            state = PlaneState(state.mesh, state.coords, state.slice_id, values)
+            if self.keep is not None:
+                mask = self.keep(layer, xp.as_tensors(state.mesh).cell_corners, state.coords, values)
+                state = state if mask is None else _kept(state, mask)
+            self.record.finish(done - told)
+            share, cells, zeros = share - done, None, None
         self.record.finish(share)
         mesh, outputs = xp.as_tensors(state.mesh), self.program.outputs(state.values)
         if self.consume is not None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import CheckFailed
-from regionscope.exact.budget import Budget, Keep, Record, TooManyRegions, embed_on_slices
+from regionscope.exact.budget import Budget, Keep, Record, TooManyRegions, domains_of, embed_on_slices
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.formatting import counted
 from regionscope.geometry.polytope.complex import Complex
@@ -59,9 +59,7 @@ def partition_cells(
     Cost: for each unit that changes sign somewhere a scan of all cells, and work in proportion to what is cut; the
     number of regions grows like (units)^k, and all of them are held in memory at once.
     """
-    domains = [(s.corners, *s.halfspaces) for s in slices]
-    domains = [(c.to(program.device), a.to(program.device), b.to(program.device)) for c, a, b in domains]
-    cells, coords = Complex.of_domains(domains)
+    cells, coords = Complex.of_domains(domains_of(program, slices))
     slice_id = cells.vertex_slice_id
     values = program.begin(embed_on_slices(program, slices, coords, slice_id))
     state = CellState(cells, coords, slice_id, values)

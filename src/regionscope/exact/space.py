@@ -10,7 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from regionscope.exact.budget import Budget, Keep, Record, bytes_of, embed_on_slices, shares_of_kinks
+from regionscope.exact.budget import Budget, Keep, Record, bytes_of, domains_of, embed_on_slices, shares_of_kinks
 from regionscope.exact.polytopes import CellPartition, CellState, carry_cells, partition_cells
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import arrays as xp
@@ -66,15 +66,17 @@ class SpaceState:
     def take(self, cells: Tensor) -> SpaceState:
         """The cells of a mask (r,) alone."""
         solids, kept = xp.numpy_on_cpu(self.solids).take(xp.numpy_on_cpu(cells))
-        solids, kept = xp.as_tensors(solids), xp.as_tensors(kept)
-        values = {name: rows.index_select(0, kept) for name, rows in self.values.items()}
-        return SpaceState(solids, self.coords[kept], self.slice_id[kept], values)
+        return self.at(xp.as_tensors(kept), xp.as_tensors(solids))
+
+    def at(self, vertices: Tensor, solids: Solids) -> SpaceState:
+        """Cells whose vertices are some of these."""
+        values = {name: rows.index_select(0, vertices) for name, rows in self.values.items()}
+        return SpaceState(solids, self.coords[vertices], self.slice_id[vertices], values)
 
 
 def begin_space(program: Program, slices: Sequence[Slice]) -> SpaceState:
     """One cell for each slice, before the first nonlinearity."""
-    domains = [(s.corners, *s.halfspaces) for s in slices]
-    domains = [(c.to(program.device), a.to(program.device), b.to(program.device)) for c, a, b in domains]
+    domains = domains_of(program, slices)
     solids, coords = Solids.of_domains(domains)
     slice_id = torch.tensor([i for i, (c, _, _) in enumerate(domains) for _ in c], device=program.device)
     return SpaceState(solids, coords, slice_id, program.begin(embed_on_slices(program, slices, coords, slice_id)))
@@ -247,9 +249,7 @@ def _without_losers(state: SpaceState, candidates: Candidates, first_new: int, l
     if not bool(losing.any()):
         return state
     solids, kept = merge_cells(state.solids, losing)
-    return SpaceState(
-        solids, state.coords[kept], state.slice_id[kept], {name: rows[kept] for name, rows in state.values.items()}
-    )
+    return state.at(kept, solids)
 
 
 def _cell_corners(solids: Solids) -> tuple[Tensor, Tensor]:
