@@ -16,7 +16,7 @@ from regionscope.errors import InputError
 from regionscope.extras import data_frame
 from regionscope.inputs import Examples, Inputs, read_examples
 from regionscope.measures.count_file import CountFile, setting_of
-from regionscope.measures.over_slices import bootstrap_interval, over_slices
+from regionscope.measures.over_slices import bootstrap_interval
 from regionscope.measures.slice_counter import Method, Pieces, open_counter, open_counter_on, open_linear_counter
 from regionscope.network import Program, trace
 from regionscope.network.embedded import embedded
@@ -177,15 +177,12 @@ def region_count(
         batch_size=batch_size, memory=memory, autocast=autocast, max_points=max_points,
     )  # fmt: skip
     with opener(first) if dask is None else open_counter_on(dask, model, opener) as counter:
-        if path is not None:
-            setting = setting_of(
-                model, examples, sampler, method=method, grid=points_per_axis, max_points=max_points, autocast=autocast
-            )
-            counter.resume(CountFile(path, setting))
-        results = over_slices(
-            counter, sampler, slices=number_of(slices), until=until, max_slices=max_slices, progress=progress,
-            slices_per_call=counter.slices_per_call, finished=counter.finished,
-        )  # fmt: skip
+        file = None if path is None else CountFile(path, setting_of(
+            model, examples, sampler, method=method, grid=points_per_axis, max_points=max_points, autocast=autocast
+        ))  # fmt: skip
+        results = counter.over(
+            sampler, file, slices=number_of(slices), until=until, max_slices=max_slices, progress=progress
+        )
     n = len(results.values)
     return RegionCount(
         counts=results.values,
@@ -221,12 +218,11 @@ def linear_region_count(
     program = model if isinstance(model, Program) else trace(model, sampler.draw(0).input_shape)
     one_of("pieces", pieces, ("linear", "activation"))
     with open_linear_counter(model, program, pieces, memory, dask) as counter:
-        if path is not None:
-            counter.resume(CountFile(path, setting_of(model, examples, sampler, method="exact", pieces=pieces)))
-        results = over_slices(
-            counter, sampler, slices=number_of(slices), until=until, max_slices=max_slices, progress=progress,
-            slices_per_call=counter.slices_per_call, finished=counter.finished,
-        )  # fmt: skip
+        setting = partial(setting_of, model, examples, sampler, method="exact", pieces=pieces)
+        file = None if path is None else CountFile(path, setting())
+        results = counter.over(
+            sampler, file, slices=number_of(slices), until=until, max_slices=max_slices, progress=progress
+        )
     return RegionCount(results.values, sampler.dim, "exact", None, sampler.seed, results.seconds, status=results.status)
 
 

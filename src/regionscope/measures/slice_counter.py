@@ -19,10 +19,12 @@ from regionscope.exact.linear import linear_regions
 from regionscope.geometry import Slice
 from regionscope.inputs import Examples
 from regionscope.measures.count_file import CountFile
+from regionscope.measures.over_slices import SliceValues, over_slices
 from regionscope.network import Program, trace
+from regionscope.sampled.drawn_slices import SliceSampler
 from regionscope.sampled.grid import RefinedCounts, grid_counts, refined_counts
 from regionscope.sampled.labels import Labeller, open_labeller
-from regionscope.types import Status
+from regionscope.types import Progress, Status
 
 Method = Literal["grid", "refined", "exact"]
 Pieces = Literal["linear", "activation"]
@@ -34,23 +36,27 @@ class SliceCounter:
     """Counts the regions of blocks of slices.
 
     plain, settled: for refined counts, the counts on the plain grid and whether each slice settled, block by block.
-    finished: counts of slices from the file of ``resume``. slices_per_call: number of slices to pass at a time.
     """
 
     def __init__(
         self, count: Callable[[Sequence[Slice]], Tensor | RefinedCounts], labeller: Labeller | None, threads: int = 1
     ) -> None:
-        self.count, self.slices_per_call = count, _SLICES_PER_CALL * threads
-        self._labeller, self._threads = labeller, threads
+        self.count, self._labeller, self._threads = count, labeller, threads
         self._file: CountFile | None = None
-        self.finished: Tensor | None = None
         self.plain: list[Tensor] = []
         self.settled: list[Tensor] = []
 
-    def resume(self, file: CountFile) -> None:
-        """Take over the slices that the file holds; those that follow are appended to it."""
-        self._file, self.slices_per_call = file, _SLICES_PER_LINE * self._threads
-        self.finished = self._kept(file.finished)
+    def over(
+        self, sampler: SliceSampler, file: CountFile | None, *, slices: int, until: float | None, max_slices: int,
+        progress: Progress | None,
+    ) -> SliceValues:  # fmt: skip
+        """The counts of drawn slices, see ``over_slices``. Those in the file are taken from it, others are appended."""
+        self._file = file
+        return over_slices(
+            self, sampler, slices=slices, until=until, max_slices=max_slices, progress=progress,
+            slices_per_call=self._threads * (_SLICES_PER_CALL if file is None else _SLICES_PER_LINE),
+            finished=None if file is None else self._kept(file.finished),
+        )  # fmt: skip
 
     def __call__(self, block: Sequence[Slice]) -> Tensor:
         result = self.count(block)
