@@ -18,8 +18,8 @@ from regionscope.types import Array, FloatArray, Reading
 class LinearFit:
     """y = intercept + slope * x by least squares over n pairs.
 
-    residual: the standard deviation of the residuals, with n - 2 degrees of freedom. centre, spread: the mean of x and
-    the sum of squares around it, from which the width of the band follows.
+    residual: the standard deviation of the residuals, with n - 2 degrees of freedom. centre: the mean of x.
+    spread: the sum of squares of x - centre (not a deviation), from which the width of the band follows.
     """
 
     slope: float
@@ -32,6 +32,11 @@ class LinearFit:
     def readings(self) -> tuple[Reading, ...]:
         """The slope and the intercept."""
         return ("slope", self.slope, None), ("intercept", self.intercept, None)
+
+    @property
+    def slope_stderr(self) -> float:
+        """Standard error of the slope: residual / sqrt(spread)."""
+        return self.residual / math.sqrt(self.spread)
 
     def at(self, x: Sequence[float] | Array) -> FloatArray:
         """The line at x (m,)."""

@@ -30,7 +30,11 @@ PAPERS = {
 
 @dataclass(frozen=True)
 class Claim:
-    """One line of a report: the paper's value (a number or words), ours with its spread, and the verdict."""
+    """One line of a report: the paper's value (a number or words), ours, and the verdict.
+
+    spread: how sure ours is, in words that name the kind: "95% [low, high]" is an interval, "±" a standard error,
+    "sd" a standard deviation over seeds, "from low to high" a range.
+    """
 
     what: str
     paper: str

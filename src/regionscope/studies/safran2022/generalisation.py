@@ -91,7 +91,7 @@ def _slope(ends: Sequence[Ends]) -> tuple[float, float] | None:
     if len(points) < _FEWEST_POINTS:
         return None
     fit = linear_fit(*zip(*points, strict=True))
-    return fit.slope, fit.residual / math.sqrt(fit.spread)
+    return fit.slope, fit.slope_stderr
 
 
 def _table(r: int, ends: Sequence[Ends]) -> Table:
