@@ -16,13 +16,13 @@ def flag(name: str, value: object) -> bool:
     return value
 
 
-def number(name: str, value: object, *, least: float = 0.0, below: float = math.inf) -> float:
-    """``value`` as a finite number, ``least`` or more and smaller than ``below``."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < below:
+def number(name: str, value: object, *, below: float = math.inf) -> float:
+    """``value`` as a finite number, 0 or more and smaller than ``below``."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < below:
         end = "" if math.isinf(below) else f" and smaller than {below:g}"
         raise InputError(
-            f"Expected {name} to be a finite number of at least {least:g}{end}, got {value!r}. "
-            f"Set it to a number in this range, such as {least + 0.5:g}."
+            f"Expected {name} to be a finite number of at least 0{end}, got {value!r}. "
+            "Set it to a number in this range, such as 0.5."
         )
     return float(value)
 

@@ -110,7 +110,7 @@ def of_table6(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     )
 
 
-def of_refined(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
+def of_refined(chosen: Sequence[Point]) -> Outcome:
     """The refined count beside the plain grid on the same lines: what the grid misses, and which goes with the gap."""
     missed, error, n = difference_of(chosen, "regions_refined", "regions")
     claims = (
@@ -129,7 +129,6 @@ def of_refined(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
         claims=claims,
         tables=(points_table("Plain and refined counts", chosen, ("regions", "regions_refined", "gap")),),
         charts=scatter("Refined region count and gap", chosen, "regions_refined", "regions on a line, refined"),
-        notes=notes,
     )
 
 
