@@ -355,6 +355,37 @@ def test_terms_that_cancel_at_a_fixed_input_leave_a_tie_undecided(bound: str, ve
     assert rs.verify(model, rs.read_vnnlib(tmp_path / "tie.vnnlib")).verdict == verdict
 
 
+@pytest.mark.parametrize("folded", [False, True])
+@pytest.mark.parametrize(("bound", "verdict"), [("0", "unknown"), ("-0.001", "unsat"), ("0.001", "sat")])
+def test_terms_that_cancel_beside_a_free_input_leave_a_tie_undecided(
+    bound: str, verdict: str, folded: bool, tmp_path: Path
+) -> None:
+    """The first layer has x_0 + x_1 - x_2, which is 0 for these decimals, and an input without weight."""
+    first = nn.Linear(4, 1, bias=False)
+    first.weight.data = torch.tensor([[1.0, 1.0, -1.0, 0.0]])
+    model = nn.Sequential(first, nn.LeakyReLU(0.5)) if folded else first
+    text = "".join(f"(declare-const X_{i} Real)" for i in range(4)) + "(declare-const Y_0 Real)"
+    text += "".join(f"(assert (= X_{i} {value}))" for i, value in enumerate(("0.1", "0.2", "0.3")))
+    text += "(assert (>= X_3 0))(assert (<= X_3 1))"
+    (tmp_path / "tie.vnnlib").write_text(f"{text}(assert (<= Y_0 {bound}))")
+    assert rs.verify(model, rs.read_vnnlib(tmp_path / "tie.vnnlib")).verdict == verdict
+
+
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("maximum", [False, True])
+def test_a_decimal_that_float64_rounds_is_not_taken_for_its_neighbour(free: bool, maximum: bool) -> None:
+    """1e6 (x - 1e8) is 0.001 at x = 1e8 + 1e-9, and 0 at the nearest float64 number."""
+
+    class Difference(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            h = (x[:, :1] - 1e8) * 1e6
+            return torch.maximum(h, 0 * x[:, 1:]) if maximum else torch.relu(h)
+
+    fixed = Fraction("100000000.000000001")
+    case = Case((fixed, Fraction(0)), (fixed, Fraction(int(free))), ((at_least(0, "0.0005"),),))
+    assert rs.verify(Difference(), Property(2, 1, (case,), None, "test")).verdict == "unknown"
+
+
 def test_equal_outputs_at_a_fixed_input_are_never_told_apart(tmp_path: Path) -> None:
     """The second output adds up the same units in another order."""
     text = "".join(f"(declare-const {name} Real)" for name in ("X_0", "X_1", "Y_0", "Y_1"))

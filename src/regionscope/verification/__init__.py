@@ -2,7 +2,7 @@
 
 - ``vnnlib`` and ``formula``: a file as linear inequalities with exact numbers; ``property``: boxes and constraints.
 - ``search``: cutting where the answer is open, with the bounds of ``exact.bounding``. ``by_partition``: the same answer
-  from all linear regions. ``decide``: the verdict.
+  from all linear regions. ``input_rounding``: what rounding the box changes. ``decide``: the verdict.
 """
 
 from regionscope.verification.decide import Verification, verify

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -25,6 +25,7 @@ from regionscope.network.output import Arguments, Output
 from regionscope.tolerance import UNIT, Tolerance
 from regionscope.types import FloatArray, Reading, repr_of
 from regionscope.verification.by_partition import margin_by_partition
+from regionscope.verification.input_rounding import output_error, shaken_outputs
 from regionscope.verification.property import Case, Constraint, Property
 from regionscope.verification.search import Found, largest_margin
 
@@ -165,16 +166,22 @@ def _margin(program: Program, case: Case, deadline: float, max_regions: int) -> 
         with torch.no_grad():
             slacks = bounds - factors @ program(point[None])[0].double().numpy()
         margin = float(np.max([slacks[each].min() for each in alternatives]))
-        size = float(np.abs(factors).sum(1).max()) * _rounding_at(program, point)
+        error = _rounding_at(program, point) + shaken_outputs(program, point, case)
+        size = float(np.abs(factors).sum(1).max()) * error
         size += 8 * UNIT * float(np.abs(bounds).max())
         return Found(margin, np.zeros(0), margin, size, 1, True, estimated=True)
     try:
-        staged = with_slacks(read_stages(program, slice.embed, slice.dim), factors, bounds)
+        staged = read_stages(program, slice.embed, slice.dim)
     except NotSingleEntries:
-        return margin_by_partition(
+        found = margin_by_partition(
             program, slice, factors, bounds, alternatives, deadline=deadline, max_regions=max_regions
         )
-    return largest_margin(staged, alternatives, slice, deadline=deadline, max_cells=max_regions)
+        moved = shaken_outputs(program, _point(program, case, found.point), case)
+        return replace(found, rounding=found.rounding + float(np.abs(factors).sum(1).max()) * moved)
+    error = output_error(program, staged, case, factors)
+    slacks = with_slacks(staged, factors, bounds)
+    found = largest_margin(slacks, alternatives, slice, deadline=deadline, max_cells=max_regions)
+    return replace(found, rounding=found.rounding + error)
 
 
 def _rounding_at(program: Program, point: Tensor) -> float:
