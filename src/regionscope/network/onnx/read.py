@@ -60,9 +60,10 @@ class _Reading:
             shape, path=graph.path, digest=graph.digest, batch_axis=not lift, opset=graph.opset, input_name=name,
             output_name=output,
         )  # fmt: skip
-        dtype = next((x.dtype for x in graph.constants.values() if x.is_floating_point()), torch.float32)
+        self.read = {read for proto in graph.proto.node for read in proto.input} | {output}
+        self.precision = _precision(graph, name)
         generator = torch.Generator().manual_seed(0)
-        self.probe = torch.rand((1, *shape), generator=generator, dtype=dtype)
+        self.probe = torch.rand((1, *shape), generator=generator, dtype=self.precision)
         self.values: dict[str, Any] = {name: self.probe}
 
     def network(self) -> OnnxNetwork:
@@ -97,9 +98,10 @@ class _Reading:
         node = Node(
             name=name, kind=proto.op_type, opset=self.graph.opset,
             attributes={each.name: _attribute(each, self.graph.path.parent) for each in proto.attribute},
-            inputs=tuple(proto.input), constants=tuple(self.constants.get(read) for read in proto.input),
-            n_outputs=sum(1 for each in proto.output if each), lift=self.lift if data else 0,
-            rank=self._rank(proto), literal=not (data and self.open),
+            inputs=tuple(proto.input), constants=tuple(self._constant(read, data) for read in proto.input),
+            n_outputs=sum(1 for each in proto.output if each),
+            n_read=max((j for j, each in enumerate(proto.output, 1) if each in self.read), default=0),
+            lift=self.lift if data else 0, rank=self._rank(proto), literal=not (data and self.open),
         )  # fmt: skip
         step = _step(node)
         made = self._run(node, step)
@@ -112,9 +114,18 @@ class _Reading:
         reads = tuple(node.inputs[j] for j in step.takes)
         for read in reads:
             if read in self.constants:
-                self.result.store(read, self.constants[read])
+                self.result.store(read, self._in_precision(self.constants[read]))
         self.result.add(name, step.module, reads, tuple(proto.output))
         self.values.update(zip(proto.output, made, strict=False))
+
+    def _constant(self, name: str, data: bool) -> Tensor | None:
+        """A constant as a node reads it, None for a value that depends on the input."""
+        found = self.constants.get(name)
+        return self._in_precision(found) if data and found is not None else found
+
+    def _in_precision(self, constant: Tensor) -> Tensor:
+        """Real numbers that meet the input, in the one precision of the network."""
+        return constant.to(self.precision) if constant.is_floating_point() else constant
 
     def _rank(self, proto: Any) -> int:
         """Number of dimensions of the first input in the file."""
@@ -126,7 +137,8 @@ class _Reading:
     def _run(self, node: Node, step: Step) -> tuple[Any, ...]:
         """The outputs of one node."""
         names = [node.inputs[j] for j in step.takes]
-        given = [self.values[name] if name in self.values else self.constants[name] for name in names]
+        data = any(name in self.values for name in node.inputs)
+        given: list[Any] = [self.values[name] if name in self.values else self._constant(name, data) for name in names]
         try:
             made = _outputs(step.module(*given))
             for out in made:
@@ -206,6 +218,29 @@ def _input(graph: Graph, given: tuple[int, ...] | None) -> tuple[str, tuple[int,
             f"Expected an input of known shape, got {sizes} in {graph.path}. Pass input_shape=... without the batch."
         )
     return inputs[0].name, known, lift, not lift and sizes[:1] != (1,)
+
+
+def _precision(graph: Graph, name: str) -> torch.dtype:
+    """float64 if the file computes with the input in it, else float32.
+
+    An input of whole numbers must become real at once: other operators, such as a division, round whole numbers.
+    """
+    types = onnx_library().TensorProto
+    kind = next(value.type.tensor_type.elem_type for value in graph.proto.input if value.name == name)
+    if kind not in (types.UNDEFINED, types.FLOAT, types.DOUBLE) and any(
+        node.op_type != "Cast" for node in graph.proto.node if name in node.input
+    ):
+        found = types.DataType.Name(kind) if kind in types.DataType.values() else str(kind)
+        raise InputError(
+            f"Expected an input of float32 or float64 numbers, got {found} for {name!r} in {graph.path}. Export the "
+            "network with a float input."
+        )
+    values, kinds = {name}, {kind}
+    for node in graph.proto.node:
+        if node.op_type != "Shape" and values.intersection(node.input):
+            values.update(node.output)
+            kinds.update(each.i for each in node.attribute if node.op_type == "Cast" and each.name == "to")
+    return torch.float64 if types.DOUBLE in kinds else torch.float32
 
 
 def _step(node: Node) -> Step:

@@ -25,6 +25,7 @@ class Node:
     constants: the value of each input that does not depend on the network's input, else None.
     lift: 1 in a graph without a batch dimension, whose values get one in front; dimensions then count from 1.
     rank: number of dimensions that the first input has in the file.
+    n_read: number of outputs up to the last one that another node reads or the graph returns.
     literal: whether dimension 0 is what the file says, and not a batch of any size.
     """
 
@@ -35,6 +36,7 @@ class Node:
     inputs: tuple[str, ...]
     constants: tuple[Tensor | None, ...]
     n_outputs: int
+    n_read: int
     lift: int
     rank: int
     literal: bool

@@ -45,6 +45,8 @@ def _clip(node: Node) -> Step:
         given = node.get(name)
         if given is None and node.has(i):
             given = node.constant(i, name).reshape(-1)[0].item()
+        if given == (math.inf if name == "min" else -math.inf):
+            node.error(f"its {name} is {given}, so that every value is infinite")
         bounds.append(None if given is None or not math.isfinite(given) else float(given))
     return applied(node, _clamped, takes=(0,), low=bounds[0], high=bounds[1])
 

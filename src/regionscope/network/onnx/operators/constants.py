@@ -71,7 +71,7 @@ def _identity(node: Node) -> Step:
 def _dropout(node: Node) -> Step:
     if node.is_constant(2) and bool(node.constant(2, "training mode").any()):
         node.error("it is random; export the network in eval mode")
-    if node.n_outputs > 1:
+    if node.n_read > 1:
         node.error("its mask is not supported")
     return Step(nn.Identity(), (0,))
 

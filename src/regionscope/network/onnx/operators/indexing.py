@@ -9,19 +9,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regionscope.network.onnx.operators.arithmetic import lifts
 from regionscope.network.onnx.operators.shapes import integers
 from regionscope.network.onnx.table import MOST_ENTRIES, Node, Step, applied, must_fit, operator
 
 
 @operator("Concat")
 def _concat(node: Node) -> Step:
-    if node.lift and any(constant is not None for constant in node.constants):
-        node.error("a constant can only be appended where the input has a batch dimension")
     (axis,) = node.lifted([int(node.get("axis", 0))])
-    return applied(node, _joined, axis=axis)
+    return applied(node, _joined, axis=axis, lifts=lifts(node) if node.lift else None)
 
 
-def _joined(*parts: Any, axis: int) -> Any:
+def _joined(*parts: Any, axis: int, lifts: list[int] | None) -> Any:
+    """``lifts``: 1 for each part that carries the batch of a lifted graph, 0 for a constant, which every row gets."""
+    if lifts is not None:
+        rows = next(part.shape[0] for part, lift in zip(parts, lifts, strict=True) if lift)
+        parts = tuple(part if lift else part.expand(rows, *part.shape) for part, lift in zip(parts, lifts, strict=True))
     must_fit((sum(part.numel() for part in parts),))
     return torch.cat(parts, axis)
 

@@ -180,7 +180,7 @@ def _transposed_images(
 
 @operator("BatchNormalization")
 def _batch_norm(node: Node) -> Step:
-    if node.get("training_mode", 0):
+    if node.get("training_mode", 0) or (node.opset < 14 and node.n_outputs > 1):
         node.error("it normalises by the batch; export the network in eval mode")
     for i, name in enumerate(("scale", "bias", "mean", "variance"), 1):
         node.constant(i, name)
@@ -203,7 +203,7 @@ def _normalised_images(x: Any, count: int, *, weights: tuple[Any, ...], epsilon:
 @operator("LayerNormalization")
 def _layer_norm(node: Node) -> Step:
     (axis,) = node.lifted([int(node.get("axis", -1))])
-    if node.n_outputs > 1:
+    if node.n_read > 1:
         node.error("only its first output is supported")
     for i, name in ((1, "scale"), (2, "bias")):
         if node.has(i):

@@ -16,7 +16,7 @@ from regionscope.network.onnx.table import MOST_ENTRIES, Node, Step, applied, op
 
 @operator("MaxPool")
 def _max_pool(node: Node) -> Step:
-    if node.n_outputs > 1:
+    if node.n_read > 1:
         node.error("the indices of a maximum are not supported")
     window = read_window(node)
     return _pool(node, _largest, window, ceil=bool(node.get("ceil_mode", 0)))

@@ -1,0 +1,108 @@
+"""Types of numbers, and outputs that nobody reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import regionscope as rs
+from onnx_graphs import constant, node, write
+from regionscope.network.onnx import reference_outputs
+
+onnx = pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")
+NORM = {"s": constant(3), "b": constant(3, seed=1), "m": constant(3, seed=2), "v": constant(3, low=0.5)}
+
+
+def declared(path: Path, kind: int) -> Path:
+    """The same file with an input of another type."""
+    model = onnx.load_model(path)
+    model.graph.input[0].type.tensor_type.elem_type = kind
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize("kind", ["INT64", "UINT8", "FLOAT16", "BOOL"])
+def test_an_input_that_is_not_real_is_refused(kind: str, tmp_path: Path) -> None:
+    """The file divides whole numbers and rounds; real numbers would not be rounded."""
+    path = write(tmp_path / "a.onnx", [node("Div", ["x", "two"])], {"two": np.array([2], np.int64)}, [1, 4])
+    with pytest.raises(rs.InputError, match=f"Expected an input of float32 or float64 numbers, got {kind} for 'x'"):
+        rs.read_onnx(declared(path, onnx.TensorProto.DataType.Value(kind)))
+
+
+def test_whole_numbers_that_become_real_at_once_are_read(tmp_path: Path) -> None:
+    nodes = [node("Cast", ["x"], ["r"], to=onnx.TensorProto.FLOAT), node("Gemm", ["r", "w"])]
+    path = write(tmp_path / "a.onnx", nodes, {"w": constant(4, 3)}, [1, 4])
+    network = rs.read_onnx(declared(path, onnx.TensorProto.UINT8))
+    assert torch.allclose(network(torch.ones(1, 4)), torch.from_numpy(constant(4, 3)).sum(0))
+
+
+def test_a_network_that_computes_partly_in_float64_has_one_precision(tmp_path: Path) -> None:
+    to = onnx.TensorProto
+    nodes = [
+        node("Gemm", ["x", "a"], ["h"]), node("Cast", ["h"], ["d"], to=to.DOUBLE), node("Gemm", ["d", "b"], ["g"]),
+        node("Cast", ["g"], ["f"], to=to.FLOAT), node("Relu", ["f"]),
+    ]  # fmt: skip
+    weights = {"a": constant(4, 5), "b": constant(5, 3, seed=1).astype(np.float64)}
+    network = rs.read_onnx(write(tmp_path / "a.onnx", nodes, weights, [1, 4]))
+    x = torch.from_numpy(constant(6, 4, seed=2))
+    assert {p.dtype for p in network.parameters()} == {torch.float64}
+    assert torch.allclose(network(x.double()), reference_outputs(network, x).double(), atol=1e-6)
+    assert rs.region_count(network, x, slices=3, method="exact").n == 3
+
+
+def test_a_constant_that_is_cast_meets_the_input_in_float32(tmp_path: Path) -> None:
+    nodes = [
+        node("Cast", ["c"], ["s"], to=onnx.TensorProto.FLOAT), node("Mul", ["x", "s"], ["h"]), node("Gemm", ["h", "w"])
+    ]  # fmt: skip
+    constants = {"c": constant(4).astype(np.float64), "w": constant(4, 3, seed=1)}
+    network = rs.read_onnx(write(tmp_path / "a.onnx", nodes, constants, [1, 4]))
+    x = torch.from_numpy(constant(6, 4, seed=2))
+    assert torch.allclose(network(x), reference_outputs(network, x), atol=1e-6)
+
+
+@pytest.mark.parametrize(("opset", "attributes"), [(9, {}), (13, {}), (15, {"training_mode": 1})])
+def test_batch_normalization_in_training_is_refused(opset: int, attributes: dict[str, Any], tmp_path: Path) -> None:
+    """Before opset 14, five outputs mean that the node normalises by the batch."""
+    outputs = ["y", "mean", "var", "saved_mean", "saved_var"] if opset < 14 else ["y", "mean", "var"]
+    nodes = [node("BatchNormalization", ["x", *NORM], outputs, **attributes)]
+    with pytest.raises(rs.InputError, match="normalises by the batch"):
+        rs.read_onnx(write(tmp_path / "a.onnx", nodes, NORM, [1, 3, 4], opset=opset))
+
+
+@pytest.mark.parametrize(("kind", "options"), [("Dropout", {}), ("MaxPool", {"kernel_shape": [2, 2]})])
+def test_a_second_output_that_nobody_reads_does_not_matter(kind: str, options: dict[str, Any], tmp_path: Path) -> None:
+    network = rs.read_onnx(write(tmp_path / "a.onnx", [node(kind, ["x"], ["y", "more"], **options)], {}, [1, 1, 4, 4]))
+    x = torch.from_numpy(constant(2, 1, 4, 4))
+    wanted = x if kind == "Dropout" else torch.nn.functional.max_pool2d(x, 2, 1)
+    assert torch.equal(network(x), wanted)
+    used = [node(kind, ["x"], ["h", "more"], **options), node("Cast", ["more"], to=onnx.TensorProto.FLOAT)]
+    with pytest.raises(rs.InputError, match="supported"):
+        rs.read_onnx(write(tmp_path / "b.onnx", used, {}, [1, 1, 4, 4]))
+
+
+@pytest.mark.parametrize(("name", "bound"), [("min", np.inf), ("max", -np.inf)])
+def test_a_clip_to_infinity_is_refused(name: str, bound: float, tmp_path: Path) -> None:
+    inputs = ["x", "end", ""] if name == "min" else ["x", "", "end"]
+    with pytest.raises(rs.InputError, match=f"its {name} is -?inf"):
+        rs.read_onnx(write(tmp_path / "a.onnx", [node("Clip", inputs)], {"end": np.float32(bound)}, [1, 4]))
+
+
+@pytest.mark.parametrize(
+    ("shape", "appended", "axis"),
+    [((4,), (3,), 0), ((6, 5), (2, 5), 0), ((6, 5), (6, 2), -1), ((3, 6, 5), (3, 6, 1), 2)],
+)
+def test_a_constant_is_appended_without_a_batch(
+    shape: tuple[int, ...], appended: tuple[int, ...], axis: int, tmp_path: Path
+) -> None:
+    nodes = [node("Relu", ["x"], ["r"]), node("Concat", ["c", "x", "r"], axis=axis)]
+    network = rs.read_onnx(write(tmp_path / "a.onnx", nodes, {"c": constant(*appended)}, shape))
+    x = torch.from_numpy(constant(7, *shape, seed=1))
+    for n in (1, 2, 7):
+        assert torch.equal(network(x[:n]).reshape(n, -1), reference_outputs(network, x[:n]))
+    part = rs.linear_regions(network, rs.Segment(x[0], x[1]))
+    part.check()
+    assert part.n_linear_regions == 1 + int(((x[0] > 0) != (x[1] > 0)).sum())
