@@ -152,6 +152,8 @@ def test_one_input_is_enough_for_lines_from_the_origin() -> None:
         ("--model net.py:build --data data.npy --through inputs --length 1", "Expected length only with"),
         ("--model net.py:build --data one.npy", "1 input"),
         ("--model net.py:build --data data.npy --path nothere/x.jsonl", "does not exist"),
+        ("--model net.py:build --data data.npy --class-names a,b", "Expected 3 class names, got 2."),
+        ("--model net.py:build --data data.npy --class-names a,b,c,d --plot out.png", "Expected 3 class names, got 4."),
         ("--model net.py:build --data data.npy --path .", "got the folder '.'"),
         (
             "--model net.py:build --data data.npy --path net.py",

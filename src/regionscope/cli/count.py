@@ -117,6 +117,10 @@ def count(
     if path is not None:
         output.check_folder(path)
     bytes_allowed = options.read_memory(memory)
+    if names is not None and job.context is None:
+        with job.explaining(network, inputs):
+            classes = _classes(network, inputs, bytes_allowed)
+        names = names if classes is None else job.names_or_known(names, classes)
     through = through or ("inputs" if length is None else "direction")
     if seed is None:
         seed = _DEFAULT["seed"] if job.context is None else job.context.seed
@@ -136,6 +140,15 @@ def count(
         chosen = [sampler.draw(i) for i in range(min(_EXAMPLES, result.n))]
         examples = _examples(network, inputs, chosen, result.grid, bytes_allowed)
         job.draw(count_figure, result, examples, class_names=names)
+
+
+def _classes(network: torch.nn.Module, inputs: torch.Tensor, memory: int | None) -> int | None:
+    """How many classes the network tells apart; None where it returns labels, of which any number may come."""
+    with open_labeller(network, inputs, tuple(inputs.shape[1:]), memory=memory, widened=True) as labeller:
+        row = inputs[:1].to(dtype=labeller.dtype, device=labeller.device)
+        labeller(row)  # says what is wrong with outputs that are neither logits nor labels
+        logits = labeller.model(row)
+    return max(2, logits.numel()) if logits.is_floating_point() else None
 
 
 def _examples(
