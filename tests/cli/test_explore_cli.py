@@ -79,6 +79,20 @@ def test_explore_names_the_classes(folder: Path, tmp_path: Path) -> None:
         assert "Expected 2 class names, got 3." in " ".join(said.split())
 
 
+def test_explore_names_the_columns_of_a_csv_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{i % 5},{i % 2},{i % 3}\n" for i in range(20))
+    Path("table.csv").write_text("width,label,height\n" + rows, encoding="utf-8")
+    words = ("--epochs", 1, "--runs", "runs", "--set", "training.checkpoints=every 1 epochs")
+    call("train", "--network", "mlp", "--data", "table.csv", *words)
+    call("explore", "runs", "--frames", 1, "--out", "page.html")
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert '"axis_label": "width"' in page
+    assert '"axis_label": "height"' in page
+    call("explore", "runs", "--frames", 1, "--rows", "0,1", "--out", "line.html")  # its axis is no column
+    assert '"axis_label": "' not in Path("line.html").read_text(encoding="utf-8").split('id="figure-0"')[0]
+
+
 @pytest.mark.parametrize("kind", ["linear", "decision", "neurons"])
 def test_animate_writes_a_gif_with_every_checkpoint(folder: Path, tmp_path: Path, kind: str) -> None:
     target = tmp_path / "frames.gif"

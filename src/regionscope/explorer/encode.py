@@ -85,8 +85,12 @@ def slope_norms(part: Partition) -> Tensor:
 
 def shown(slice: Slice, coords: Tensor) -> Tensor:
     """The coordinates that the axes show: those of the input where it has as many numbers as the slice."""
-    whole = slice.origin.numel() == slice.dim
-    return slice.embed(coords).flatten(1) if whole else coords
+    return slice.embed(coords).flatten(1) if shows_inputs(slice) else coords
+
+
+def shows_inputs(slice: Slice) -> bool:
+    """Whether the axes show the numbers of the input."""
+    return slice.origin.numel() == slice.dim
 
 
 def _homes(frame: Frame, mesh: Partition) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regionscope.explorer.encode import shown
+from regionscope.explorer.encode import shown, shows_inputs
 from regionscope.extras import import_extra
 from regionscope.lab.training_frames import TrainingCurve, TrainingFrames
 from regionscope.plot import style
@@ -45,6 +45,9 @@ def map_figure(training: TrainingFrames) -> Figure:
     plot.toolbar.logo = None
     plot.toolbar.active_scroll = wheel
     _look(plot, grid=False)
+    if shows_inputs(training.slice):
+        for axis, name in zip((plot.xaxis, plot.yaxis), training.input_names, strict=False):
+            axis.axis_label = name or None
     if training.slice.dim == 1:
         plot.yaxis.visible = False
     image: dict[str, list[Any]] = {"image": [], "x": [], "y": [], "dw": [], "dh": []}
@@ -152,9 +155,10 @@ def _look(plot: Figure, *, grid: bool) -> None:
     from bokeh.models.tickers import ContinuousTicker
 
     font = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
-    plot.axis.major_label_text_font = font
-    plot.axis.major_label_text_font_size = "11px"
-    plot.axis.major_label_text_color = _GREY
+    plot.axis.major_label_text_font = plot.axis.axis_label_text_font = font
+    plot.axis.major_label_text_font_size = plot.axis.axis_label_text_font_size = "11px"
+    plot.axis.major_label_text_color = plot.axis.axis_label_text_color = _GREY
+    plot.axis.axis_label_text_font_style = "normal"
     plot.axis.axis_line_color = plot.axis.major_tick_line_color = "#b9c0c9"
     plot.axis.major_tick_in = 0
     plot.axis.major_tick_out = 4

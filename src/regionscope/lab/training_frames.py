@@ -77,6 +77,7 @@ class TrainingFrames:
 
     points: (n, k) slice coordinates of the data that lie on the slice, labels: (n,) their classes.
     class_names: a text for each class. steps_per_epoch: None where steps are all that is known.
+    input_names: a name for each input, where the data have them.
     notes: sentences about what was left out.
     """
 
@@ -88,6 +89,7 @@ class TrainingFrames:
     class_names: tuple[str, ...]
     steps_per_epoch: float | None = None
     notes: tuple[str, ...] = ()
+    input_names: tuple[str, ...] = ()
 
     @property
     def slice(self) -> Slice:
@@ -130,6 +132,7 @@ def frames_of_run(
         notes=(*run.repaired, *([left_out] if len(chosen) < len(stored) else [])),
         class_names=class_names, max_regions=max_regions, progress=progress,
     )  # fmt: skip
+    found = replace(found, input_names=registry.column_names(run.experiment.data.name))
     if class_names is not None:
         return found
     known = registry.class_names(run.experiment.data.name)
