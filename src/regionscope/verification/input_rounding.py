@@ -39,7 +39,8 @@ def output_error(program: Program, staged: Staged, case: Case, factors: FloatArr
 
 def _first_sums(program: Program, case: Case) -> tuple[FloatArray, FloatArray]:
     """For each value before the first fold, the largest sum of its absolute terms on the box, and their number."""
-    largest = torch.tensor([float(max(abs(a), abs(b))) for a, b in zip(case.low, case.high, strict=True)]).double()
+    ends = [float(max(abs(a), abs(b))) for a, b in zip(case.low, case.high, strict=True)]
+    largest = torch.tensor(ends, dtype=torch.float64)
     with torch.no_grad():
         offset = _packed(program, torch.zeros(1, len(largest), dtype=torch.float64))
         sizes, terms = offset[0].abs(), torch.ones(offset.shape[1], dtype=torch.float64)

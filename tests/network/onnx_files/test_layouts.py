@@ -170,6 +170,12 @@ OPEN_BATCH = [
     File("open-size", ("n", 3), [("Shape", ["x"], ["s"]), ("Gather", ["s", "i"], ["n"]), ("Squeeze", ["n"], ["q"]),
          ("Unsqueeze", ["q", "i"], ["u"]), ("Concat", ["u", "t"], ["z"], {"axis": 0}), ("Reshape", ["x", "z"], ["y"])],
          {"i": ints(0), "t": ints(3, 1)}, ("n", 3, 1)),
+    File("open-token", ("n", 2, 4), [("Shape", ["x"], ["s"]), ("Gather", ["s", "zero"], ["n"]),
+         ("Concat", ["n", "same"], ["z"], {"axis": 0}), ("Equal", ["z", "minus"], ["e"]),
+         ("Where", ["e", "ones", "z"], ["w"]), ("Expand", ["token", "w"], ["t"]),
+         ("Concat", ["t", "x"], ["j"], {"axis": 1}), ("Relu", ["j"], ["y"])],
+         {"zero": ints(0), "same": ints(-1, -1), "minus": ints(-1, -1, -1), "ones": ints(1, 1, 1),
+          "token": constant(1, 1, 4)}, ("n", 3, 4)),
 ]  # fmt: skip
 
 
@@ -187,6 +193,15 @@ def test_a_file_is_read_as_it_is_written(file: File, tmp_path: Path) -> None:
             assert not file.exact
         else:
             torch.testing.assert_close(found.reshape(rows, -1).float(), wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("nodes", [[node("Equal", ["x", "c"], ["e"]), node("Cast", ["e"], ["y"], to=1)],
+                                   [node("Where", ["b", "x", "c"], ["y"])]], ids=("Equal", "Where"))  # fmt: skip
+def test_choices_between_real_numbers_are_refused(nodes: list[Any], tmp_path: Path) -> None:
+    constants = {"c": constant(3), "b": np.array([True, False, True])}
+    path = write(tmp_path / "net.onnx", nodes, constants, [1, 3])
+    with pytest.raises(rs.InputError, match="supported for sizes, which are whole numbers, and got real numbers"):
+        rs.read_onnx(path)
 
 
 def test_the_bias_of_gemm_may_be_a_column(tmp_path: Path) -> None:

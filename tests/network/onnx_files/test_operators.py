@@ -153,7 +153,7 @@ CASES = [
     Case("Dropout", (1, 3)),
     Case("Cast", (1, 3), attributes={"to": 1}),
 ]  # fmt: skip
-ELSEWHERE = {"Constant", "ConstantOfShape", "Shape"}
+ELSEWHERE = {"Constant", "ConstantOfShape", "Shape", "Equal", "Where"}  # of sizes
 
 
 def graph_of(case: Case, path: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Constant, ConstantOfShape, Shape, Identity, Dropout, Cast: values that do not change, and sizes."""
+"""Constant, ConstantOfShape, Shape, Equal, Where, Identity, Dropout, Cast: values that do not change, and sizes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regionscope.network.onnx.file import onnx_library
 from regionscope.network.onnx.operators.shapes import integers
-from regionscope.network.onnx.table import MOST_ENTRIES, Node, Step, applied, operator
+from regionscope.network.onnx.table import MOST_ENTRIES, Node, Step, applied, operator, plain
 
 
 class _Stored(nn.Module):
@@ -60,6 +60,24 @@ def _shape(node: Node) -> Step:
 
 def _sizes(x: Any, *, start: int, end: int | None, lift: int) -> Tensor:
     return torch.tensor(list(x.shape)[lift:][slice(start, end)], dtype=torch.int64)
+
+
+def _whole(*values: Any) -> None:
+    if any(value.is_floating_point() for value in values):
+        raise ValueError("it is supported for sizes, which are whole numbers, and got real numbers")
+
+
+def _equal(a: Any, b: Any) -> Any:
+    _whole(a, b)
+    return a == b
+
+
+def _chosen(condition: Any, a: Any, b: Any) -> Any:
+    _whole(a, b)
+    return torch.where(condition, a, b)
+
+
+plain({"Equal": _equal, "Where": _chosen})  # torch exports Tensor.expand with them
 
 
 @operator("Identity")
