@@ -118,13 +118,29 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
         ({"weight": torch.zeros(1, 2).to_sparse(), "bias": torch.zeros(1)}, "'weight' as a sparse tensor"),
         ({"weight": torch.zeros(1, 2), "bias": torch.zeros(1, device="meta")}, "'bias' as a tensor on the device meta"),
         (torch.zeros(3), "got something else"),
-        ({"epoch": 3}, "got something else"),
+        ({"epoch": 3}, "got none among the entries 'epoch'"),
+        (
+            {"net": {"weight": torch.zeros(1)}, "ema": {"weight": torch.zeros(1)}},
+            "got 2 among the entries 'net', 'ema'",
+        ),
+        ({"a.weight": torch.zeros(1, 2), "b.bias": torch.zeros(1)}, "lacks 'bias', 'weight'"),
     ],
 )
 def test_weights_that_do_not_fit(tmp_path: Path, saved: object, sentence: str) -> None:
     torch.save(saved, tmp_path / "w.pt")
     with pytest.raises(InputError, match=sentence):
         load_weights(nn.Linear(2, 1), tmp_path / "w.pt")
+
+
+@pytest.mark.parametrize("prefix", ["", "module.", "_orig_mod.", "model.net."])
+@pytest.mark.parametrize("whole", [False, True])
+def test_weights_in_a_checkpoint_and_with_a_prefix(tmp_path: Path, prefix: str, whole: bool) -> None:
+    source, target = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1)), nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    state = {prefix + name: tensor for name, tensor in source.state_dict().items()}
+    checkpoint = {"epoch": 3, "state_dict": state, "optimizer": torch.optim.Adam(source.parameters()).state_dict()}
+    torch.save(checkpoint if whole else state, tmp_path / "w.ckpt")
+    load_weights(target, tmp_path / "w.ckpt")
+    assert all(torch.equal(tensor, target.state_dict()[name]) for name, tensor in source.state_dict().items())
 
 
 def test_weights_files_that_are_none(tmp_path: Path) -> None:

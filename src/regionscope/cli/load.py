@@ -7,7 +7,7 @@ code is the user's own and is run.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,11 @@ def is_onnx(spec: str) -> bool:
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
-    """Load a state dict (safetensors, or a file of ``torch.save(model.state_dict())``) into ``model`` in place."""
+    """Load weights into ``model`` in place: safetensors, or a state dict or a checkpoint that ``torch.save`` wrote.
+
+    A prefix that all names of the file have, such as ``module.`` or the attribute of a Lightning module, is removed if
+    the rest of the names are those of the model.
+    """
     if checkpoints := sorted(path.glob("checkpoints/step-*.safetensors")):
         raise InputError(
             f"Expected a file of weights, got {str(path)!r}, which is the folder of a run. Pass --run {path} instead "
@@ -76,6 +80,7 @@ def load_weights(model: nn.Module, path: Path) -> None:
         if reason := unreadable(tensor):
             raise InputError(f"Expected weights that are real numbers in {path}, got {name!r} as {reason}")
     wanted = model.state_dict()
+    state = _without_prefix(state, wanted.keys())
     problems = [
         *_named("lacks", sorted(wanted.keys() - state.keys())),
         *_named("has the unknown", sorted(state.keys() - wanted.keys())),
@@ -269,11 +274,33 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
         f"Expected a state dict in {path}, which could not be read. Save one with "
         "torch.save(model.state_dict(), ...) or as safetensors.",
     )
-    if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
-        raise InputError(
-            f"Expected a state dict in {path}, got something else. Save one with torch.save(model.state_dict(), ...)."
-        )
-    return dict(state)
+    found = [state] if _is_state(state) else []
+    if not found and isinstance(state, Mapping):  # a checkpoint with the state of an optimizer, an epoch and so on
+        found = [entry for entry in state.values() if _is_state(entry) and entry]
+    if len(found) == 1:
+        return dict(found[0])
+    got = "something else"
+    if isinstance(state, Mapping):
+        got = f"{len(found) or 'none'} among the entries {', '.join(repr(str(key)) for key in list(state)[:8])}"
+    raise InputError(
+        f"Expected one state dict in {path}, got {got}. Save one with torch.save(model.state_dict(), ...)."
+    )
+
+
+def _is_state(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(one, Tensor) for one in value.values())
+
+
+def _without_prefix(state: dict[str, Tensor], wanted: Collection[str]) -> dict[str, Tensor]:
+    """The state dict without the prefix by which all its names differ from the wanted ones; else the same."""
+    if len(state) != len(wanted) or not wanted:
+        return state
+    first = next(iter(wanted))
+    for name in state:
+        prefix = name.removesuffix(first)
+        if prefix != name and prefix.endswith(".") and {prefix + one for one in wanted} == state.keys():
+            return {one: state[prefix + one] for one in wanted}
+    return state
 
 
 def _named(verb: str, names: list[str]) -> list[str]:

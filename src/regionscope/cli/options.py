@@ -82,7 +82,11 @@ OutputOption = Annotated[
 ]
 WeightsOption = Annotated[
     Path | None,
-    option("--weights FILE", "File with the weights: .safetensors, or a state dict saved with torch.save.", NETWORK),
+    option(
+        "--weights FILE",
+        "File with the weights: .safetensors, or a state dict or checkpoint saved with torch.save.",
+        NETWORK,
+    ),
 ]
 ShapeOption = Annotated[
     str | None,
