@@ -82,7 +82,7 @@ def test_flips(net: str, tmp_path: Path) -> None:
     assert len(expected) > 0
     named = ask("flips", "--model", net, "--points", str(tmp_path / "segment.npy"), "--class-names", "cat,dog,fox")
     before, after = (f"{i} ({('cat', 'dog', 'fox')[i]})" for i in (int(expected.before[0]), int(expected.after[0])))
-    assert f"from {before} to {after} at" in named.stdout
+    assert f"from {before} to {after} at slice coordinate" in " ".join(named.stdout.split())
 
 
 def test_topology(net: str) -> None:

@@ -210,11 +210,13 @@ def test_weights_that_the_code_makes_are_named(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "way"), [("regions", "--vary I J"), ("ask extremes --index 0", "--points with 3 rows")]
+    ("command", "way"),
+    [("regions", "--vary I J, --range and --at"), ("ask extremes --index 0", "--points with 3 rows")],
 )
 def test_a_box_of_many_dimensions_is_said_to_be_slow(command: str, way: str) -> None:
     wide = run(f"{command} --model net.py:wide --box -1 1 --json -")
-    assert wide.stderr == f"A box of 4 dimensions is practical for tiny networks only. Use {way} for a plane.\n"
+    said = f"A box of 4 dimensions is practical for tiny networks only, and can take hours. Use {way} for a plane"
+    assert wide.stderr == f"{said}, or --max-regions N to set a limit.\n"
     assert json.loads(wide.stdout)
     assert run(f"{command} --model net.py:cube --box -1 1 --json -").stderr == ""
 

@@ -88,6 +88,8 @@ def lipschitz(job: SliceJob, norm: NormOption = "2", index: IndexOption = None, 
 def flips(job: SliceJob, class_names: options.ClassNamesOption = None) -> None:
     """List every point of a segment where the predicted class changes, with the slope of the margin.
 
+    The points of --points have slice coordinates 0 and 1. Slopes are per unit of length in input space.
+
     Example: regionscope ask flips --model net.py:build --points two_inputs.npy --json flips.json
     """
     network, where = job.start(dim=1, what="flips")
@@ -99,7 +101,7 @@ def flips(job: SliceJob, class_names: options.ClassNamesOption = None) -> None:
     table: dict[str, float] = {"flips": len(found)}
     for one in listed[:_SHOWN]:
         before, after = (str(i) if names is None else f"{i} ({names[i]})" for i in (one["before"], one["after"]))
-        table[f"from {before} to {after} at {one['coord']:.6g}, slope"] = one["slope"]
+        table[f"from {before} to {after} at slice coordinate {one['coord']:.6g}, slope"] = one["slope"]
     _report(job, dec.partition, table, {"flips": listed, "class_names": names})
     job.draw(plot.flips_figure, dec, found, class_names=names)
 

@@ -44,10 +44,12 @@ class InputPlane:
             )
         if set(self.at) != wanted:
             missing = sorted(wanted - set(self.at))
+            example = ",".join(f"{i}=0" for i in sorted({*self.at, *missing}))
+            way = f"For example, pass --at {example}." if missing else "Remove them from --at."
+            listed = ", ".join(map(str, missing or sorted(set(self.at) - wanted)))
             raise InputError(
-                f"Expected --vary and --at to name each of the inputs 0 to {d - 1} once, got --vary "
-                f"{' '.join(map(str, self.vary))} and --at for {sorted(self.at)}"
-                + (f"; {missing} have no value. Add them to --at." if missing else ". Remove the others.")
+                f"Expected --vary and --at to name each of the inputs 0 to {d - 1} once, got "
+                f"{'no value' if missing else 'both'} for {listed}. {way}"
             )
         centre, directions = torch.zeros(d, dtype=torch.float64), torch.zeros(2, d, dtype=torch.float64)
         for i, value in self.at.items():

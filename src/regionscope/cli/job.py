@@ -237,8 +237,10 @@ class SliceJob(NetworkJob):
             way = "--points with 2 rows" if dim == 1 else "--points with 3 rows, or --box for a network with 2 inputs"
             raise InputError(f"Expected a slice of dimension {dim} for {what}, got dimension {slice.dim}. Pass {way}.")
         if self.box is not None and slice.dim > _PRACTICAL:
-            plane = "--vary I J" if "--vary" in self.slice_options else "--points with 3 rows"
-            said = f"A box of {slice.dim} dimensions is practical for tiny networks only. Use {plane} for a plane."
+            plane = "--vary I J, --range and --at" if "--vary" in self.slice_options else "--points with 3 rows"
+            limit = ", or --max-regions N to set a limit" if self.max_regions is None else ""
+            said = f"A box of {slice.dim} dimensions is practical for tiny networks only, and can take hours."
+            said += f" Use {plane} for a plane{limit}."
             typer.echo(said, err=True)
         return network, slice
 
