@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from regionscope.exact.tracking import locate
 from regionscope.exact.walls import Walls
 from regionscope.explorer import explore
 from regionscope.explorer.encode import encode, slope_norms
+from regionscope.explorer.figures import curve_figures
 from regionscope.geometry import Box, Segment, Slice
 from regionscope.lab.training_frames import Frame, ModelAtStep, TrainingFrames, frames_of_models, frames_of_partition
 from regionscope.lab.zoo import mlp
@@ -280,6 +282,14 @@ def test_nothing_overlaps_or_is_cut_off(
     )
     assert frame[0] == pytest.approx(frame[1], rel=0.02)  # equal scales on both axes
     page.screenshot(path=tmp_path / f"explorer-{width}.png")
+
+
+@pytest.mark.parametrize(("per_epoch", "name"), [(None, "step"), (2.0, "epoch")])
+def test_curves_name_their_axis(per_epoch: float | None, name: str) -> None:
+    moments = [ModelAtStep(i, mlp([2, 6, 2], seed=i)) for i in range(2)]
+    training = frames_of_models(moments, Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0))
+    panels = curve_figures(replace(training, steps_per_epoch=per_epoch))
+    assert {figure.xaxis.axis_label for _, _, figure in panels} == {name}
 
 
 def test_curves_of_a_wide_slice_have_the_height_of_the_window(open_page: Open, tmp_path: Path) -> None:

@@ -123,9 +123,10 @@ def _curves(training: TrainingFrames, curves: Sequence[TrainingCurve]) -> Figure
     plot = figure(
         sizing_mode="stretch_both", tools="", toolbar_location=None, output_backend="canvas",
         x_range=Range1d(start=-0.015 * last, end=1.015 * last), y_axis_type="log" if logarithmic else "linear",
-        min_border_left=46, min_border_right=8, min_border_top=4, min_border_bottom=22,
+        min_border_left=46, min_border_right=8, min_border_top=4, min_border_bottom=36,
     )  # fmt: skip
     _look(plot, grid=True)
+    plot.xaxis.axis_label = "epoch" if training.steps_per_epoch else "step"
     ticker: Any = plot.yaxis.ticker
     if all(bool((curve.values == curve.values.round()).all()) for curve in curves):  # counts
         ticker.min_interval = 1
@@ -159,6 +160,7 @@ def _look(plot: Figure, *, grid: bool) -> None:
     plot.axis.major_label_text_font_size = plot.axis.axis_label_text_font_size = "11px"
     plot.axis.major_label_text_color = plot.axis.axis_label_text_color = _GREY
     plot.axis.axis_label_text_font_style = "normal"
+    plot.axis.axis_label_standoff = 1
     plot.axis.axis_line_color = plot.axis.major_tick_line_color = "#b9c0c9"
     plot.axis.major_tick_in = 0
     plot.axis.major_tick_out = 4
