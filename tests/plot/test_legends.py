@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 import regionscope as rs
 from regionscope import plot
@@ -84,6 +85,28 @@ def test_a_long_legend_leaves_room_for_the_labels_of_all_panels() -> None:
     figure.savefig(io.BytesIO())
     assert left.yaxis.label.get_window_extent().x0 >= 0
     assert right.yaxis.label.get_window_extent().x0 >= left.get_window_extent().x1
+    assert right.get_legend().get_window_extent().x1 <= figure.bbox.x1
+
+
+@pytest.mark.parametrize("layout", [None, "constrained", "compressed", "tight"])
+def test_a_figure_keeps_its_own_layout_and_is_laid_out_when_it_is_drawn(layout: Any) -> None:
+    figure = Figure(figsize=(9, 4), layout=layout)
+    before: Any = figure.get_layout_engine()
+    if before is not None:
+        before.set(w_pad=0.3)
+    left, right = figure.subplots(1, 2)
+    places = [ax.get_position(original=True).bounds for ax in (left, right)]
+    plot.decision_regions(DECISION, ax=left, class_names=NAMES)
+    plot.decision_regions(DECISION, ax=right, class_names=NAMES)
+    assert [ax.get_position(original=True).bounds for ax in (left, right)] == places
+    engine: Any = figure.get_layout_engine()
+    assert isinstance(engine, ConstrainedLayoutEngine if before is None else type(before))
+    if before is not None:
+        assert engine.get() == before.get()
+        assert getattr(engine, "_compress", None) == getattr(before, "_compress", None)
+    figure.draw_without_rendering()
+    assert left.get_legend().get_window_extent().x1 <= right.get_window_extent().x0
+    assert right.get_legend().get_window_extent().x1 <= figure.bbox.x1
 
 
 def test_a_second_call_adds_its_classes() -> None:

@@ -10,6 +10,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -24,6 +25,7 @@ _ROW = 0.2  # inches of a row
 _GAP = 0.08  # inches between axes and legend
 _BELOW = -0.16  # top of a legend below its axes, of the height of the axes
 _HANDLE, _LONG_HANDLE = 2.0, 4.0  # length of a line in a legend, and of a dashed one, in letters
+_ROUNDS, _STILL = 5, 2.0  # at most, of a layout; pixels by which axes may move in the last of them
 _NARROW = 0.3  # of the width of a figure: a legend up to this goes beside the axes, a wider one below them
 _CORNERS: dict[Any, tuple[float, float]] = {
     "upper right": (1.0, 1.0),
@@ -103,16 +105,44 @@ def mark_legend(name: str, marker: str, *, ax: Axes, colour: str) -> ClassLegend
     return _make(ax, known.classes, known.names, {**known.marks, name: handle}, known.areas, known.markers)
 
 
-def make_room(ax: Axes) -> None:
-    """Lay the figure out so that what stands outside the axes is not cut off, by a constrained layout if it has none.
+class _SettledLayout(ConstrainedLayoutEngine):
+    """A constrained layout that is repeated until no axes move, as axes of equal scales need beside a legend."""
 
-    Where axes have equal scales, a layout needs two rounds, or three for several panels. Drawing is the last of them.
+    def execute(self, fig: Any) -> None:
+        before = _corners(fig)
+        for _ in range(_ROUNDS):
+            super().execute(fig)
+            after = _corners(fig)
+            if np.abs(after - before).max(initial=0.0) < _STILL:
+                return
+            before = after
+
+
+def _corners(figure: Any) -> Any:
+    """Lower left and upper right corners of the room of all axes (2n, 2), in pixels."""
+    corners = [ax.get_position(original=True).get_points() for ax in figure.axes]
+    return np.concatenate([*corners, np.zeros((0, 2))]) * figure.bbox.size
+
+
+def make_room(ax: Axes) -> None:
+    """Let the next drawing lay the figure out so that what stands outside the axes is not cut off.
+
+    A figure without a layout engine gets a constrained layout. A layout other than a constrained one is left as it is.
     """
     figure: Any = ax.get_figure(root=True)
-    if figure.get_layout_engine() is None:
-        figure.set_layout_engine("constrained")
-    for _ in range(1 if len(figure.axes) == 1 else 2):
-        figure.get_layout_engine().execute(figure)
+    engine = figure.get_layout_engine()
+    if engine is None:
+        figure.set_layout_engine(_SettledLayout())
+    elif type(engine) is ConstrainedLayoutEngine:
+        compress = bool(getattr(engine, "_compress", False))  # which get() leaves out
+        figure.set_layout_engine(_SettledLayout(**engine.get(), compress=compress))
+
+
+def lay_out(ax: Axes) -> None:
+    """Make room now, for what is placed by the size of the axes."""
+    make_room(ax)
+    figure: Any = ax.get_figure(root=True)
+    figure.get_layout_engine().execute(figure)
 
 
 def legend_beside(handles: Sequence[Any], *, ax: Axes) -> Legend:

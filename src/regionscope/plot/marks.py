@@ -21,7 +21,7 @@ from regionscope.geometry import Slice
 from regionscope.inputs import Inputs, Labels, read_examples
 from regionscope.plot import style
 from regionscope.plot.kinds import slice_for
-from regionscope.plot.legends import ClassLegend, check_names, class_legend, make_room, mark_legend
+from regionscope.plot.legends import ClassLegend, check_names, class_legend, lay_out, mark_legend
 from regionscope.plot.regions import frame_slice
 
 _COVERED = 0.6  # share of the axes that markers may cover
@@ -148,7 +148,7 @@ def thumbnails(
     if slice.dim == 1:
         xy = np.column_stack([xy, np.ones(len(xy))])
     frame_slice(slice, ax)
-    make_room(ax)
+    lay_out(ax)
     width = size * min(float(ax.bbox.width), float(ax.bbox.height)) / ax.figure.dpi * 72  # points
     colours = [style.BLACK] * len(x) if own is None else [style.hue(int(label)) for label in own]
     drawn = []
@@ -167,7 +167,6 @@ def thumbnails(
     ax.scatter(xy[:, 0], xy[:, 1], s=14, color=style.BLACK, edgecolors="white", linewidths=0.8, zorder=5, clip_on=False)
     if own is not None and isinstance(ax.get_legend(), ClassLegend):
         class_legend(own, ax=ax)  # the frames have the colours of classes, too
-    make_room(ax)
     figure: Any = ax.get_figure(root=True)
     figure.draw_without_rendering()  # now it is known where everything is
     shifts = _clear_of_frame(_clear_of_ticks(shifts, xy, _HALF * width, ax), xy, _HALF * width, ax)
