@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -57,13 +57,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def texts_outside_of_cli() -> Iterator[tuple[str, str]]:
+@functools.cache
+def texts_outside_of_cli() -> list[tuple[str, str]]:
+    """File and text of every string constant of the package outside ``cli/``."""
+    found = []
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE).as_posix()
         if not name.startswith("cli/"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    yield name, node.value
+            nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            found += [(name, n.value) for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return found
 
 
 def test_the_library_names_no_option() -> None:
