@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import re
@@ -44,6 +45,8 @@ def short_training(monkeypatch: pytest.MonkeyPatch) -> None:
             model, data, replace(training, batch_size=len(getattr(data, "train", data)) // 4, **few), **options
         )
 
+    for name in ("experiment", "quickstart"):  # imported later, they would keep the short training for other tests
+        importlib.import_module(f"regionscope.lab.{name}")
     monkeypatch.setattr("regionscope.lab.train.train", train_in_few_steps)
     monkeypatch.setattr("regionscope.shallow.FlowOptions", lambda **_: FlowOptions(max_log_loss=10.0))
 
