@@ -46,7 +46,8 @@ class Verification:
             the witness was not confirmed. "timeout": a limit was reached first.
         margin: largest margin found, by which all constraints of one alternative hold. If it is negative, at least one
             of them fails by that much.
-        bound: proven upper bound of the margin; equal to ``margin`` up to ``rounding`` unless a limit was reached.
+        bound: no input has a margin above ``bound + rounding``; equal to ``margin`` up to ``rounding`` unless a limit
+            was reached.
         rounding: bound of the rounding error of the margin, for the network as it was read in float64: see "Rounding"
             in the documentation. For networks with a maximum it is an estimate, and ``reason`` says so.
         witness: (*input_shape,) float32 input with that margin, and its ``outputs`` (c,) in float32; None unless "sat".
