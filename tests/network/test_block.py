@@ -8,6 +8,7 @@ from torch import nn
 
 import regionscope as rs
 from regionscope.errors import CheckFailed, InputError, NotPiecewiseAffine
+from regionscope.lab import zoo
 from sequence_models import TinyGPT, near, prompts
 
 GPT, IDS = TinyGPT(), prompts(1, 6)[0]
@@ -93,8 +94,30 @@ def test_a_block_may_be_called_by_name_and_must_return_one_tensor() -> None:
 
 @pytest.mark.parametrize("kind", ["gelu", "gated"])
 def test_smooth_blocks_are_refused_with_a_way_out(kind: str) -> None:
-    with pytest.raises(NotPiecewiseAffine, match=r"Expected 'layers.0.mlp'.*embedding_slice\(\) and region_count\(\)"):
+    match = r"Expected 'layers.0.mlp' to be.*embedding_slice\(\) and region_count\(\)"
+    with pytest.raises(NotPiecewiseAffine, match=match) as refused:
         rs.block(TinyGPT(mlp=kind), "layers.0.mlp", IDS)
+    assert str(refused.value).count("Expected") == str(refused.value).count("region_count()") == 1
+
+
+class Fourier(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.fft.fft(x).real
+
+
+@pytest.mark.parametrize("part", [nn.Softmax(-1), Fourier()])
+def test_a_refused_block_has_one_way_out(part: nn.Module) -> None:
+    with pytest.raises(NotPiecewiseAffine, match=r"Expected .*'block'.* but .*'0'") as refused:
+        rs.block(Outer(nn.Sequential(part, nn.Linear(8, 8))), "block", IDS)
+    sentences = str(refused.value)
+    assert sentences.count("Expected") == sentences.count("region_count()") == 1
+    assert "leave it off" not in sentences
+
+
+def test_the_way_out_for_a_block_of_a_model_of_images() -> None:
+    vit = zoo.build("vit", input_shape=(3, 8, 8), width=12, depth=1)
+    with pytest.raises(NotPiecewiseAffine, match=r"use region_count\(\) or local_complexity\(\) of the whole model\.$"):
+        rs.block(vit, "layers.0.mlp", torch.rand(3, 8, 8))
 
 
 def test_a_layer_with_its_norm_is_refused() -> None:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regionscope.checks import check_instance, check_module, unknown_name
 from regionscope.errors import CheckFailed, InputError, NotPiecewiseAffine
 from regionscope.inputs import read_array
+from regionscope.network import refuse
 from regionscope.network.call.forward import call_model
 from regionscope.network.call.untouched import device_and_dtype, untouched
 from regionscope.network.call.wrappers import unwrapped
@@ -25,6 +26,8 @@ from regionscope.network.trace import trace
 # bfloat16), a number of spacings of floating-point numbers of that size.
 _FLOAT32_SHARE = 1e-3
 _MODEL_SPACINGS = 8
+_SAMPLE_TOKENS = "For this block, sample the next token with embedding_slice() and region_count()."
+_SAMPLE_MODEL = "For this block, use region_count() or local_complexity() of the whole model."
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,10 +93,8 @@ def block(
     try:
         program = trace(part, (inputs.shape[1],))
     except NotPiecewiseAffine as error:
-        raise NotPiecewiseAffine(
-            f"Expected '{shown}' to be piecewise affine, got a block that is not: {error} For this block, sample the "
-            "next token with embedding_slice() and region_count()."
-        ) from error
+        way_out = _SAMPLE_TOKENS if takes_tokens(whole, context) else _SAMPLE_MODEL
+        raise NotPiecewiseAffine(refuse.of_block(str(error), shown, way_out)) from error
     outputs_alone = program(inputs).reshape(outputs.shape)
     tolerance = max(_FLOAT32_SHARE, _MODEL_SPACINGS * torch.finfo(device_and_dtype(whole)[1]).eps)
     difference = (outputs_alone - outputs).abs()

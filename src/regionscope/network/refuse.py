@@ -89,6 +89,18 @@ def no_rule(subject: str, detail: str = "") -> str:
     )
 
 
+def of_block(message: str, name: str, way_out: str) -> str:
+    """The message about a network as one about block ``name`` of a model, with the way out that a block has."""
+    changes = {
+        **dict.fromkeys((WAY_OUT, WAY_OUT_OF_RECURRENT, LEAVE_OFF), ""),
+        "Expected a piecewise-affine network, but": f"Expected '{name}' to be piecewise affine, but",
+        "Expected an operation that has a rule, but": f"Expected rules for all of '{name}', but",
+    }
+    for general, special in changes.items():
+        message = message.replace(general, special)
+    return f"{message.strip()} {way_out}"
+
+
 def mixes_rows(subject: str) -> str:
     """The batch dimension must stay a batch dimension."""
     return (
