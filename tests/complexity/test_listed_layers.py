@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -148,8 +149,42 @@ def test_a_transformer_layer_is_seen() -> None:
 
 
 def test_nothing_to_see_is_said() -> None:
-    with pytest.raises(InputError, match=r"at least one activation in .*got none; with linear_outputs=True also 0, 1"):
+    with pytest.raises(
+        InputError, match=r"at least one activation that .*got none; with linear_outputs=True also 0, 1"
+    ):
         local_complexity(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), torch.randn(5, 4), dims=2)
+
+
+class Bent(nn.Module):
+    """A linear layer and a function of its output."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.linear, self.function = nn.Linear(4, 4), function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(self.linear(x))
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (torch.sin, "only sin, which is not counted"),
+        (lambda h: h * (h > 0) + h.cos_(), "only cos, gt, which are not counted"),
+        (lambda h: h + torch.zeros(1).exp(), "none"),
+    ],
+)
+def test_functions_that_are_not_counted_are_named(function: Callable[[Tensor], Tensor], said: str) -> None:
+    with pytest.raises(
+        InputError, match=f"got {said};.* Counted are ReLU .* Use one of these, or region_count"
+    ) as error:
+        local_complexity(Bent(function), torch.randn(5, 4), dims=2)
+    assert "recurrent" not in str(error.value)
+
+
+def test_a_fused_recurrent_cell_is_named() -> None:
+    with pytest.raises(InputError, match=r"got only gru_cell, .* Write the fused recurrent cell with torch functions"):
+        local_complexity(nn.GRUCell(4, 3), torch.randn(5, 4), dims=2)
 
 
 class Several(nn.Module):

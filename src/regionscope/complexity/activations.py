@@ -8,7 +8,7 @@ rule for exact regions is in ``network/rules/activations.py``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -285,6 +285,31 @@ _WITH_ARGUMENTS: dict[str, Callable[[Sequence[Any], Mapping[str, Any]], Folds | 
     "max": _larger,
     "min": _larger,
 }
+
+# For messages: what is counted, and what bends or folds its argument and is not counted.
+COUNTED = (
+    "ReLU and its family, ELU, SELU, CELU, GELU, SiLU, Mish, softplus, tanh, sigmoid, softsign, erf, atan, asinh, abs, "
+    "hard and shrinking activations, clamp, threshold, glu, and the maximum or minimum of two tensors"
+)
+_RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")
+_NOT_COUNTED = (
+    *("sin", "cos", "tan", "sinc", "exp", "expm1", "pow", "square", "sqrt", "log", "log1p", "reciprocal"),
+    *("sign", "heaviside", "where", "gt", "ge", "lt", "le", "masked_fill", "amax", "amin"),
+    *_RECURRENT,
+)
+
+
+def nothing_to_count(called: Collection[str], more: str) -> str:
+    """The sentences for a forward pass without activations. called: its functions. more: what options would add."""
+    others = [name for name in _NOT_COUNTED if name in called]
+    found = f"only {', '.join(others)}, which {'are' if len(others) > 1 else 'is'} not counted" if others else "none"
+    fused = [name for name in others if name in _RECURRENT]
+    advice = "Write the fused recurrent cell with torch functions, or use" if fused else "Use one of these, or"
+    return (
+        f"Expected at least one activation that is counted in the forward pass, got {found}{more}. "
+        f"Counted are {COUNTED}. {advice} region_count(), which accepts any network."
+    )
+
 
 # Functions that are more than "other" to an observer; "addmm" may be a linear layer.
 OBSERVED = frozenset((*_FIXED, *_WITH_ARGUMENTS, *LINEAR, *MAX_POOLS, *ATTENTION, *NORMS, "addmm", "batch_norm"))

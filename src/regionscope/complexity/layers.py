@@ -20,6 +20,7 @@ from regionscope.complexity.activations import (
     argument,
     attention_rows,
     attention_winners,
+    nothing_to_count,
     operation,
 )
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
@@ -65,11 +66,13 @@ class LayerList:
     """All layers in the order of the forward pass, and the bytes for one input around its widest operation.
 
     linear: for every linear or convolution layer, also those that an activation follows, the axis of the batch.
+    others: names of the other functions that the forward pass calls.
     """
 
     layers: tuple[Layer, ...]
     row_bytes: int
     linear: Mapping[str, int | None]
+    others: Set[str] = frozenset()
 
 
 def list_layers(model: nn.Module, example: Tensor) -> LayerList:
@@ -86,7 +89,7 @@ def list_layers(model: nn.Module, example: Tensor) -> LayerList:
     axes = map(_batch_axis, found.shapes, (other.shapes[layer.name] for layer in found.layers), found.in_order)
     layers = [replace(layer, axis=axis) for layer, axis in zip(found.layers, axes, strict=True)]
     linear = {layer.name: layer.axis for layer in layers if layer.role == "linear"}
-    return LayerList(tuple(layers[i] for i in found.counted()), found.widest // _ROWS + 1, linear)
+    return LayerList(tuple(layers[i] for i in found.counted()), found.widest // _ROWS + 1, linear, found.others)
 
 
 def _one_after_the_other(values: Tensor, rows: int) -> bool:
@@ -133,10 +136,7 @@ def select_layers(found: LayerList, layers: LayerChoice | None, roles: Set[Role]
     """The chosen layers of these roles; an ``InputError`` names what there is when a choice matches nothing."""
     offered = [layer for layer in found.layers if layer.role in roles]
     if not offered:
-        raise InputError(
-            f"Expected at least one activation in the forward pass, got none{_also(found, roles)}. Fused recurrent "
-            "cells and scripted modules are not observed. Write them with torch functions."
-        )
+        raise InputError(nothing_to_count(found.others, _also(found, roles)))
     for role, option, functions in (("attention", "attention", ATTENTION), ("norm", "norms", NORMS)):
         if role in roles and not any(layer.role == role for layer in offered):
             raise InputError(
@@ -267,6 +267,7 @@ class _LayerLister(ForwardObserver):
         self.in_order: list[bool] = []  # of the same: see ``_one_after_the_other``
         self.widest = 0
         self.rows = rows
+        self.others: set[str] = set()  # names of functions without a role, computed from the input
         self._followed: set[int] = set()  # places in ``layers`` of linear outputs that an activation follows
         self._sources: dict[int, tuple[ref[Tensor], frozenset[int] | None]] = {}  # by the id of the tensor
         self._inputs: dict[int, Tensor] = {}  # that the current call takes, computed from the input
@@ -317,7 +318,10 @@ class _LayerLister(ForwardObserver):
         return self._run(call, sources)
 
     def at_other(self, call: ObservedCall) -> Any:
-        return self._run(call, self._of(call))
+        sources = self._of(call)
+        if sources is not None:
+            self.others.add(call.op)
+        return self._run(call, sources)
 
     def _add(
         self,
