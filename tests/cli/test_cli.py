@@ -18,7 +18,7 @@ import torch
 import regionscope as rs
 from command_line import run
 from devices import needs_cuda
-from regionscope.cli import running
+from regionscope.cli import options, running
 from regionscope.exact.budget import Budget
 from regionscope.lab.zoo import mlp
 
@@ -213,12 +213,23 @@ def test_weights_that_the_code_makes_are_named(folder: Path) -> None:
     ("command", "way"),
     [("regions", "--vary I J, --range and --at"), ("ask extremes --index 0", "--points with 3 rows")],
 )
-def test_a_box_of_many_dimensions_is_said_to_be_slow(command: str, way: str) -> None:
+def test_a_box_of_many_dimensions_has_a_limit(command: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     wide = run(f"{command} --model net.py:wide --box -1 1 --json -")
-    said = f"A box of 4 dimensions is practical for tiny networks only, and can take hours. Use {way} for a plane"
-    assert wide.stderr == f"{said}, or --max-regions N to set a limit.\n"
+    tiny = "A slice of 4 dimensions is practical for tiny networks only"
+    limited = f"{tiny}. The limit is {{}} regions; pass --max-regions N to raise it, or use {way} for a plane.\n"
+    assert wide.stderr == limited.format("20,000")
     assert json.loads(wide.stdout)
     assert run(f"{command} --model net.py:cube --box -1 1 --json -").stderr == ""
+    monkeypatch.setattr(options, "MANY_REGIONS", 1)
+    many = run(f"{command} --model net.py:wide --box -1 1 --json -")
+    assert many.exit_code == 2
+    assert many.stderr.startswith(limited.format("1"))
+    assert "Expected at most --max-regions 1 regions, got more after" in many.stderr
+    assert "Raise --max-regions" in many.stderr
+    assert run(f"{command} --model net.py:cube --box -1 1").exit_code == 0  # no limit up to three dimensions
+    raised = run(f"{command} --model net.py:wide --box -1 1 --max-regions 20000 --json -")
+    assert raised.stderr == f"{tiny}, and can take hours. Use {way} for a plane.\n"
+    assert raised.exit_code == 0
 
 
 def test_three_dimensions_are_counted() -> None:

@@ -42,7 +42,7 @@ _PANELS = (
     options.OUTPUT,
     options.WORK,
 )
-_PRACTICAL = 3  # dimensions of a box; the regions multiply with each further one
+_PRACTICAL = 3  # dimensions of a slice; the regions multiply with each further one
 _Result = TypeVar("_Result")
 
 
@@ -236,12 +236,14 @@ class SliceJob(NetworkJob):
         if dim is not None and slice.dim != dim:
             way = "--points with 2 rows" if dim == 1 else "--points with 3 rows, or --box for a network with 2 inputs"
             raise InputError(f"Expected a slice of dimension {dim} for {what}, got dimension {slice.dim}. Pass {way}.")
-        if self.box is not None and slice.dim > _PRACTICAL:
+        if slice.dim > _PRACTICAL:
             plane = "--vary I J, --range and --at" if "--vary" in self.slice_options else "--points with 3 rows"
-            limit = ", or --max-regions N to set a limit" if self.max_regions is None else ""
-            said = f"A box of {slice.dim} dimensions is practical for tiny networks only, and can take hours."
-            said += f" Use {plane} for a plane{limit}."
-            typer.echo(said, err=True)
+            said = f"A slice of {slice.dim} dimensions is practical for tiny networks only"
+            if self.max_regions is None:
+                said += f". The limit is {options.MANY_REGIONS:,} regions; pass --max-regions N to raise it, or use "
+            else:
+                said += ", and can take hours. Use "
+            typer.echo(f"{said}{plane} for a plane.", err=True)
         return network, slice
 
     def class_names(self, text: str | None, network: nn.Module, slice: Slice) -> Sequence[str] | None:
@@ -251,9 +253,11 @@ class SliceJob(NetworkJob):
 
     def cut(self, instrument: Callable[..., _Result], network: nn.Module, slice: Slice, **chosen: Any) -> _Result:
         """What an exact instrument finds on the slice."""
-        memory = options.read_memory(self.memory)
+        memory, limit = options.read_memory(self.memory), self.max_regions
+        if limit is None and slice.dim > _PRACTICAL:
+            limit = options.MANY_REGIONS
         with work_bar("Cutting", self.progress) as bar:
-            return instrument(network, slice, memory=memory, max_regions=self.max_regions, progress=bar, **chosen)
+            return instrument(network, slice, memory=memory, max_regions=limit, progress=bar, **chosen)
 
     def report(self, found: Any, rows: Mapping[str, float], numbers: Mapping[str, Any], *, more: str = "") -> None:
         """The table and the JSON of a result that has a slice and statistics."""

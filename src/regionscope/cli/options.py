@@ -152,8 +152,16 @@ DataRootOption = Annotated[
     Path | None, option("--data-root DIR", "Data folder; by default $REGIONSCOPE_DATA, else ./data.", WORK)
 ]
 RunsOption = Annotated[Path, option("--runs DIR", "Folder of the runs; each run has its own folder in it.", "Storage")]
+MANY_REGIONS = 20_000  # about a minute of cutting in 4 to 6 dimensions
 LimitOption = Annotated[
-    int | None, option("--max-regions N", "Largest number of regions; exceeding it is an error.", WORK, least=1)
+    int | None,
+    option(
+        "--max-regions N",
+        "Largest number of regions; exceeding it is an error. "
+        f"By default there is no limit up to three dimensions, and one of {MANY_REGIONS:,} beyond.",
+        WORK,
+        least=1,
+    ),
 ]
 CertifyOption = Annotated[
     bool, option("--certify", "Prove the counts with integer arithmetic; exit with code 1 if they are wrong.", WORK)
