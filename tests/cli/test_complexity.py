@@ -23,6 +23,9 @@ from regionscope.lab.zoo import mlp
 def build():
     return mlp([6, 12, 12, 2])
 
+def broad():
+    return mlp([6, 100, 2])
+
 def gelu():
     return nn.Sequential(nn.Flatten(), nn.Linear(6, 4), nn.GELU(), nn.Linear(4, 2))
 """
@@ -79,6 +82,20 @@ def test_smooth_networks_layers_and_shapes() -> None:
     assert json.loads(chosen.stdout)["units"] == {"relu1": 12}
     cube = run("--model net.py:build --data train.npy --dims 3 --hull hypercube --memory 1MiB --json -")
     assert cube.exit_code == 0, cube.output
+
+
+def test_the_default_radius_comes_with_advice_where_few_units_fold() -> None:
+    few = run("--model net.py:broad --data train.npy")
+    mean = local_complexity(mlp([6, 100, 2]), torch.from_numpy(np.load("train.npy"))).mean
+    assert 0 < mean < 1
+    assert (
+        f"default radius of 0.005. Choose a radius for your data with --radius; at --radius {0.025 / mean:.1g}"
+        in few.stdout
+    )
+    none = run("--model net.py:build --data train.npy")
+    assert "No unit folds at the default radius of 0.005. Choose a radius for your data with --radius." in none.stdout
+    for enough in ("--radius 0.3", "--radius 0.001", "--json -"):
+        assert "Choose a radius" not in run(f"--model net.py:broad --data train.npy {enough}").output
 
 
 def test_a_single_point_has_a_number_and_no_error() -> None:

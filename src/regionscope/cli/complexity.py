@@ -27,7 +27,7 @@ from regionscope.plot.complexity import layers_figure
 from regionscope.types import Estimate
 
 _POINTS, _HULL = "Points", "Neighbourhood"
-
+_FEW, _SOME = 1.0, 5.0  # folds at a point: too few to show a change, and enough
 
 _DEFAULT = options.defaults(local_complexity)
 
@@ -159,6 +159,19 @@ def _print(found: dict[str, LocalComplexity], gap: ComplexityGap | None, seconds
             f"train - test: {gap.value:+.4g} ± {gap.stderr:.2g} ({gap.z:+.1f} standard errors); "
             f"membership AUC {gap.auc:.3f} ± {gap.auc_stderr:.2g}"
         )
+    if first.radius == _DEFAULT["radius"] and first.mean < _FEW:
+        typer.echo(_advice(first))
+
+
+def _advice(train: LocalComplexity) -> str:
+    """How to choose a radius at which more units fold. The count is nearly proportional to a small one."""
+    if not train.mean:
+        return f"No unit folds at the default radius of {train.radius:g}. Choose a radius for your data with --radius."
+    larger = f"{train.radius * _SOME / train.mean:.1g}"
+    return (
+        f"Few units fold at the default radius of {train.radius:g}. Choose a radius for your data with --radius; at "
+        f"--radius {larger} about {_SOME:g} units would fold, if their number grows in proportion."
+    )
 
 
 def _numbers(found: dict[str, LocalComplexity], gap: ComplexityGap | None, seconds: float) -> dict[str, Any]:
