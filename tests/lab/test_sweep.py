@@ -320,6 +320,19 @@ def test_export_to_csv_and_parquet(runs: Path, tmp_path: Path) -> None:
     assert found == [(row["key"], row.get("gap")) for row in table.rows]
 
 
+def test_sql_and_parquet_have_names_that_differ_in_case_only_and_the_largest_seeds(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    measures = [{"instrument": "error_rate", "name": name} for name in ("Gap", "GAP")]
+    run_sweep(Sweep.from_dict({"base": BASE, "measure": measures, "grid": {"seed": [0, 2**64 - 1]}}), tmp_path / "runs")
+    table = lab.read_runs(tmp_path / "runs")
+    wanted = [tuple(row[name] for name in ("seed", "gap", "Gap", "GAP")) for row in table.rows]
+    asked = "SELECT seed, gap, Gap_2, GAP_3 FROM"
+    assert [tuple(row.values()) for row in lab.query(tmp_path / "runs", f"{asked} runs").rows] == wanted
+    lab.write_parquet(table, tmp_path / "out.parquet")
+    with duckdb.connect() as connection:
+        assert connection.execute(f"{asked} '{tmp_path / 'out.parquet'}'").fetchall() == wanted
+
+
 def test_without_duckdb_the_sentence_says_what_still_works(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(InputError, match=r"pip install 'regionscope\[lab\]'"):

@@ -18,6 +18,15 @@ def test_the_line_is_that_of_numpy() -> None:
     assert fit.residual == pytest.approx(np.sqrt(((y - fit.at(x)) ** 2).sum() / 18))
 
 
+@pytest.mark.parametrize("away", [1e9, 1e12])
+def test_a_line_far_from_the_origin_has_the_residual_of_the_same_line_near_it(away: float) -> None:
+    x = np.arange(0, 8) / 4  # exact also far away
+    y = 3 * x + np.array([1, -1, 0, 0, 0, 0, 1, -1]) / 64
+    near, far = linear_fit(x, y), linear_fit(x + away, y)
+    assert (far.slope, far.residual, far.slope_stderr) == (near.slope, near.residual, near.slope_stderr)
+    assert linear_fit(x + away, 3 * x).residual == 0
+
+
 def test_the_band_holds_the_true_line_as_often_as_it_says() -> None:
     random = np.random.default_rng(1)
     x = np.linspace(0, 1, 8)
@@ -37,6 +46,8 @@ def test_the_band_holds_the_true_line_as_often_as_it_says() -> None:
         ([0.1, 0.1, 0.1], [1, 2, 3], "x to have different numbers, got 3 equal ones"),
         ([0, 1e-200, 2e-200], [1, 2, 3], "differences can be squared in float64, got 0 to 2e-200"),
         ([0, 1e200, 2e200], [1, 2, 3], "differences can be squared in float64, got 0 to 2e.200"),
+        ([1, 2, 3], [1, 1e200, 2e200], "y whose differences can be squared in float64, got 1 to 2e.200"),
+        ([1, 2, 3], [-1.7e308, 1.7e308, 0], "y whose differences can be squared in float64"),
         ([1, 2, float("nan")], [1, 2, 3], "NaN"),
     ],
 )

@@ -71,15 +71,28 @@ def linear_fit(x: Sequence[float] | Array, y: Sequence[float] | Array) -> Linear
             f"Expected x to have different numbers, got {len(a)} equal ones, for which no line is defined. "
             "Add points with another x."
         )
-    centre = float(a.mean())
+    centre, mean = _mean(a), _mean(b)
     with np.errstate(over="ignore"):
-        spread = float(((a - centre) ** 2).sum())
-    if not 0.0 < spread < math.inf:
-        raise InputError(
-            f"Expected x whose differences can be squared in float64, got {a.min():g} to {a.max():g}. "
-            "Change the unit of x."
-        )
-    slope = float(((a - centre) * (b - b.mean())).sum() / spread)
-    intercept = float(b.mean() - slope * centre)
-    left = b - intercept - slope * a
-    return LinearFit(slope, intercept, float(np.sqrt((left**2).sum() / (len(a) - 2))), centre, spread, len(a))
+        across, up = a - centre, b - mean
+        spread, squares = float((across**2).sum()), float((up**2).sum())
+    for name, values, total, known in (("x", a, spread, spread > 0.0), ("y", b, squares, True)):
+        if not (known and total < math.inf):
+            raise InputError(
+                f"Expected {name} whose differences can be squared in float64, got {values.min():g} to "
+                f"{values.max():g}. Change the unit of {name}."
+            )
+    slope = float((across * up).sum() / spread)
+    left = up - slope * across  # about the means: about 0, the rounding of a far x would swamp it
+    return LinearFit(
+        slope, mean - slope * centre, float(np.sqrt((left**2).sum() / (len(a) - 2))), centre, spread, len(a)
+    )
+
+
+def _mean(values: FloatArray) -> float:
+    """The mean, from the distances to the middle of the range: their sum neither overflows nor rounds like the values.
+
+    >>> _mean(np.array([1e12, 1e12 + 0.5, 1e12 + 1]))
+    1000000000000.5
+    """
+    middle = values.max() / 2 + values.min() / 2
+    return float(middle + ((values - middle) / len(values)).sum())

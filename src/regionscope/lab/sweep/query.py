@@ -18,14 +18,16 @@ from regionscope.lab.sweep.table import SERIES, RunTable, read_runs, read_series
 
 _LOCKED = ("temp_directory = ''", "enable_external_access = false", "lock_configuration = true")
 _TYPES = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}
+_WHOLE = {"BIGINT": range(-(2**63), 2**63), "UBIGINT": range(2**64)}  # a seed may be as large as 2^64 - 1
 
 
 def query(runs_dir: Path | str, sql: str) -> RunTable:
     """Result of an SQL query on the tables ``runs`` (one row per run) and ``rows`` (the time series).
 
     Quote a column name with a dot: ``SELECT "training.lr", avg(gap) FROM runs GROUP BY ALL``. Columns of the same name
-    are numbered: seed, seed_2. The query has access to these tables only: it cannot read or write files, load
-    extensions or change settings.
+    are numbered: seed, seed_2. SQL does not tell upper from lower case: a measure called "Gap" is the column Gap_2
+    beside gap. The query has access to these tables only: it cannot read or write files, load extensions or change
+    settings.
     """
     check_instance("sql", sql, str, advice='Write a query such as "SELECT * FROM runs"')
     duckdb = _duckdb("sql=")
@@ -52,19 +54,19 @@ def query(runs_dir: Path | str, sql: str) -> RunTable:
 
 
 def _distinct(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, with a number added to repeated ones.
+    """The names, with a number added to those that SQL cannot tell from an earlier one.
 
-    >>> _distinct(["seed", "seed", "gap"])
-    ('seed', 'seed_2', 'gap')
+    >>> _distinct(["seed", "seed", "gap", "Gap"])
+    ('seed', 'seed_2', 'gap', 'Gap_2')
     """
-    taken, found = set(names), list[str]()
+    taken, found = {name.lower() for name in names}, dict[str, str]()  # name in lower case -> name
     for name in names:
         new = name
-        if name in found:
-            new = next(text for number in itertools.count(2) if (text := f"{name}_{number}") not in taken)
-        taken.add(new)
-        found.append(new)
-    return tuple(found)
+        if name.lower() in found:
+            new = next(text for number in itertools.count(2) if (text := f"{name}_{number}").lower() not in taken)
+        taken.add(new.lower())
+        found[new.lower()] = new
+    return tuple(found.values())
 
 
 def write_parquet(table: RunTable, path: Path | str) -> None:
@@ -86,9 +88,10 @@ def write_parquet(table: RunTable, path: Path | str) -> None:
 def _load(connection: Any, name: str, table: RunTable, scratch: Path) -> None:
     """Make a DuckDB table. The types are ours: a key such as 12e4567890123456 must stay a text."""
     file = scratch / f"{name}.json"
+    called = dict(zip(table.columns, _distinct(table.columns), strict=True))
     with file.open("w", encoding="utf-8") as lines:
-        lines.writelines(json.dumps({column: row.get(column) for column in table.columns}) + "\n" for row in table.rows)
-    types = {column: _type(table, column) for column in table.columns}
+        lines.writelines(json.dumps({new: row.get(own) for own, new in called.items()}) + "\n" for row in table.rows)
+    types = {new: _type(table, own) for own, new in called.items()}
     if not table.rows:
         connection.execute(f"CREATE TABLE {name} ({', '.join(f'{_quoted(c)} {t}' for c, t in types.items())})")
         return
@@ -103,8 +106,11 @@ def _type(table: RunTable, column: str) -> str:
     if column in SERIES:
         return _TYPES[SERIES[column]]
     kinds = {type(row[column]) for row in table.rows if row.get(column) is not None}
-    if kinds <= {int, float} and kinds:
-        return "BIGINT" if kinds == {int} else "DOUBLE"
+    if kinds == {int}:
+        values = [row[column] for row in table.rows if row.get(column) is not None]
+        return next((kind for kind, most in _WHOLE.items() if all(value in most for value in values)), "VARCHAR")
+    if kinds == {int, float}:
+        return "DOUBLE"
     return _TYPES.get(kinds.pop(), "VARCHAR") if len(kinds) == 1 else "VARCHAR"
 
 
