@@ -96,6 +96,8 @@ def test_the_error_covers_the_spread_of_the_gap() -> None:
     assert complexity_gap(torch.zeros(3), torch.zeros(3)).z == 0.0
     with pytest.raises(InputError, match="at least two points"):
         complexity_gap(torch.zeros(1), torch.zeros(3))
+    with pytest.raises(InputError, match="finite counts as test, got NaN"):  # the AUC would take NaN for the largest
+        complexity_gap(torch.zeros(3), torch.tensor([0.0, torch.nan]))
 
 
 def test_a_watch_measures_the_same_points_with_the_same_frame() -> None:

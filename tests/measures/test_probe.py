@@ -39,12 +39,23 @@ def test_separable_labels_are_found_and_random_ones_are_not() -> None:
     assert {name for name, _, _ in random.readings()} == {"", "train", "chance"}
 
 
+@pytest.mark.parametrize("power", [-700, 700])
+def test_the_unit_of_the_features_changes_no_prediction(power: int) -> None:
+    x, y = torch.randn(40, 3, generator=DRAW).double(), torch.randint(0, 2, (40,), generator=DRAW)
+    near, far = rs.linear_probe(x, y), rs.linear_probe(x * 2.0**power, y)
+    assert torch.equal(far.weights * 2.0**power, near.weights)
+    assert (far.train, far.test) == (near.train, near.test)
+
+
 @pytest.mark.parametrize(
     ("x", "y", "options"),
     [
         (torch.zeros(4, 2), torch.zeros(3, dtype=torch.int64), {}),
         (torch.zeros(4, 2), torch.zeros(4, dtype=torch.int64), {}),
         (torch.full((4, 2), torch.nan), torch.arange(4), {}),
+        (torch.zeros(4), torch.arange(4), {}),
+        (torch.zeros(4, 0), torch.arange(4), {}),
+        (torch.tensor(0.0), torch.arange(4), {}),
         (torch.zeros(4, 2), torch.arange(4), {"ridge": 0.0}),
         (torch.zeros(4, 2), torch.arange(4), {"test_share": 1.0}),
     ],

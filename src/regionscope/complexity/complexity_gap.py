@@ -87,4 +87,8 @@ def _values(found: LocalComplexity | Tensor, name: str) -> FloatArray:
             "Pass one number for each point."
         )
     values: FloatArray = counts.double().cpu().numpy()
+    if not bool(np.isfinite(values).all()):
+        raise InputError(
+            f"Expected finite counts as {name}, got NaN or infinite values. Remove them; by_position is NaN at padding."
+        )
     return values

@@ -63,7 +63,13 @@ def linear_probe(
     ridge: weight of the squared norm of the coefficients. test_share: share of the rows that is kept for the score.
     Cost: one linear system of min(n, features) unknowns.
     """
-    rows = read_array(getattr(features, "table", features)).detach().double().flatten(1)
+    rows = read_array(getattr(features, "table", features)).detach().double()
+    if rows.ndim < 2 or rows[:1].numel() == 0 < len(rows):
+        raise InputError(
+            f"Expected features (n, ...) with at least one number for each row, got shape {tuple(rows.shape)}. "
+            "Pass x[:, None] for a single feature."
+        )
+    rows = rows.flatten(1)
     wanted = read_array(labels).to(rows.device)
     if wanted.ndim != 1 or len(wanted) != len(rows) or wanted.is_floating_point():
         raise InputError(
@@ -95,10 +101,11 @@ def linear_probe(
 
 def _ridge(rows: Tensor, targets: Tensor, classes: int, ridge: float) -> tuple[Tensor, Tensor]:
     """Weights (f, c) and bias (c,) on the features as they are."""
-    mean = rows.mean(0)
-    std = rows.std(0)
+    size = torch.ldexp(torch.ones_like(rows[0]), rows.abs().amax(0).frexp().exponent - 1)  # so that no square overflows
+    mean = (rows / size).mean(0)
+    std = (rows / size).std(0)
     std = torch.where(std > math.ulp(1.0) * mean.abs(), std, torch.ones_like(std))  # constant features
-    x = (rows - mean) / std
+    x = (rows / size - mean) / std
     signs = 2.0 * torch.nn.functional.one_hot(targets, classes).double() - 1.0
     level = signs.mean(0)
     eye = torch.eye(min(x.shape), dtype=x.dtype, device=x.device)
@@ -107,4 +114,4 @@ def _ridge(rows: Tensor, targets: Tensor, classes: int, ridge: float) -> tuple[T
     else:
         found = x.T @ torch.linalg.solve(x @ x.T + ridge * eye, signs - level)
     weights = found / std[:, None]
-    return weights, level - mean @ weights
+    return weights / size[:, None], level - mean @ weights
