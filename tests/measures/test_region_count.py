@@ -331,3 +331,12 @@ def test_a_model_in_half_precision_has_the_regions_of_its_weights(dtype: torch.d
 def test_an_exact_count_refuses_the_options_of_a_lattice(option: dict[str, Any]) -> None:
     with pytest.raises(rs.InputError, match=f'{next(iter(option))}=None with method="exact"'):
         rs.region_count(NET, DATA, slices=2, method="exact", **option)
+
+
+@pytest.mark.parametrize("method", ["grid", "refined"])
+@pytest.mark.parametrize("simplices", [1, 64])  # as many as are counted in one call
+def test_simplices_and_boxes_are_refused_in_any_order(method: Any, simplices: int) -> None:
+    mixed: list[rs.Slice] = [rs.Simplex(list(DATA[:3]))] * simplices
+    mixed.append(rs.Box(DATA[0], torch.eye(4)[:2], 1.0))
+    with pytest.raises(InputError, match="only simplices or only boxes, got both"):
+        rs.region_count(NET, slices=mixed, method=method, grid=3)

@@ -171,7 +171,8 @@ def region_count(
         examples, dim=dim, slices=slices, through=through, alpha=alpha, length=length, seed=seed, generator=generator
     )
     first = sampler.draw(0)
-    points_per_axis = grid if method == "exact" else lattice_for([first], grid).grid
+    listed = sampler.slices if isinstance(sampler, GivenSlices) else [first]  # all, whatever the blocks they come in
+    points_per_axis = grid if method == "exact" else lattice_for(listed, grid).grid
     opener = partial(
         open_counter, model, examples if dask is None else None, method=method, grid=points_per_axis,
         batch_size=batch_size, memory=memory, autocast=autocast, max_points=max_points,
