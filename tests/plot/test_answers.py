@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from matplotlib.figure import Figure
+from matplotlib.text import Text
+from torch import Tensor, nn
 
 import regionscope as rs
 from regionscope import plot
 from regionscope.errors import InputError
 from regionscope.lab.zoo import mlp
+from regionscope.plot.names_above import spread
 
 NET = mlp([2, 8, 8, 3], seed=4)
 SQUARE = rs.Box(torch.zeros(2), torch.eye(2), 4.0)
@@ -75,6 +80,56 @@ def test_flips_are_dotted_lines_with_both_classes() -> None:
     assert [text.get_text() for text in named[: len(shown)]] == [f"output {i} (animal {i})" for i in shown]
     with pytest.raises(InputError, match="Expected decision regions on a line"):
         plot.flips_figure(rs.decision_regions(NET, SQUARE), found)
+
+
+class Zigzag(nn.Module):
+    """Crosses zero 2^n times on [0, 1], at distances of 2^-n."""
+
+    def __init__(self, n: int, width: float = 1.0) -> None:
+        super().__init__()
+        self.n, self.width = n, width
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = (x - 0.5) / self.width
+        for i in range(self.n):
+            y = y.abs() - 0.5 ** (i + 2)
+        return torch.cat([0 * x, y], 1)
+
+
+@pytest.mark.parametrize(
+    ("n", "width", "upright"), [(1, 0.01, False), (3, 0.01, False), (4, 1.0, False), (5, 1.0, True)]
+)
+def test_the_classes_of_close_flips_do_not_overlap(n: int, width: float, upright: bool) -> None:
+    line, net = rs.Segment([0.0], [1.0]), Zigzag(n, width)
+    found = rs.flips(net, line)
+    figure = plot.flips_figure(rs.decision_regions(net, line), found)
+    figure.draw_without_rendering()
+    texts: list[Any] = list(figure.axes[0].texts)
+    assert len(texts) == len(found.coords) == 2**n
+    assert [text.xy[0] for text in texts] == found.coords.tolist()
+    assert {text.get_rotation() for text in texts} == {90.0 if upright else 0.0}
+    boxes = [Text.get_window_extent(text) for text in texts]
+    assert all(a.x1 < b.x0 for a, b in itertools.pairwise(boxes))
+    assert all(box.y0 > figure.axes[0].bbox.y1 for box in boxes)
+
+
+def test_more_flips_than_there_is_room_for_have_no_classes() -> None:
+    line, net = rs.Segment([0.0], [1.0]), Zigzag(7)
+    ax = plot.flips_figure(rs.decision_regions(net, line), rs.flips(net, line)).axes[0]
+    assert not ax.texts
+    assert sum(one.get_linestyle() == ":" for one in ax.lines) == 128
+
+
+def test_names_are_spread_as_little_as_possible() -> None:
+    generator = np.random.default_rng(0)
+    for _ in range(20):
+        wanted, wide = np.sort(generator.uniform(0, 30, 8)), generator.uniform(1, 4, 8)
+        found = spread(wanted, wide, 1000.0)
+        room = found[1:] - found[:-1] - (wide[1:] + wide[:-1]) / 2
+        assert room.min() > -1e-9
+        together = np.split(np.arange(8), np.flatnonzero(room > 1e-9) + 1)
+        for group in together:  # the best shift of boxes that touch is none
+            assert (found - wanted)[group].mean() == pytest.approx(0, abs=1e-9) or found[group[0]] == 0.0
 
 
 def test_a_single_output_has_flips_too() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,34 @@ def test_the_graph_is_the_network() -> None:
         assert np.allclose(np.interp(grid[:, 0].numpy(), x, y), wanted[:, i], atol=1e-5)
     assert sum(len(dots.get_offsets()) for dots in drawn.breakpoints.values()) == 3 * (len(part) - 1)
     assert list(drawn.breakpoints) == list(part.by_layer)
+
+
+def test_many_breakpoints_are_ticks_below_the_lines() -> None:
+    net = mlp([2, 80, 80, 3], seed=8)
+    part = rs.linear_regions(net, rs.Segment([-3.0, -2.0], [3.0, 2.5]))
+    ax = Figure().add_subplot()
+    drawn = plot.function_graph(part, ax=ax)
+    assert len(part) > 100
+    ax.figure.draw_without_rendering()
+    lowest = min(line.get_transform().transform(line.get_xydata())[:, 1].min() for line in drawn.lines)
+    folds = []
+    for ticks in drawn.breakpoints.values():
+        at = ticks.get_offset_transform().transform(ticks.get_offsets())
+        half = math.sqrt(ticks.get_sizes()[0]) / 2 * ax.figure.dpi / 72
+        assert ax.bbox.y0 < at[:, 1].min() - half
+        assert at[:, 1].max() + half < lowest
+        folds += ticks.get_offsets()[:, 0].tolist()
+    inner = part.vertices[:, 0].sort().values[1:-1]
+    assert sorted(folds) == pytest.approx(inner.tolist())
+
+
+def test_dots_cover_at_most_half_of_a_line() -> None:
+    part = rs.linear_regions(mlp([2, 40, 40, 3], seed=8), rs.Segment([-3.0, -2.0], [3.0, 2.5]))
+    ax = Figure().add_subplot()
+    wide = ax.bbox.width / ax.figure.dpi * 72
+    (size,) = {float(dots.get_sizes()[0]) for dots in plot.function_graph(part, ax=ax).breakpoints.values()}
+    assert 2.0 <= math.sqrt(size) < math.sqrt(style.MARKER_SIZE)
+    assert math.sqrt(size) * (len(part) - 1) == pytest.approx(0.5 * wide)
 
 
 def test_the_lines_of_a_graph_are_named() -> None:

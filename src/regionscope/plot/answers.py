@@ -19,6 +19,7 @@ from regionscope.plot import style
 from regionscope.plot.figures import panel
 from regionscope.plot.graphs import function_graph
 from regionscope.plot.kinds import decision_for, partition_for
+from regionscope.plot.names_above import names_above
 from regionscope.plot.regions import decision_regions, region_values
 from regionscope.plot.ticks import input_ticks
 
@@ -71,8 +72,9 @@ def lipschitz_figure(part: Partition, found: Lipschitz) -> Figure:
 def flips_figure(dec: DecisionRegions, found: Flips, *, class_names: Sequence[str] | None = None) -> Figure:
     """Outputs of all classes that are predicted on a line, with a dotted line and both classes at each flip.
 
-    Dots are the breakpoints; the legend has the colours of outputs and of the layers that fold. class_names: one name
-    for each class, by label, for the legend; a single output has no name.
+    Dots or ticks are the breakpoints; the legend has the colours of outputs and of the layers that fold. The classes of
+    close flips stand side by side, upright if there are many; if there is no room even then, they are left out.
+    class_names: one name for each class, by label, for the legend; a single output has no name.
     """
     part = decision_for("flips_figure", dec).partition
     if part.dim != 1:
@@ -82,11 +84,12 @@ def flips_figure(dec: DecisionRegions, found: Flips, *, class_names: Sequence[st
     names = None if class_names is None else check_class_names(class_names, dec.n_classes)
     outputs = sorted(set(dec.labels.tolist())) if several else [0]
     function_graph(part, ax=ax, outputs=outputs, class_names=names if several else None)
-    for at, a, b in zip(found.coords.tolist(), found.before.tolist(), found.after.tolist(), strict=True):
+    flips = [f"{a}→{b}" for a, b in zip(found.before.tolist(), found.after.tolist(), strict=True)]
+    for at in found.coords.tolist():
         ax.axvline(at, color=style.GREY, linestyle=":", linewidth=1)
-        ax.text(at, 1.01, f"{a}→{b}", transform=ax.get_xaxis_transform(), ha="center", fontsize="x-small")
     ax.set_ylabel("output")
     style.plain_axes([ax])
+    names_above(found.coords.tolist(), flips, ax=ax)
     return figure
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,10 @@ from regionscope.plot.legends import legend_beside
 from regionscope.plot.ticks import input_ticks
 
 _MOST_NAMES = 20  # in the legend of a graph
+_COVERED, _SMALLEST = 0.5, 2.0  # share of a curve that dots may cover, and their smallest diameter in points
+_ROW, _ROWS = 0.04, 0.3  # of the axes: the height of a row of ticks, and of all rows at most
+_THINNEST, _WIDEST = 0.2, 0.8  # points, of a tick
+_IN_LEGEND = 40.0  # square points, of a tick in the legend
 _HEIGHT = 0.6  # of the surface, against its wider side
 _ZOOM = 0.98  # leaves room for the labels of the axes
 _LAMP = np.array([-0.62, -0.25, 0.74])
@@ -31,7 +36,7 @@ _LAMP = np.array([-0.62, -0.25, 0.74])
 
 @dataclass(frozen=True)
 class FunctionGraph:
-    """The artists of ``function_graph``: a line for each output, and for each layer the points where it folds."""
+    """The artists of ``function_graph``: a line for each output, and for each layer its dots or ticks."""
 
     lines: tuple[Line2D, ...]
     breakpoints: dict[str, PathCollection]
@@ -44,11 +49,13 @@ def function_graph(
     outputs: Sequence[int] | None = None,
     class_names: Sequence[str] | None = None,
 ) -> FunctionGraph:
-    """The outputs over the coordinate of a one-dimensional slice, exact, with a dot at each breakpoint.
+    """The outputs over the coordinate of a one-dimensional slice, exact, with its breakpoints.
 
-    The line connects the values at the vertices, since the network is affine between them. The dots are coloured by the
-    layer that folds there. outputs: indices of the outputs to draw; all by default. A legend beside the axes names
-    outputs and layers; ``ax.legend()`` replaces it. A figure without a layout engine gets a constrained layout.
+    The line connects the values at the vertices, since the network is affine between them. Each breakpoint is a dot in
+    the colour of the layer that folds there. Where dots would hide the lines (from about 90 breakpoints in a default
+    figure), each breakpoint is a tick below the lines instead, in one row for each layer, the first layer on top.
+    outputs: indices of the outputs to draw; all by default. A legend beside the axes names outputs and layers;
+    ``ax.legend()`` replaces it. A figure without a layout engine gets a constrained layout.
     class_names: one name for each output, for the legend.
     """
     if partition_for("function_graph", part).dim != 1:
@@ -67,21 +74,43 @@ def function_graph(
         ax.plot(coords[order], values[order, i], color=hue, linewidth=style.LINE_WIDTH, label=label)[0]
         for i, hue, label in zip(chosen, hues, labels, strict=True)
     )
-    dots = {}
-    colours = style.layer_colours(len(part.by_layer))
-    for layer, (name, colour) in enumerate(zip(part.by_layer, colours, strict=True)):
-        at = part.walls.vertices[part.walls.offsets[:-1][part.walls.layer == layer]].cpu().numpy()
-        x, y = np.tile(coords[at], len(chosen)), values[at][:, list(chosen)].T.reshape(-1)
-        dots[name] = ax.scatter(
-            x, y, s=style.MARKER_SIZE, color=[colour], linewidths=0, zorder=3, label=f"folds of {name}"
-        )
+    dots = _breakpoints(part, coords, values[:, chosen], ax)
     ax.set_xlim(coords.min(), coords.max())
     input_ticks(part.slice, (ax.xaxis,))
     ax.set(ylabel=labels[0] if len(chosen) == 1 else "output")
     curves, layers = list(lines) if len(lines) > 1 else [], list(dots.values())
     if shown := next((some for some in ([*curves, *layers], curves) if 0 < len(some) <= _MOST_NAMES), None):
-        legend_beside(shown, ax=ax)
+        for handle in legend_beside(shown, ax=ax).legend_handles:
+            if isinstance(handle, PathCollection) and np.any(handle.get_linewidth()):  # a thin tick
+                handle.set(sizes=[_IN_LEGEND], linewidth=1.2)
     return FunctionGraph(lines, dots)
+
+
+def _breakpoints(
+    part: Partition, coords: NDArray[np.float64], values: NDArray[np.float64], ax: Axes
+) -> dict[str, PathCollection]:
+    """A dot on each line (v, outputs) where a layer folds, or ticks below the lines where dots would hide them."""
+    n, layers = len(part.walls.inner), list(part.by_layer)
+    wide = ax.get_window_extent().width / ax.figure.dpi * 72
+    across = min(math.sqrt(style.MARKER_SIZE), _COVERED * wide / max(n, 1))
+    row = min(_ROW, _ROWS / max(len(layers), 1))
+    if crowded := across < _SMALLEST:
+        share, low, high = (len(layers) + 1) * row, values.min(), values.max()
+        ax.update_datalim([(coords.min(), low - (high - low) * share / (1 - share))])  # room for the ticks
+        ax.autoscale_view()
+    dots = {}
+    for layer, (name, colour) in enumerate(zip(layers, style.layer_colours(len(layers)), strict=True)):
+        at = part.walls.vertices[part.walls.offsets[:-1][part.walls.layer == layer]].cpu().numpy()
+        look: dict[str, Any] = {"s": across**2, "linewidths": 0}
+        x, y = np.tile(coords[at], values.shape[1]), values[at].T.reshape(-1)
+        if crowded:
+            high = row * ax.get_window_extent().height / ax.figure.dpi * 72
+            x, y = coords[at], np.full(len(at), (len(layers) - layer) * row)
+            thin = max(_THINNEST, min(_WIDEST, _COVERED * wide / max(len(at), 1)))
+            look = {"s": (0.8 * high) ** 2, "linewidths": thin, "marker": "|", "snap": False}
+            look["transform"] = ax.get_xaxis_transform()
+        dots[name] = ax.scatter(x, y, color=[colour], zorder=3, label=f"folds of {name}", **look)
+    return dots
 
 
 def surface(
