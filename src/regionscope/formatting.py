@@ -14,6 +14,15 @@ def counted(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
+def size_name(dim: int) -> str:
+    """The word for the size of something of this dimension.
+
+    >>> [size_name(dim) for dim in (1, 2, 3)]
+    ['length', 'area', 'volume']
+    """
+    return {1: "length", 2: "area"}.get(dim, "volume")
+
+
 def with_article(noun: str) -> str:
     """A noun with "a" or "an", by its first letter.
 

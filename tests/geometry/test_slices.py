@@ -72,6 +72,12 @@ def test_a_slice_is_frozen_and_survives_copy_pickle_and_to(name: str) -> None:
         assert twin.size == slice.size
 
 
+def test_a_slice_says_whether_its_size_is_a_length_an_area_or_a_volume() -> None:
+    assert repr(SLICES["segment"]) == "Segment(dim=1, input_shape=(3,), length=5)"
+    assert repr(SLICES["square"]) == "Box(dim=2, input_shape=(2,), area=4)"
+    assert repr(SLICES["cube"]) == "Box(dim=3, input_shape=(3,), volume=48)"
+
+
 def test_scale_is_the_root_of_the_gram_determinant() -> None:
     flat = SLICES["triangle"].basis.flatten(1)
     assert SLICES["triangle"].scale == pytest.approx(math.sqrt(float(torch.linalg.det(flat @ flat.T))))

@@ -32,7 +32,20 @@ def test_curves_are_lines_between_their_vertices() -> None:
     (drawn,) = figure.axes[0].collections
     ends = np.stack([path.vertices for path in drawn.get_paths()])
     assert np.array_equal(ends, curves.vertices[curves.corners.view(-1, 2)].numpy())
-    assert figure.axes[0].get_title() == "4 segments, Euler characteristic 0"
+    assert figure.axes[0].get_title() == "level 0: 4 segments, Euler characteristic 0"
+
+
+def test_the_title_names_the_level_or_the_classes() -> None:
+    pair = nn.Linear(2, 2)
+    square = Box(torch.zeros(2), torch.eye(2), 1.0)
+    for options, words in (
+        ({"value": 0.125, "target": 0}, "level 0.125"),
+        ({"classes": (0, 1)}, "border of classes 0 and 1"),
+        ({"classes": 1}, "border of class 1"),
+    ):
+        curves = level_set(pair, square, **options)
+        assert plot.level_set_figure(curves).axes[0].get_title().startswith(f"{words}: ")
+    assert plot.level_set_figure(found(3)).axes[0].get_title() == "level 0: 8 faces, Euler characteristic 2"
 
 
 def test_faces_of_a_surface_are_shaded_polygons() -> None:
@@ -59,6 +72,11 @@ def test_a_notebook_shows_the_numbers_and_the_picture() -> None:
     shown = as_html(found(3))
     assert "<td>euler</td><td>2</td>" in shown
     assert "data:image/png" in shown
+    assert "<td>area</td>" in shown
+    on_a_plane = as_html(found(2))
+    assert "<td>level</td><td>0</td>" in on_a_plane
+    assert "<td>segments</td><td>4</td>" in on_a_plane
+    assert "<td>length</td><td>5.657</td>" in on_a_plane
 
 
 @pytest.mark.parametrize("k", [2, 3])

@@ -96,6 +96,8 @@ def test_a_repr_has_the_numbers_that_matter() -> None:
     assert f"n_linear_regions={PART.n_linear_regions}" in repr(PART)
     assert f"n_activation_regions={len(PART)}" in repr(PART)
     assert f"count={DECISION.count}" in repr(DECISION)
+    assert f"area={PART.slice.size:.6g}" in repr(PART)
+    assert f"area={DECISION.partition.slice.size:.6g}" in repr(DECISION)
     assert "test_error" not in repr(TRAINED)
     assert "40 rows" in repr(TABLE)
 

@@ -21,6 +21,7 @@ from regionscope.exact.questions.export import geojson, pandas_table, svg_paths
 from regionscope.exact.questions.topology import ClassTopology, topology
 from regionscope.exact.storage import array_names, load_arrays, save_arrays
 from regionscope.extras import data_frame
+from regionscope.formatting import size_name
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
 from regionscope.geometry.bitsets import lowest
@@ -56,10 +57,10 @@ class DecisionRegions:
 
     def __repr__(self) -> str:
         classes = len(self.labels.unique())
-        size = self.partition.slice.size
+        size = f"{size_name(self.partition.dim)}={self.partition.slice.size:.6g}"
         snapped = f", n_snapped={self.partition.n_snapped}" if self.partition.n_snapped else ""
         counts = f"count={self.count}, classes={classes}{snapped}"
-        return f"DecisionRegions(dim={self.partition.dim}, {counts}, size={size:.6g})"
+        return f"DecisionRegions(dim={self.partition.dim}, {counts}, {size})"
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with one row for each decision region: its label, its size, and the number of pieces."""

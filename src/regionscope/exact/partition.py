@@ -26,7 +26,7 @@ from regionscope.exact.slope_jumps import output_rounding, slope_jumps
 from regionscope.exact.storage import load_arrays, read_tolerance, save_arrays, slice_from_json, slice_to_json
 from regionscope.exact.walls import Walls
 from regionscope.extras import data_frame
-from regionscope.formatting import counted
+from regionscope.formatting import counted, size_name
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
 from regionscope.geometry.ragged import gather_rows, mean_of_rows, owners
@@ -94,7 +94,7 @@ class Partition:
             regions = f"n_linear_regions={self.n_linear_regions}, {regions}{undecided}"
         if self.n_snapped:
             regions += f", n_snapped={self.n_snapped}"
-        return f"Partition(dim={self.dim}, {regions}, size={self.slice.size:.6g})"
+        return f"Partition(dim={self.dim}, {regions}, {size_name(self.dim)}={self.slice.size:.6g})"
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with one row for each activation region: linear region, size, corners, a point inside."""

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from regionscope.checks import check_shape, read_device
 from regionscope.errors import SliceError
+from regionscope.formatting import size_name
 from regionscope.geometry.points import (
     PointLike,
     check_distinct,
@@ -111,7 +112,8 @@ class _AffineSlice(ABC):
         return slice
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(dim={self.dim}, input_shape={self.input_shape}, size={self.size:.6g})"
+        size = f"{size_name(self.dim)}={self.size:.6g}"
+        return f"{type(self).__name__}(dim={self.dim}, input_shape={self.input_shape}, {size})"
 
     @property
     def dim(self) -> int:

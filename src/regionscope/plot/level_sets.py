@@ -67,13 +67,20 @@ def level_set(found: LevelSet, *, ax: Axes | None = None) -> Any:
 
 
 def level_set_figure(found: LevelSet) -> Figure:
-    """One panel with the curves or the surface, and its counts as the title."""
+    """One panel with the curves or the surface; the title has the level, or the classes, and the counts."""
     check_instance("plot.level_set_figure()", found, LevelSet, advice=_ADVICE)
     figure, (ax,) = style.figure(1, 1, width=5.2, height=5.0, **({"projection": "3d"} if found.dim == 3 else {}))
     level_set(found, ax=ax)
     if found.dim == 2:
         style.map_axes([ax])
     noun = "segment" if found.dim == 2 else "face"
-    title = f"{counted(len(found), noun)}, Euler characteristic {found.euler}"
+    title = f"{' '.join(level_of(found))}: {counted(len(found), noun)}, Euler characteristic {found.euler}"
     ax.set_title(title, y=None if found.dim == 2 else 0.96)  # a surface leaves the top of its panel empty
     return figure
+
+
+def level_of(found: LevelSet) -> tuple[str, str]:
+    """What the faces are, in words: "level" and its number, or "border of" and the classes."""
+    if found.classes is None:
+        return "level", f"{found.value:.6g}"
+    return "border of", f"class{'es' if len(found.classes) > 1 else ''} {' and '.join(map(str, found.classes))}"

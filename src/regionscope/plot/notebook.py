@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from regionscope.complexity.history import ComplexityHistory
 from regionscope.complexity.local_complexity import LocalComplexity
 from regionscope.exact import DecisionRegions, LevelSet, Partition
-from regionscope.formatting import estimated
+from regionscope.formatting import estimated, size_name
 from regionscope.geometry import Box, Segment, Simplex, Slice
 from regionscope.lab.monitor import Monitor
 from regionscope.lab.sweep.table import NUMBERS, RunTable
@@ -31,7 +31,7 @@ from regionscope.plot.complexity import complexity_figure, complexity_layers
 from regionscope.plot.correlation import correlation_scatter
 from regionscope.plot.counts import count_histogram
 from regionscope.plot.figures import decision_figure, regions_figure
-from regionscope.plot.level_sets import level_set_figure
+from regionscope.plot.level_sets import level_of, level_set_figure
 from regionscope.plot.marks import thumbnails
 from regionscope.plot.regions import frame_slice
 from regionscope.plot.ticks import whole_ticks
@@ -108,8 +108,8 @@ def _bounded(part: Partition, draw: Callable[[], Figure]) -> tuple[Callable[[], 
 
 def _slice(slice: Slice) -> Shown:
     shape = "×".join(map(str, slice.input_shape))
-    measure = {1: "length", 2: "area"}.get(slice.dim, "volume")
-    rows = [("dimension", slice.dim), ("input shape", shape), (measure, slice.size), ("corners", len(slice.corners))]
+    rows: list[tuple[str, object]] = [("dimension", slice.dim), ("input shape", shape)]
+    rows += [(size_name(slice.dim), slice.size), ("corners", len(slice.corners))]
     return Shown((type(slice).__name__, ""), rows, None if slice.dim > 2 else lambda: _outline(slice))
 
 
@@ -158,7 +158,9 @@ def _decision(dec: DecisionRegions) -> Shown:
 
 
 def _level_set(found: LevelSet) -> Shown:
-    rows = [(name.replace("_", " ") or "faces", value) for name, value, _ in found.readings()]
+    words = {"": "segments", "area": "length"} if found.dim == 2 else {"": "faces"}
+    rows: list[tuple[str, object]] = [level_of(found)]
+    rows += [(words.get(name, name.replace("_", " ")), value) for name, value, _ in found.readings()]
     if len(found) > MOST_REGIONS:
         return Shown(("LevelSet", ""), rows, remark="Too many faces to draw here.")
     return Shown(("LevelSet", ""), rows, lambda: level_set_figure(found))

@@ -318,6 +318,8 @@ def test_wrong_arguments_are_named() -> None:
 def test_the_result_describes_itself() -> None:
     found = rs.level_set(Function(lambda x: x.abs().sum(1)), cube(3, 1.3), value=1.0)
     assert repr(found) == "LevelSet(dim=3, value=1, faces=8, area=6.9282, euler=2)"
+    curve = rs.level_set(Function(lambda x: x.abs().sum(1)), cube(2, 1.3), value=1.0)
+    assert repr(curve) == "LevelSet(dim=2, value=1, segments=4, length=5.65685, euler=0)"
     corners, offsets = found.faces
     assert (len(corners), offsets.tolist()) == (24, list(range(0, 25, 3)))
     names = [name for name, _, _ in found.readings()]

@@ -15,6 +15,7 @@ from regionscope.errors import InputError
 from regionscope.exact.surfaces.files import write_mesh
 from regionscope.exact.surfaces.polygons import normals_of
 from regionscope.extras import data_frame
+from regionscope.formatting import size_name
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
 from regionscope.geometry.coordinates import isometry
@@ -78,7 +79,8 @@ class LevelSet:
 
     def __repr__(self) -> str:
         what = f"value={self.value:g}" if self.classes is None else f"classes={self.classes}"
-        return f"LevelSet(dim={self.dim}, {what}, faces={len(self)}, area={self.area:.6g}, euler={self.euler})"
+        faces = f"{'segments' if self.dim == 2 else 'faces'}={len(self)}, {size_name(self.dim - 1)}={self.area:.6g}"
+        return f"LevelSet(dim={self.dim}, {what}, {faces}, euler={self.euler})"
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
