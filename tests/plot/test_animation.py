@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,21 @@ def test_axes_are_named_and_epochs_are_whole() -> None:
     figure.draw_without_rendering()
     name, numbers = ax.xaxis.label.get_window_extent(), strip.get_tightbbox()
     assert numbers.y1 < name.y0  # the name stands above the curve
+
+
+@pytest.mark.parametrize(
+    ("where", "names"),
+    [
+        (BOX, ("petal length", "petal width")),
+        (rs.Box([0.0], [[1.0]], 1.0), ("petal length", "")),
+        (rs.Box([0.0, 0.0], [[1.0, 1.0], [1.0, -1.0]], 1.0), ("slice coordinate 1", "slice coordinate 2")),
+    ],
+)
+def test_axes_have_the_names_of_the_inputs_that_they_show(where: Slice, names: tuple[str, str]) -> None:
+    d = len(where.origin)
+    shown = frames_of_models([ModelAtStep(0, mlp([d, 12, 2], seed=0), 0.0)], where)
+    ax = picture(replace(shown, input_names=("petal length", "petal width")[:d])).axes[0]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == names
 
 
 def test_decision_regions_have_a_legend_of_all_classes_of_a_training() -> None:

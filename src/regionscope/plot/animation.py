@@ -24,7 +24,7 @@ from regionscope.plot import style
 from regionscope.plot.animation_file import write_animation
 from regionscope.plot.marks import data
 from regionscope.plot.regions import decision_boundary, decision_regions, linear_regions
-from regionscope.plot.ticks import whole_ticks
+from regionscope.plot.ticks import shows_inputs, whole_ticks
 from regionscope.plot.walls import zero_lines
 from regionscope.types import Progress
 
@@ -91,6 +91,7 @@ def draw_frame(
 ) -> None:
     """Draw frame i into the figure: the map with its title, and below it the number of regions over training.
 
+    Axes that show inputs have the names of the inputs, where the data have them.
     Decision regions have a legend of all classes that some frame has, unless the figure is small or they are many.
     counts: that number for each frame; who draws many frames counts once.
     """
@@ -101,6 +102,9 @@ def draw_frame(
     if points and training.slice.dim == 2 and len(training.points):
         data(training.points, training.labels, ax=ax)
     style.map_axes([ax])
+    if shows_inputs(training.slice):
+        for axis, name in zip((ax.xaxis, ax.yaxis)[: training.slice.dim], training.input_names, strict=False):
+            axis.set_label_text(name or axis.get_label_text())
     if kind == "decision":
         _name_classes(training, ax, fontsize=_NAMES * room.text)
     moment = f"step {frame.step:,}" if frame.epoch is None else f"epoch {frame.epoch:g}"

@@ -69,14 +69,19 @@ class InputLabels(Formatter):
         return self.fix_minus(f"{value:.{max(0, digits)}f}")
 
 
+def shows_inputs(slice: Slice) -> bool:
+    """Whether coordinate i of the slice moves input number i and nothing else, for all inputs."""
+    basis = slice.basis.flatten(1).cpu()
+    return slice.origin.numel() == slice.dim and not bool((basis != basis.diag().diag()).any())
+
+
 def input_ticks(slice: Slice, axes: Sequence[Axis]) -> None:
     """Let the ticks of each axis show inputs where coordinate i of the slice moves input number i and nothing else.
 
     That needs a slice of the dimension of its inputs; elsewhere the ticks are coordinates of the slice. What is drawn
     stays in coordinates of the slice. An axis with ticks and without a name gets one that says which of both it shows.
     """
-    start, basis = slice.origin.flatten().cpu(), slice.basis.flatten(1).cpu()
-    inputs = len(start) == slice.dim and not bool((basis != basis.diag().diag()).any())
+    start, basis, inputs = slice.origin.flatten().cpu(), slice.basis.flatten(1).cpu(), shows_inputs(slice)
     for i, axis in enumerate(axes):
         if _hidden(axis):
             continue
