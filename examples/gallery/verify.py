@@ -29,11 +29,10 @@ Path("property.vnnlib").unlink()
 part = rs.linear_regions(model, rs.Box.between(-1, 1, (2,)))
 lead = torch.stack([part.outputs[part.corners[a:b]].diff().max() for a, b in part.offsets.unfold(0, 2, 1)])
 figure, (ax,) = style.figure(1, 1, width=4.8, height=4)
-fill = plot.region_values(part, lead, ax=ax)
+plot.region_values(part, lead, ax=ax, label="largest lead of class 1 in each region")
 assert found.witness is not None
 ax.plot(*found.witness.tolist(), "*", color="white", markersize=14)
 style.map_axes([ax])
-figure.colorbar(fill, ax=ax, label="largest lead of class 1 in each region")
 figure.savefig("verify.png")
 regions = f"{found.n_regions} of {part.n_activation_regions:,} regions"
 print(f"The property is {found.verdict} with margin {found.margin:.2f}, decided on {regions}.")

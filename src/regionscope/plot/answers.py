@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -41,7 +40,8 @@ def extremes_figure(part: Partition, found: Extremes) -> Figure:
         input_ticks(part.slice, (ax.xaxis,))
         heights = [found.min, found.max]
     else:
-        _colourbar(figure, region_values(part, found.by_region.max, ax=ax), ax, "largest value on the region")
+        region_values(part, found.by_region.max, ax=ax, label="largest value on the region")
+        _widen(figure)
         heights = []
     for i, (coords, name, value, marker) in enumerate(
         [(found.coords_of_min, "min", found.min, "v"), (found.coords_of_max, "max", found.max, "^")]
@@ -63,7 +63,8 @@ def lipschitz_figure(part: Partition, found: Lipschitz) -> Figure:
         input_ticks(part.slice, (ax.xaxis,))
         _mark(ax, [*found.coords.tolist(), found.value], "^", style.VERMILLION, label)
     else:
-        _colourbar(figure, region_values(part, found.by_region, ax=ax), ax, slope)
+        region_values(part, found.by_region, ax=ax, label=slope)
+        _widen(figure)
         _mark(ax, found.coords.tolist(), "^", style.VERMILLION, label)
     _legend(figure)
     return figure
@@ -134,7 +135,7 @@ def _legend(figure: Figure) -> None:
     figure.legend(loc="outside lower center", ncols=2, fontsize="small", frameon=False)
 
 
-def _colourbar(figure: Figure, artist: Any, ax: Axes, label: str) -> None:
-    figure.colorbar(artist, ax=ax, label=label)
+def _widen(figure: Figure) -> None:
+    """Room for a colour bar and a legend below."""
     width, height = figure.get_size_inches()
     figure.set_size_inches(width + 0.9, height + 0.3)

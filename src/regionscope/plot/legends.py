@@ -127,22 +127,30 @@ def _corners(figure: Any) -> Any:
 def make_room(ax: Axes) -> None:
     """Let the next drawing lay the figure out so that what stands outside the axes is not cut off.
 
-    A figure without a layout engine gets a constrained layout. A layout other than a constrained one is left as it is.
+    A figure without a layout engine gets a constrained layout. A layout other than a constrained one is left as it is,
+    and so is a figure with a colour bar that was made without a layout engine, which constrained layouts cannot handle.
     """
     figure: Any = ax.get_figure(root=True)
     engine = figure.get_layout_engine()
-    if engine is None:
+    if engine is None and not _has_empty_cells(figure):
         figure.set_layout_engine(_SettledLayout())
     elif type(engine) is ConstrainedLayoutEngine:
         compress = bool(getattr(engine, "_compress", False))  # which get() leaves out
         figure.set_layout_engine(_SettledLayout(**engine.get(), compress=compress))
 
 
+def _has_empty_cells(figure: Any) -> bool:
+    """Whether axes are in a grid with a row of height 0, as Matplotlib puts above and below such a colour bar."""
+    grids = [spec.get_gridspec() for each in figure.axes if (spec := each.get_subplotspec()) is not None]
+    return any(0 in [*grid.get_height_ratios(), *grid.get_width_ratios()] for grid in grids)
+
+
 def lay_out(ax: Axes) -> None:
     """Make room now, for what is placed by the size of the axes."""
     make_room(ax)
     figure: Any = ax.get_figure(root=True)
-    figure.get_layout_engine().execute(figure)
+    if (engine := figure.get_layout_engine()) is not None:
+        engine.execute(figure)
 
 
 def legend_beside(handles: Sequence[Any], *, ax: Axes) -> Legend:

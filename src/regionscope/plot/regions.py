@@ -22,7 +22,7 @@ from regionscope.inputs import read_array
 from regionscope.plot import style
 from regionscope.plot.artists import Cells, Segments
 from regionscope.plot.kinds import decision_for, partition_for
-from regionscope.plot.legends import class_legend
+from regionscope.plot.legends import class_legend, make_room
 from regionscope.plot.ticks import input_ticks
 
 _OUTLINE = "slice outline"
@@ -61,12 +61,15 @@ def region_values(
     *,
     ax: Axes | None = None,
     colormap: str = "cividis",
+    colorbar: bool = True,
+    label: str = "value",
     edges: bool = False,
     rasterized: bool = False,
 ) -> Cells:
     """Colour each activation region by its number in ``values`` (r,): its size, the norm of its slope, a distance.
 
-    The artist carries the scale: ``figure.colorbar(artist, ax=ax)``.
+    colorbar: whether to draw a colour bar beside the axes; it is the ``colorbar`` of the artist. A figure without a
+    layout engine then gets a constrained layout. label: name of the numbers, at the colour bar.
     """
     numbers = _one_each(values, partition_for("region_values", part), "values")
     ax = style.axes_or_current(ax)
@@ -74,6 +77,9 @@ def region_values(
     fill.set_array(numbers.detach().double().cpu().numpy())
     fill.set_cmap(colormap)
     fill.autoscale_None()
+    if colorbar:
+        make_room(ax)  # first: it decides how the bar takes its room
+        ax.figure.colorbar(fill, ax=ax, label=label).outline.set_linewidth(0.6)
     if edges:
         _edges(part, ax, between=torch.arange(len(part), device=part.vertices.device), rasterized=rasterized)
     return fill
