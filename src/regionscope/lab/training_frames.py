@@ -239,7 +239,7 @@ def curves_of_rows(rows: Iterable[Mapping[str, Any]]) -> list[TrainingCurve]:
         steps, values, stderr = torch.tensor(sorted(entries), dtype=torch.float64, device="cpu").T
         if name.endswith("error"):
             name, values = f"{name.removesuffix('error')}accuracy", 1.0 - values
-        curves.append(TrainingCurve(_panel(name), name.replace("_", " "), steps, values, stderr))
+        curves.append(TrainingCurve(_panel(name), _words(name), steps, values, stderr))
     return curves
 
 
@@ -265,6 +265,14 @@ def _names(class_names: Sequence[str] | None, n_outputs: int) -> tuple[str, ...]
     """The names, one for each class, or numbers; a single output has two classes."""
     n = max(2, n_outputs)
     return tuple(str(i) for i in range(n)) if class_names is None else check_class_names(class_names, n)
+
+
+def _words(name: str) -> str:
+    """The name of a measure in words: "linear_regions.activation" is the number of activation regions."""
+    measure, _, part = name.replace("_", " ").partition(".")
+    if measure == "linear regions" and part == "activation":
+        return "activation regions"
+    return f"{measure}, {part.replace('.', ', ')}" if part else measure
 
 
 def _panel(name: str) -> str:
