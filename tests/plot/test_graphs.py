@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -130,6 +131,20 @@ def test_a_surface_is_labelled_and_not_cut_off() -> None:
     box = space.get_tightbbox()
     assert figure.bbox.x0 <= box.x0 <= box.x1 <= figure.bbox.x1
     assert figure.bbox.y0 <= box.y0 <= box.y1 <= figure.bbox.y1
+
+
+@pytest.mark.parametrize("radii", [(1.0, 1.0), (3.0, 1.0), (1.0, 3.0), (1.0, 10.0)])
+def test_a_surface_fills_the_figure_of_pyplot(radii: tuple[float, float]) -> None:
+    plt.close("all")
+    plot.surface(rs.linear_regions(NET, rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], radii)))
+    figure = plt.gcf()
+    figure.draw_without_rendering()
+    (space,) = figure.axes
+    box = space.get_tightbbox()
+    assert figure.bbox.x0 <= box.x0 <= box.x1 <= figure.bbox.x1
+    assert figure.bbox.y0 <= box.y0 <= box.y1 <= figure.bbox.y1
+    assert space.bbox.height >= 0.85 * figure.bbox.height
+    plt.close("all")
 
 
 def test_a_surface_says_what_it_needs() -> None:

@@ -32,7 +32,7 @@ def test_curves_are_lines_between_their_vertices() -> None:
     (drawn,) = figure.axes[0].collections
     ends = np.stack([path.vertices for path in drawn.get_paths()])
     assert np.array_equal(ends, curves.vertices[curves.corners.view(-1, 2)].numpy())
-    assert figure.axes[0].get_title() == "level 0: 4 segments, Euler characteristic 0"
+    assert figure.axes[0].get_title() == "level 0\n4 segments, Euler characteristic 0"
 
 
 def test_the_title_names_the_level_or_the_classes() -> None:
@@ -44,8 +44,12 @@ def test_the_title_names_the_level_or_the_classes() -> None:
         ({"classes": 1}, "border of class 1"),
     ):
         curves = level_set(pair, square, **options)
-        assert plot.level_set_figure(curves).axes[0].get_title().startswith(f"{words}: ")
-    assert plot.level_set_figure(found(3)).axes[0].get_title() == "level 0: 8 faces, Euler characteristic 2"
+        figure = plot.level_set_figure(curves)
+        assert figure.axes[0].get_title().startswith(f"{words}\n")
+        figure.draw_without_rendering()
+        title = figure.axes[0].title.get_window_extent()
+        assert figure.bbox.x0 < title.x0 < title.x1 < figure.bbox.x1
+    assert plot.level_set_figure(found(3)).axes[0].get_title() == "level 0\n8 faces, Euler characteristic 2"
 
 
 def test_faces_of_a_surface_are_shaded_polygons() -> None:

@@ -74,7 +74,7 @@ def level_set_figure(found: LevelSet) -> Figure:
     if found.dim == 2:
         style.map_axes([ax])
     noun = "segment" if found.dim == 2 else "face"
-    title = f"{' '.join(level_of(found))}: {counted(len(found), noun)}, Euler characteristic {found.euler}"
+    title = f"{' '.join(level_of(found))}\n{counted(len(found), noun)}, Euler characteristic {found.euler}"
     ax.set_title(title, y=None if found.dim == 2 else 0.96)  # a surface leaves the top of its panel empty
     return figure
 

@@ -58,6 +58,7 @@ _TINTS = np.array([0.30, 0.45, 0.60, 0.75])  # share of white in a region's colo
 _SHADES = np.array([0.12, 0.26, 0.40, 0.52, 0.64, 0.76])  # the same for regions of one class
 _REGION_HUES = 7  # those of linear regions: the dark hues are for classes
 _CLASS_TINT = 0.45
+_WHOLE = (0.0, 0.1, 0.96, 0.9)  # of a figure: three-dimensional axes, and room for labels below and on the right
 _LAYERS = (0.0, 0.82)  # of viridis: its yellow end is too pale for lines on white
 
 
@@ -113,7 +114,11 @@ def axes_or_current(ax: Axes | None, *, projection: str | None = None) -> Axes:
     import matplotlib.pyplot as plt
 
     current = plt.gcf()
-    return current.gca() if current.axes else current.add_subplot(projection=projection)
+    if current.axes:
+        return current.gca()
+    if projection == "3d" and current.get_layout_engine() is None:
+        return current.add_axes(_WHOLE, projection=projection)
+    return current.add_subplot(projection=projection)
 
 
 def figure(rows: int, columns: int, *, width: float, height: float, **options: Any) -> tuple[Figure, list[Axes]]:
