@@ -31,7 +31,7 @@ lead = torch.stack([part.outputs[part.corners[a:b]].diff().max() for a, b in par
 figure, (ax,) = style.figure(1, 1, width=4.8, height=4)
 plot.region_values(part, lead, ax=ax, label="largest lead of class 1 in each region")
 assert found.witness is not None
-ax.plot(*found.witness.tolist(), "*", color="white", markersize=14)
+ax.plot(*found.witness.tolist(), "*", color="white", markeredgecolor="black", markersize=14, clip_on=False)
 style.map_axes([ax])
 figure.savefig("verify.png")
 regions = f"{found.n_regions} of {part.n_activation_regions:,} regions"

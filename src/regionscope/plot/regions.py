@@ -26,6 +26,7 @@ from regionscope.plot.legends import class_legend, make_room
 from regionscope.plot.ticks import input_ticks
 
 _OUTLINE = "slice outline"
+_BAR = (1.04, 0.0, 0.05, 1.0)  # of the axes: left, bottom, width and height of a colour bar
 _APART = 4.5  # points: lines that are closer on average are thinner
 _CROWDED = {1: 2.0, 2: 1.3}  # points, by dimension: lines that are closer on average would hide the colours
 
@@ -78,8 +79,9 @@ def region_values(
     fill.set_cmap(colormap)
     fill.autoscale_None()
     if colorbar:
-        make_room(ax)  # first: it decides how the bar takes its room
-        ax.figure.colorbar(fill, ax=ax, label=label).outline.set_linewidth(0.6)
+        bar = ax.figure.colorbar(fill, cax=ax.inset_axes(_BAR), label=label)  # as high as the map at any scale
+        bar.outline.set_linewidth(0.6)
+        make_room(ax)
     if edges:
         _edges(part, ax, between=torch.arange(len(part), device=part.vertices.device), rasterized=rasterized)
     return fill
