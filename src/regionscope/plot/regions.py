@@ -81,6 +81,7 @@ def region_values(
     if colorbar:
         bar = ax.figure.colorbar(fill, cax=ax.inset_axes(_BAR), label=label)  # as high as the map at any scale
         bar.outline.set_linewidth(0.6)
+        bar.ax.tick_params(labelsize="small", width=0.6, length=2.5)
         make_room(ax)
     if edges:
         _edges(part, ax, between=torch.arange(len(part), device=part.vertices.device), rasterized=rasterized)
