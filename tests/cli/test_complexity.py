@@ -86,14 +86,10 @@ def test_smooth_networks_layers_and_shapes() -> None:
 
 def test_the_default_radius_comes_with_advice_where_few_units_fold() -> None:
     few = run("--model net.py:broad --data train.npy")
-    mean = local_complexity(mlp([6, 100, 2]), torch.from_numpy(np.load("train.npy"))).mean
-    assert 0 < mean < 1
-    assert (
-        f"default radius of 0.005. Choose a radius for your data with --radius; at --radius {0.025 / mean:.1g}"
-        in few.stdout
-    )
+    advice = "at the default radius of 0.005, and more at larger ones. Choose a radius for your data with --radius."
+    assert f"Few units fold {advice}" in few.stdout
     none = run("--model net.py:build --data train.npy")
-    assert "No unit folds at the default radius of 0.005. Choose a radius for your data with --radius." in none.stdout
+    assert f"No unit folds {advice}" in none.stdout
     for enough in ("--radius 0.3", "--radius 0.001", "--json -"):
         assert "Choose a radius" not in run(f"--model net.py:broad --data train.npy {enough}").output
 

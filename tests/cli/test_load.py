@@ -121,7 +121,7 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
         ({"epoch": 3}, "got none among the entries 'epoch'"),
         (
             {"net": {"weight": torch.zeros(1)}, "ema": {"weight": torch.zeros(1)}},
-            "got 2 among the entries 'net', 'ema'",
+            r"got 2: 'net', 'ema'\. Save one .*torch\.load\(file\)\['net'\]",
         ),
         ({"a.weight": torch.zeros(1, 2), "b.bias": torch.zeros(1)}, "lacks 'bias', 'weight'"),
     ],
@@ -141,6 +141,12 @@ def test_weights_in_a_checkpoint_and_with_a_prefix(tmp_path: Path, prefix: str, 
     torch.save(checkpoint if whole else state, tmp_path / "w.ckpt")
     load_weights(target, tmp_path / "w.ckpt")
     assert all(torch.equal(tensor, target.state_dict()[name]) for name, tensor in source.state_dict().items())
+
+
+def test_weights_without_names_are_refused(tmp_path: Path) -> None:
+    torch.save(dict(enumerate(nn.Linear(2, 1).parameters())), tmp_path / "w.pt")
+    with pytest.raises(InputError, match="Expected one state dict"):
+        load_weights(nn.Linear(2, 1), tmp_path / "w.pt")
 
 
 def test_weights_files_that_are_none(tmp_path: Path) -> None:

@@ -136,7 +136,8 @@ def test_two_inputs_vary_in_their_own_units(tmp_path: Path) -> None:
     [
         (["--vary", 0, 1, "--at", "2=0,3=0"], "got no --range"),
         (["--vary", 0, 1, "--range", "0=0:1,1=0:1"], "got no value for 2, 3. For example, pass --at 2=0,3=0."),
-        (["--vary", 0, 1, "--range", "0=0:1,1=0:1", "--at", "1=0,2=0,3=0"], "got both for 1. Remove them from --at."),
+        (["--vary", 0, 1, "--range", "0=0:1,1=0:1", "--at", "1=0,2=0,3=0"], "got 1 in both. For example, pass --at 2="),
+        (["--vary", 0, 1, "--range", "0=0:1,1=0:1", "--at", "1=0,2=0.5"], "for 3. For example, pass --at 2=0.5,3=0."),
         (["--vary", 0, 9, "--range", "0=0:1,9=0:1", "--at", "1=0,2=0,3=0"], "0 to 3"),
         (["--vary", 0, 1, "--range", "0=1:0,1=0:1", "--at", "2=0,3=0"], "LO < HI"),
         (["--vary", 0, 0, "--range", "0=0:1", "--at", "2=0,3=0"], "two inputs"),

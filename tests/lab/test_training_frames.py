@@ -106,10 +106,17 @@ def test_its_curves_are_the_rows_and_the_counts(folder: RunFolder) -> None:
 
 def test_the_names_of_curves_are_words() -> None:
     names = ["linear_regions", "linear_regions.activation", "linear_regions.undecided", "local_complexity.layers.0"]
+    names += ["complexity@0.1"]
     curves = curves_of_rows({"step": 0, "name": name, "value": 1.0} for name in names)
-    shown = ["linear regions", "activation regions", "linear regions, undecided", "local complexity, layers, 0"]
+    shown = [
+        "linear regions",
+        "activation regions",
+        "linear regions, undecided",
+        "local complexity, layers.0",
+        "complexity@0.1",
+    ]
     assert [curve.name for curve in curves] == shown
-    assert [curve.panel for curve in curves] == [*["region counts"] * 3, "local complexity"]
+    assert [curve.panel for curve in curves] == [*["region counts"] * 3, *["local complexity"] * 2]
 
 
 def test_its_points_are_the_training_data_in_the_square(folder: RunFolder) -> None:

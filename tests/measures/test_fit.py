@@ -59,3 +59,8 @@ def test_what_cannot_be_fitted_is_said(x: list[float], y: list[float], message: 
 def test_the_level_is_a_share() -> None:
     with pytest.raises(InputError, match="between 0 and 1"):
         linear_fit([1, 2, 3], [1, 2, 4]).band([1.0], level=95)
+
+
+def test_differences_whose_squares_lose_digits_are_refused() -> None:
+    with pytest.raises(InputError, match="whose differences can be squared"):
+        linear_fit([0.0, 1e-161, 2e-161], [0.0, 1.0, 2.0])

@@ -114,6 +114,30 @@ def test_values_have_a_colour_bar_with_a_label_unless_it_is_left_out() -> None:
     assert not alone.child_axes
 
 
+@pytest.mark.parametrize("legend_first", [True, False])
+def test_a_class_legend_and_a_colour_bar_do_not_overlap(legend_first: bool) -> None:
+    part, figure = rs.linear_regions(NET, SQUARE), Figure()
+    ax = figure.add_subplot()
+    x, labels = torch.rand(6, 2), torch.arange(6) % 3
+    if legend_first:
+        plot.data(x, labels, ax=ax, class_names=["cat", "dog", "horse"])
+    fill = plot.region_values(part, part.sizes, ax=ax)
+    if not legend_first:
+        plot.data(x, labels, ax=ax, class_names=["cat", "dog", "horse"])
+    figure.draw_without_rendering()
+    legend = ax.get_legend().get_window_extent()
+    assert not legend.overlaps(fill.colorbar.ax.get_tightbbox())
+    assert not legend.overlaps(ax.xaxis.get_tightbbox())
+    assert legend.y0 >= 0
+
+
+def test_values_drawn_again_have_one_colour_bar() -> None:
+    part, ax = rs.linear_regions(NET, SQUARE), axes()
+    plot.region_values(part, part.sizes, ax=ax, label="first")
+    plot.region_values(part, part.sizes, ax=ax, label="second")
+    assert [bar.get_ylabel() for bar in ax.child_axes] == ["second"]
+
+
 def test_values_can_join_a_figure_that_has_a_colour_bar() -> None:
     part = rs.linear_regions(NET, SQUARE)
     figure = Figure()

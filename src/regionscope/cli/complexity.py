@@ -27,7 +27,7 @@ from regionscope.plot.complexity import layers_figure
 from regionscope.types import Estimate
 
 _POINTS, _HULL = "Points", "Neighbourhood"
-_FEW, _SOME = 1.0, 5.0  # folds at a point: too few to show a change, and enough
+_FEW = 1.0  # folds at a point: too few to show a change
 
 _DEFAULT = options.defaults(local_complexity)
 
@@ -160,18 +160,11 @@ def _print(found: dict[str, LocalComplexity], gap: ComplexityGap | None, seconds
             f"membership AUC {gap.auc:.3f} ± {gap.auc_stderr:.2g}"
         )
     if first.radius == _DEFAULT["radius"] and first.mean < _FEW:
-        typer.echo(_advice(first))
-
-
-def _advice(train: LocalComplexity) -> str:
-    """How to choose a radius at which more units fold. The count is nearly proportional to a small one."""
-    if not train.mean:
-        return f"No unit folds at the default radius of {train.radius:g}. Choose a radius for your data with --radius."
-    larger = f"{train.radius * _SOME / train.mean:.1g}"
-    return (
-        f"Few units fold at the default radius of {train.radius:g}. Choose a radius for your data with --radius; at "
-        f"--radius {larger} about {_SOME:g} units would fold, if their number grows in proportion."
-    )
+        few = "Few units fold" if first.mean else "No unit folds"
+        typer.echo(
+            f"{few} at the default radius of {first.radius:g}, and more at larger ones. Choose a radius for your data "
+            "with --radius."
+        )
 
 
 def _numbers(found: dict[str, LocalComplexity], gap: ComplexityGap | None, seconds: float) -> dict[str, Any]:

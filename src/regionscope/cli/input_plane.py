@@ -44,12 +44,12 @@ class InputPlane:
             )
         if set(self.at) != wanted:
             missing = sorted(wanted - set(self.at))
-            example = ",".join(f"{i}=0" for i in sorted({*self.at, *missing}))
-            way = f"For example, pass --at {example}." if missing else "Remove them from --at."
             listed = ", ".join(map(str, missing or sorted(set(self.at) - wanted)))
+            example = ",".join(f"{i}={self.at.get(i, 0.0):g}" for i in sorted(wanted))
             raise InputError(
                 f"Expected --vary and --at to name each of the inputs 0 to {d - 1} once, got "
-                f"{'no value' if missing else 'both'} for {listed}. {way}"
+                + (f"no value for {listed}. " if missing else f"{listed} in both. ")
+                + (f"For example, pass --at {example}." if wanted else "Leave --at out.")
             )
         centre, directions = torch.zeros(d, dtype=torch.float64), torch.zeros(2, d, dtype=torch.float64)
         for i, value in self.at.items():

@@ -274,21 +274,23 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
         f"Expected a state dict in {path}, which could not be read. Save one with "
         "torch.save(model.state_dict(), ...) or as safetensors.",
     )
-    found = [state] if _is_state(state) else []
-    if not found and isinstance(state, Mapping):  # a checkpoint with the state of an optimizer, an epoch and so on
-        found = [entry for entry in state.values() if _is_state(entry) and entry]
+    if _is_state(state):
+        return dict(state)
+    entries = dict(state) if isinstance(state, Mapping) else {}
+    found = [key for key, entry in entries.items() if _is_state(entry) and entry]  # of a checkpoint
     if len(found) == 1:
-        return dict(found[0])
-    got = "something else"
-    if isinstance(state, Mapping):
-        got = f"{len(found) or 'none'} among the entries {', '.join(repr(str(key)) for key in list(state)[:8])}"
-    raise InputError(
-        f"Expected one state dict in {path}, got {got}. Save one with torch.save(model.state_dict(), ...)."
-    )
+        return dict(entries[found[0]])
+    way, got = "Save one with torch.save(model.state_dict(), ...)", "something else"
+    if found:
+        got = f"{len(found)}: {', '.join(map(repr, found[:8]))}"
+        way = f"Save one of them, such as torch.save(torch.load(file)[{found[0]!r}], ...)"
+    elif entries:
+        got = f"none among the entries {', '.join(repr(str(key)) for key in list(entries)[:8])}"
+    raise InputError(f"Expected one state dict in {path}, got {got}. {way}.")
 
 
 def _is_state(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(one, Tensor) for one in value.values())
+    return isinstance(value, Mapping) and all(isinstance(k, str) and isinstance(v, Tensor) for k, v in value.items())
 
 
 def _without_prefix(state: dict[str, Tensor], wanted: Collection[str]) -> dict[str, Tensor]:

@@ -85,11 +85,11 @@ def slope_norms(part: Partition) -> Tensor:
 
 def shown(slice: Slice, coords: Tensor) -> Tensor:
     """The coordinates that the axes show: those of the input where it has as many numbers as the slice."""
-    return slice.embed(coords).flatten(1) if shows_inputs(slice) else coords
+    return slice.embed(coords).flatten(1) if is_input_space(slice) else coords
 
 
-def shows_inputs(slice: Slice) -> bool:
-    """Whether the axes show the numbers of the input."""
+def is_input_space(slice: Slice) -> bool:
+    """Whether the slice has as many dimensions as the input has numbers, which the axes then show."""
     return slice.origin.numel() == slice.dim
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regionscope.explorer.encode import shown, shows_inputs
+from regionscope.explorer.encode import is_input_space, shown
 from regionscope.extras import import_extra
 from regionscope.lab.training_frames import TrainingCurve, TrainingFrames
 from regionscope.plot import style
@@ -45,7 +45,7 @@ def map_figure(training: TrainingFrames) -> Figure:
     plot.toolbar.logo = None
     plot.toolbar.active_scroll = wheel
     _look(plot, grid=False)
-    if shows_inputs(training.slice):
+    if is_input_space(training.slice):
         for axis, name in zip((plot.xaxis, plot.yaxis), training.input_names, strict=False):
             axis.axis_label = name or None
     if training.slice.dim == 1:

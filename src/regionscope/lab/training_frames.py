@@ -7,6 +7,7 @@ region from frame to frame, the curves, and the data that lie on the slice. Draw
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -269,10 +270,8 @@ def _names(class_names: Sequence[str] | None, n_outputs: int) -> tuple[str, ...]
 
 def _words(name: str) -> str:
     """The name of a measure in words: "linear_regions.activation" is the number of activation regions."""
-    measure, _, part = name.replace("_", " ").partition(".")
-    if measure == "linear regions" and part == "activation":
-        return "activation regions"
-    return f"{measure}, {part.replace('.', ', ')}" if part else measure
+    words = re.sub(r"(?<!\d)\.|\.(?!\d)", ", ", name.replace("_", " "), count=1)  # but not the point of a number
+    return "activation regions" if words == "linear regions, activation" else words
 
 
 def _panel(name: str) -> str:

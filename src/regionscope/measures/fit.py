@@ -13,6 +13,8 @@ from regionscope.errors import InputError
 from regionscope.inputs import read_numbers
 from regionscope.types import Array, FloatArray, Reading
 
+_LEAST = np.finfo(np.float64).tiny / np.finfo(np.float64).eps  # smaller sums of squares have lost digits
+
 
 @dataclass(frozen=True)
 class LinearFit:
@@ -75,7 +77,7 @@ def linear_fit(x: Sequence[float] | Array, y: Sequence[float] | Array) -> Linear
     with np.errstate(over="ignore"):
         across, up = a - centre, b - mean
         spread, squares = float((across**2).sum()), float((up**2).sum())
-    for name, values, total, known in (("x", a, spread, spread > 0.0), ("y", b, squares, True)):
+    for name, values, total, known in (("x", a, spread, spread >= _LEAST), ("y", b, squares, True)):
         if not (known and total < math.inf):
             raise InputError(
                 f"Expected {name} whose differences can be squared in float64, got {values.min():g} to "

@@ -219,8 +219,9 @@ def linear_region_count(
     program = model if isinstance(model, Program) else trace(model, sampler.draw(0).input_shape)
     one_of("pieces", pieces, ("linear", "activation"))
     with open_linear_counter(model, program, pieces, memory, dask) as counter:
-        setting = partial(setting_of, model, examples, sampler, method="exact", pieces=pieces)
-        file = None if path is None else CountFile(path, setting())
+        file = None if path is None else CountFile(path, setting_of(
+            model, examples, sampler, method="exact", pieces=pieces
+        ))  # fmt: skip
         results = counter.over(
             sampler, file, slices=number_of(slices), until=until, max_slices=max_slices, progress=progress
         )

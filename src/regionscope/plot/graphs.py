@@ -104,10 +104,10 @@ def _breakpoints(
         look: dict[str, Any] = {"s": across**2, "linewidths": 0}
         x, y = np.tile(coords[at], values.shape[1]), values[at].T.reshape(-1)
         if crowded:
-            high = row * ax.get_window_extent().height / ax.figure.dpi * 72
+            tall = row * ax.get_window_extent().height / ax.figure.dpi * 72
             x, y = coords[at], np.full(len(at), (len(layers) - layer) * row)
             thin = max(_THINNEST, min(_WIDEST, _COVERED * wide / max(len(at), 1)))
-            look = {"s": (0.8 * high) ** 2, "linewidths": thin, "marker": "|", "snap": False}
+            look = {"s": (0.8 * tall) ** 2, "linewidths": thin, "marker": "|", "snap": False}
             look["transform"] = ax.get_xaxis_transform()
         dots[name] = ax.scatter(x, y, color=[colour], zorder=3, label=f"folds of {name}", **look)
     return dots

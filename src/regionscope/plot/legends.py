@@ -24,6 +24,7 @@ from regionscope.plot import style
 _ROW = 0.2  # inches of a row
 _GAP = 0.08  # inches between axes and legend
 _BELOW = -0.16  # top of a legend below its axes, of the height of the axes
+_COLUMNS = 4  # of a class legend there
 _HANDLE, _LONG_HANDLE = 2.0, 4.0  # length of a line in a legend, and of a dashed one, in letters
 _ROUNDS, _STILL = 5, 2.0  # at most, of a layout; pixels by which axes may move in the last of them
 _NARROW = 0.3  # of the width of a figure: a legend up to this goes beside the axes, a wider one below them
@@ -145,6 +146,13 @@ def _has_empty_cells(figure: Any) -> bool:
     return any(0 in [*grid.get_height_ratios(), *grid.get_width_ratios()] for grid in grids)
 
 
+def clear_of_bar(ax: Axes) -> None:
+    """Make room for a colour bar that was drawn beside the axes; a class legend that stood there goes below them."""
+    make_room(ax)
+    if isinstance(known := ax.get_legend(), ClassLegend):
+        _make(ax, known.classes, known.names, known.marks, known.areas, known.markers)
+
+
 def lay_out(ax: Axes) -> None:
     """Make room now, for what is placed by the size of the axes."""
     make_room(ax)
@@ -174,13 +182,18 @@ def _make(
 
 
 def _beside(ax: Axes, n: int) -> dict[str, Any]:
-    """Options of a legend with n entries to the right of the axes, in as many columns as its height needs."""
+    """Options of a legend with n entries to the right of the axes, in as many columns as its height needs.
+
+    Below the axes where a colour bar stands to their right.
+    """
     figure: Any = ax.get_figure(root=True)
+    look = {"borderaxespad": 0.0, "frameon": False, "fontsize": "small", "handlelength": 1.1, "handleheight": 1.1}
+    if ax.child_axes:
+        return {**look, "loc": "upper center", "bbox_to_anchor": (0.5, _BELOW), "ncols": min(n, _COLUMNS)}
     rows = max(1, int(ax.get_window_extent().height / ax.figure.dpi / _ROW))
     return {
-        "loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.0, "frameon": False, "fontsize": "small",
+        **look, "loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "ncols": -(-n // rows),
         "bbox_transform": ax.transAxes + ScaledTranslation(_GAP, 0.0, figure.dpi_scale_trans),
-        "ncols": -(-n // rows), "handlelength": 1.1, "handleheight": 1.1,
     }  # fmt: skip
 
 

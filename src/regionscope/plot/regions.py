@@ -22,7 +22,7 @@ from regionscope.inputs import read_array
 from regionscope.plot import style
 from regionscope.plot.artists import Cells, Segments
 from regionscope.plot.kinds import decision_for, partition_for
-from regionscope.plot.legends import class_legend, make_room
+from regionscope.plot.legends import class_legend, clear_of_bar
 from regionscope.plot.ticks import input_ticks
 
 _OUTLINE = "slice outline"
@@ -74,15 +74,18 @@ def region_values(
     """
     numbers = _one_each(values, partition_for("region_values", part), "values")
     ax = style.axes_or_current(ax)
+    bars = [one.colorbar for one in ax.collections if isinstance(one, Cells) and one.colorbar is not None]
     fill = _fill(part, np.zeros((1, 3)), ax, rasterized=rasterized)
     fill.set_array(numbers.detach().double().cpu().numpy())
     fill.set_cmap(colormap)
     fill.autoscale_None()
     if colorbar:
+        for covered in bars:
+            covered.remove()
         bar = ax.figure.colorbar(fill, cax=ax.inset_axes(_BAR), label=label)  # as high as the map at any scale
         bar.outline.set_linewidth(0.6)
         bar.ax.tick_params(labelsize="small", width=0.6, length=2.5)
-        make_room(ax)
+        clear_of_bar(ax)
     if edges:
         _edges(part, ax, between=torch.arange(len(part), device=part.vertices.device), rasterized=rasterized)
     return fill

@@ -40,6 +40,28 @@ def test_whole_numbers_that_become_real_at_once_are_read(tmp_path: Path) -> None
     assert torch.allclose(network(torch.ones(1, 4)), torch.from_numpy(constant(4, 3)).sum(0))
 
 
+def test_whole_numbers_that_stay_whole_are_refused(tmp_path: Path) -> None:
+    nodes = [node("Cast", ["x"], ["i"], to=onnx.TensorProto.INT64), node("Div", ["i", "two"], ["h"]),
+             node("Cast", ["h"], ["y"], to=onnx.TensorProto.FLOAT)]  # fmt: skip
+    path = write(tmp_path / "a.onnx", nodes, {"two": np.array([2], np.int64)}, [1, 4])
+    with pytest.raises(rs.InputError, match="got INT32 for 'x'"):
+        rs.read_onnx(declared(path, onnx.TensorProto.INT32))
+
+
+def test_the_size_of_an_input_of_whole_numbers_may_be_read(tmp_path: Path) -> None:
+    nodes = [node("Cast", ["x"], ["r"], to=onnx.TensorProto.FLOAT), node("Shape", ["x"], ["s"]),
+             node("Reshape", ["r", "s"], ["q"]), node("Relu", ["q"])]  # fmt: skip
+    path = write(tmp_path / "a.onnx", nodes, {}, [1, 4])
+    assert rs.read_onnx(declared(path, onnx.TensorProto.INT64))(torch.ones(2, 4)).tolist() == [[1.0] * 4] * 2
+
+
+def test_an_output_without_a_name_is_not_read(tmp_path: Path) -> None:
+    """Clip leaves out its lower end, by an empty name as well."""
+    nodes = [node("Dropout", ["x"], ["d", ""]), node("Clip", ["d", "", "high"])]
+    path = write(tmp_path / "a.onnx", nodes, {"high": np.array(0.5, np.float32)}, [1, 4])
+    assert rs.read_onnx(path)(torch.ones(1, 4)).tolist() == [[0.5] * 4]
+
+
 def test_a_network_that_computes_partly_in_float64_has_one_precision(tmp_path: Path) -> None:
     to = onnx.TensorProto
     nodes = [

@@ -16,7 +16,7 @@ from regionscope.formatting import described
 from regionscope.network.onnx import operators  # noqa: F401  (importing them fills the table)
 from regionscope.network.onnx.file import Graph, dimensions, onnx_library, read_graph, read_tensor
 from regionscope.network.onnx.network import OnnxNetwork
-from regionscope.network.onnx.table import MOST_ENTRIES, OPERATORS, Node, Step, must_fit, reading
+from regionscope.network.onnx.table import MOST_ENTRIES, OPERATORS, Node, Step, Unsupported, must_fit, reading
 
 _FAILURES = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError)
 
@@ -100,7 +100,7 @@ class _Reading:
             attributes={each.name: _attribute(each, self.graph.path.parent) for each in proto.attribute},
             inputs=tuple(proto.input), constants=tuple(self._constant(read, data) for read in proto.input),
             n_outputs=sum(1 for each in proto.output if each),
-            n_read=max((j for j, each in enumerate(proto.output, 1) if each in self.read), default=0),
+            n_read=max((j for j, each in enumerate(proto.output, 1) if each and each in self.read), default=0),
             lift=self.lift if data else 0, rank=self._rank(proto), literal=not (data and self.open),
         )  # fmt: skip
         step = _step(node)
@@ -146,6 +146,8 @@ class _Reading:
             return made
         except InputError:
             raise
+        except Unsupported as error:
+            node.error(str(error))
         except _FAILURES as error:
             shapes = ", ".join(str(tuple(x.shape)) for x in given)
             node.error(f"inputs of shape {shapes} do not fit ({described(error).rstrip('.')})")
@@ -227,8 +229,11 @@ def _precision(graph: Graph, name: str) -> torch.dtype:
     """
     types = onnx_library().TensorProto
     kind = next(value.type.tensor_type.elem_type for value in graph.proto.input if value.name == name)
-    if kind not in (types.UNDEFINED, types.FLOAT, types.DOUBLE) and any(
-        node.op_type != "Cast" for node in graph.proto.node if name in node.input
+    real = (types.FLOAT, types.DOUBLE)
+    users = [node for node in graph.proto.node if name in node.input and node.op_type != "Shape"]
+    if kind not in (types.UNDEFINED, *real) and any(
+        node.op_type != "Cast" or all(each.i not in real for each in node.attribute if each.name == "to")
+        for node in users
     ):
         found = types.DataType.Name(kind) if kind in types.DataType.values() else str(kind)
         raise InputError(

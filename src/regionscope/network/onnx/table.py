@@ -119,6 +119,10 @@ def must_fit(shape: Iterable[int]) -> None:
         raise ValueError(f"a tensor of shape {sizes} would fill the memory")
 
 
+class Unsupported(ValueError):
+    """What a node asks for and this reader does not do, in words that follow "cannot be read:"."""
+
+
 @dataclass(frozen=True, eq=False)
 class Step:
     """What runs a node: a module, and which inputs of the node it takes."""

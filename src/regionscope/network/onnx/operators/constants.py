@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regionscope.network.onnx.file import onnx_library
 from regionscope.network.onnx.operators.shapes import integers
-from regionscope.network.onnx.table import MOST_ENTRIES, Node, Step, applied, operator, plain
+from regionscope.network.onnx.table import MOST_ENTRIES, Node, Step, Unsupported, applied, operator, plain
 
 
 class _Stored(nn.Module):
@@ -64,7 +64,7 @@ def _sizes(x: Any, *, start: int, end: int | None, lift: int) -> Tensor:
 
 def _whole(*values: Any) -> None:
     if any(value.is_floating_point() for value in values):
-        raise ValueError("it is supported for sizes, which are whole numbers, and got real numbers")
+        raise Unsupported("it takes real numbers, and is supported for whole numbers, such as sizes, alone")
 
 
 def _equal(a: Any, b: Any) -> Any:
