@@ -49,6 +49,8 @@ class Stage:
 
 def stored(matrix: AnyMatrix) -> AnyMatrix:
     """``matrix``, sparse where that saves work."""
+    if isinstance(matrix, np.ndarray) and np.count_nonzero(matrix) > _SPARSE * matrix.size:
+        return matrix
     sparse = scipy.sparse.csr_array(matrix)
     sparse.sum_duplicates()
     sparse.eliminate_zeros()

@@ -8,7 +8,7 @@ the same comparison many times, as lattice networks do, shrinks to the folds tha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from regionscope.exact.bounding.merge import Stage, merged, stored
+from regionscope.exact.bounding.merge import AnyMatrix, Stage, merged, stored
 from regionscope.network import Kink, Program, Thresholds, Values
 from regionscope.types import FloatArray
 
@@ -137,8 +137,8 @@ def _read_stage(kink: Kink, live: Values) -> tuple[Stage, Values]:
     for start in range(0, n, _ROWS):
         units = live[name].new_zeros(min(_ROWS, n - start), n, dtype=torch.float64)
         units.diagonal(start).fill_(_SCALE)
-        columns.append(scipy.sparse.csr_array((_packed(run(units)) - offset) / _SCALE))
-    matrix = scipy.sparse.vstack(columns).T.tocsc()
+        columns.append(stored((_packed(run(units)) - offset) / _SCALE))
+    matrix = np.concatenate(columns).T if _all_dense(columns) else scipy.sparse.vstack(columns).T.tocsc()
     return _as_hinges(_read_fold(kink, live[name]), place, matrix, offset, n_before), zero
 
 
@@ -178,15 +178,25 @@ def _as_hinges(fold: _HingeSum, place: slice, matrix: Any, offset: FloatArray, n
         units,
         fold.at.reshape(-1),
         np.zeros(len(units)),
-        stored(scipy.sparse.hstack(combined(matrix, fold.slope, fold.jumps))),
+        _hstacked(combined(matrix, fold.slope, fold.jumps)),
         offset + mine @ fold.offset,
-        stored(scipy.sparse.hstack([*combined(sizes, np.abs(fold.slope), fold.jump_terms), shift[:, None]])),
+        _hstacked([*combined(sizes, np.abs(fold.slope), fold.jump_terms), shift[:, None]]),
         _READING + int(np.max((mine[:, fold.offset != 0] != 0).sum(1), initial=0)),
     )
 
 
+def _all_dense(blocks: Sequence[AnyMatrix]) -> bool:
+    return all(isinstance(block, np.ndarray) for block in blocks)
+
+
+def _hstacked(blocks: Sequence[AnyMatrix]) -> AnyMatrix:
+    return stored(np.concatenate(blocks, 1) if _all_dense(blocks) else scipy.sparse.hstack(blocks))
+
+
 def _scaled(matrix: Any, factors: FloatArray) -> Any:
-    """The matrix, stored by columns, with each column times its factor."""
+    """The matrix, dense or stored by columns, with each column times its factor."""
+    if isinstance(matrix, np.ndarray):
+        return matrix * factors
     data = matrix.data * np.repeat(factors, np.diff(matrix.indptr))
     return scipy.sparse.csc_array((data, matrix.indices, matrix.indptr), matrix.shape)
 

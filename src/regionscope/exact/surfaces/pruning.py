@@ -25,12 +25,14 @@ from regionscope.exact.bounding.bounds import rounding_of, with_ones
 from regionscope.exact.bounding.merge import AnyMatrix, Stage
 from regionscope.exact.bounding.stages import NotSingleEntries, Staged, read_matrices
 from regionscope.geometry import Slice
+from regionscope.geometry import arrays as xp
 from regionscope.geometry.block_size import rows_at_a_time
 from regionscope.network import Program, Values
 from regionscope.tolerance import FITS
 
 _MOST_UNITS = 4096  # of a layer: for larger ones the matrices cost more than they save
 _BYTES = 1 << 28  # of the values at the vertices of cells that are worked on at a time
+_IN_CACHE = 16  # blocks of extremes are smaller than others by this factor
 _WIDER = 2.0**-12  # by which sums of positive numbers in float32 are enlarged: far more than their rounding
 
 
@@ -85,7 +87,8 @@ class Pruning:
             rows = self.program.outputs(values).double() @ self.levels.factors.T + self.levels.shifts
             mask = self._met(rows, corners, offsets, None)
         else:
-            rows = torch.cat([values[name].reshape(len(values[name]), -1) for name in self.names[layer + 1]], 1)
+            entries = [values[name].reshape(len(values[name]), -1) for name in self.names[layer + 1]]
+            rows = torch.cat(entries, 1) if len(entries) > 1 else entries[0]
             mask = self._in_parts(rows, corners, offsets, layer + 1)
         if not bool(mask.any()):
             mask[0] = True
@@ -275,11 +278,17 @@ def _columns(cells: Tensor, corners: Tensor, offsets: Tensor, rows: Tensor) -> I
 
 
 def _extremes(rows: Tensor, columns: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Least and largest (b, n) of the rows (v, n) at the vertices of each cell."""
-    least = rows.index_select(0, columns[0])
-    most = least.clone()
-    for column in columns[1:]:
-        own, n = rows.index_select(0, column), len(column)
-        torch.minimum(least[:n], own, out=least[:n])
-        torch.maximum(most[:n], own, out=most[:n])
+    """Least and largest (b, n) of the rows (v, n) at the vertices of each cell, block by block in the cache."""
+    least, most = rows.new_empty(2, len(columns[0]), rows.shape[1])
+    step = rows_at_a_time(_IN_CACHE * rows.element_size() * rows.shape[1], rows.device)
+    low, high, rows, *columns = (xp.numpy_on_cpu(each) for each in (least, most, rows, *columns))
+    for block in (slice(start, start + step) for start in range(0, len(least), step)):
+        a, b = low[block], high[block]
+        a[:] = b[:] = xp.take(rows, columns[0][block])
+        for column in columns[1:]:
+            own = xp.take(rows, column[block])
+            n = len(own)
+            if n == 0:
+                break
+            a[:n], b[:n] = xp.minimum(a[:n], own), xp.maximum(b[:n], own)
     return least, most
