@@ -1,14 +1,13 @@
-"""Exact level sets of signed distance networks, beside marching cubes and beside the whole partition.
+"""Exact level sets of signed distance networks, beside marching cubes.
 
 python benchmarks/bench_surface.py [--rounds 3] [--threads 2]    # JSON in benchmarks/results/surface-cpu.json
 python benchmarks/bench_surface.py --publish                     # also in docs/benchmarks/ and docs/surfaces.md
-python benchmarks/bench_surface.py --device cuda [--publish]     # level sets and the whole partition on a GPU
 
 The networks are those of ``examples/gallery/level_set.py`` and a torus of 8 layers of width 32. Marching cubes
 (scikit-image, skipped where it is not installed) reads each network in float32 on grids. The distance of a vertex to
 the zero set is |f| / |gradient of f| in float64. All methods of a network run in turn, ``--rounds`` times, and the
 least time of each counts; ``cpu`` is processor time, which other programs on the machine disturb less than
-``seconds``. Promise: on 8 layers the level set is 5 times faster than the whole partition.
+``seconds``. ``bench_level_set.py`` compares level sets with whole partitions.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
-from regionscope.lab.zoo import mlp
 from results import write
+from signed_distance import trained
 from timing import timed
 
 ROOT = Path(__file__).parent.parent
@@ -47,22 +46,6 @@ def gallery() -> dict[str, nn.Module]:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
         found = runpy.run_path(str(ROOT / "examples" / "gallery" / "level_set.py"))
     return {name: model.double().eval() for name, model in found["models"].items()}
-
-
-def deep_torus(steps: int = 3000, seed: int = 0) -> nn.Module:
-    """A 3-[32]*8-1 network that learned the distance to a torus, with Adam and a learning rate that decays to 0."""
-    model = mlp([3, *[32] * 8, 1], seed=seed)
-    generator = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
-    decay = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    for _ in range(steps):
-        x = 2 * torch.rand(1024, 3, generator=generator) - 1
-        distance = torch.hypot(x[:, :2].norm(dim=1) - 0.5, x[:, 2]) - 0.25
-        optimizer.zero_grad()
-        (model(x)[:, 0] - distance).abs().mean().backward()
-        optimizer.step()
-        decay.step()
-    return model.double().eval()
 
 
 def in_turn(methods: dict[str, Callable[[], Any]], rounds: int) -> dict[str, tuple[float, float, Any]]:
@@ -109,29 +92,24 @@ def of_triangles(points: Any, triangles: Any) -> tuple[int, float]:
     return len(points) - edges + len(triangles), float(np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / 2)
 
 
-def measure(name: str, model: nn.Module, rounds: int, device: str = "cpu") -> list[dict[str, Any]]:
-    """One row for each method; on a GPU without marching cubes."""
-    single, model = copy.deepcopy(model).float(), model.to(device)
+def measure(name: str, model: nn.Module, rounds: int) -> list[dict[str, Any]]:
+    """One row for each method."""
+    single = copy.deepcopy(model).float()
     methods: dict[str, Callable[[], Any]] = {"level_set": lambda: rs.level_set(model, BOX)}
-    if device == "cpu" and importlib.util.find_spec("skimage") is not None:
+    if importlib.util.find_spec("skimage") is not None:
         methods |= {f"marching cubes, {n}^3": lambda n=n: marching_cubes(single, n) for n in GRIDS}
-    if name == DEEP:
-        methods["linear_regions"] = lambda: rs.linear_regions(model, BOX)
     rows = []
     for method, (seconds, cpu, found) in in_turn(methods, rounds).items():
-        row = {"network": name, "method": method, "seconds": seconds, "cpu": cpu}
-        if isinstance(found, rs.Partition):
-            rows.append(row | {"regions": len(found)})
-            print(f"{name:16} {method:22} {len(found):9,} {'':37} {seconds:8.2f} {cpu:8.2f}", flush=True)
-            continue
         if isinstance(found, rs.LevelSet):
             points, count, euler, area = found.points, len(found), found.euler, found.area
         else:
             euler, area = of_triangles(*found)
             points, count = torch.from_numpy(found[0]), len(found[1])
         mean, largest = off_surface(model, points)
-        row |= {"faces": count, "vertices": len(points), "euler": euler, "area": area, "mean": mean, "largest": largest}
-        rows.append(row)
+        rows.append({
+            "network": name, "method": method, "seconds": seconds, "cpu": cpu, "faces": count, "vertices": len(points),
+            "euler": euler, "area": area, "mean": mean, "largest": largest,
+        })  # fmt: skip
         numbers = f"{count:9,} {euler:5} {area:10.6f} {mean:9.1e} {largest:9.1e} {seconds:8.2f} {cpu:8.2f}"
         print(f"{name:16} {method:22} {numbers}", flush=True)
     return rows
@@ -163,24 +141,18 @@ def main() -> None:
     parser.add_argument(
         "--publish", action="store_true", help="write docs/benchmarks/ and the table in docs/surfaces.md"
     )
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     args = parser.parse_args()
-    if args.device == "cpu" and importlib.util.find_spec("skimage") is None:
+    if importlib.util.find_spec("skimage") is None:
         if args.publish:
             raise SystemExit("Expected scikit-image with --publish, found none. Install it: pip install scikit-image")
         print("scikit-image is not installed: marching cubes are left out")
     torch.set_num_threads(1)  # two threads are slower for batches this small
-    networks = gallery() | {DEEP: deep_torus()}
+    networks = gallery() | {DEEP: trained("torus", 30_000)}
     torch.set_num_threads(args.threads)
     titles = ("faces", 9), ("Euler", 5), ("area", 10), ("mean", 9), ("largest", 9), ("seconds", 8), ("cpu", 8)
     print(f"{'network':16} {'method':22} " + " ".join(f"{title:>{width}}" for title, width in titles))
-    rows = [row for name, model in networks.items() for row in measure(name, model, args.rounds, args.device)]
-    level = next(row for row in rows if (row["network"], row["method"]) == (DEEP, "level_set"))
-    clock = "cpu" if args.device == "cpu" else "seconds"
-    ratio = rows[-1][clock] / level[clock]
-    print(f"{rows[-1]['regions']:,} regions: partition / level set {ratio:.1f} (promise: at least 5)")
-    document = {"rounds": args.rounds, "partition / level set": ratio, "rows": rows}
-    write_results(f"surface-{args.device}", document, args.device, publish=args.publish)
+    rows = [row for name, model in networks.items() for row in measure(name, model, args.rounds)]
+    write_results("surface-cpu", {"rounds": args.rounds, "rows": rows}, "cpu", publish=args.publish)
 
 
 if __name__ == "__main__":

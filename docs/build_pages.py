@@ -143,13 +143,22 @@ def surface_table(results: Path) -> str:
     for row in stored["rows"]:
         cells = ["" if row["network"] in seen else row["network"], row["method"].replace("marching cubes,", "grid")]
         seen.add(row["network"])
-        if row["method"] == "linear_regions":
-            cells += [f"{row['regions']:,} regions", "", "", "", ""]
-        else:
-            off = row["area"] / exact[row["network"]] - 1
-            area = f"{row['area']:.4f}" if row["method"] == "level_set" else f"{off:+.2%}"
-            cells += [f"{row['faces']:,}", str(row["euler"]), area, f"{row['mean']:.0e}", f"{row['largest']:.0e}"]
+        off = row["area"] / exact[row["network"]] - 1
+        area = f"{row['area']:.4f}" if row["method"] == "level_set" else f"{off:+.2%}"
+        cells += [f"{row['faces']:,}", str(row["euler"]), area, f"{row['mean']:.0e}", f"{row['largest']:.0e}"]
         table.append(f"| {' | '.join(cells)} | {row['cpu']:.2f} |")
+    return "\n".join(table)
+
+
+def level_set_table(results: Path) -> str:
+    """Level sets beside whole partitions, as bench_level_set.py stored them: a table in docs/surfaces.md."""
+    stored = json.loads((results / "level-set-cpu.json").read_text())
+    head = "shape | steps | mean error | faces | regions | level_set, s | linear_regions, s | ratio"
+    table = [f"| {head} |", f"|{'---|' * 8}"]
+    for row in stored["rows"]:
+        pieces = f"{row['steps']:,} | {row['error']:.4f} | {row['faces']:,} | {row['regions']:,}"
+        times = f"{row['level_set']:.2f} | {row['linear_regions']:.2f} | {row['ratio']:.1f}"
+        table.append(f"| {row['shape']} | {pieces} | {times} |")
     return "\n".join(table)
 
 
@@ -171,7 +180,9 @@ def _threads(stored: dict[str, int]) -> str:
     return f"{stored['threads']} thread{'s' * (stored['threads'] != 1)}"
 
 
-SURFACE_TABLES = {"surface-cpu": surface_table, "edge-subdivision-cpu": edge_subdivision_table}
+SURFACE_TABLES = {
+    "surface-cpu": surface_table, "level-set-cpu": level_set_table, "edge-subdivision-cpu": edge_subdivision_table,
+}  # fmt: skip
 
 
 def _public(module: ModuleType) -> list[str]:
