@@ -60,8 +60,8 @@ class RunFolder:
         )
         self.repaired: list[str] = []
         self._lock: Lock | None = None
-        self._written: set[tuple[int, str]] | None = None
-        self._held: dict[str, Any] | None = None
+        self._stored_keys: set[tuple[int, str]] | None = None  # (step, name) of the rows in the file
+        self._rows_fingerprint: dict[str, Any] | None = None  # of the file, as it was last written here
 
     @classmethod
     def create(cls, runs_dir: Path | str, experiment: Experiment) -> RunFolder:
@@ -180,7 +180,7 @@ class RunFolder:
     def claim(self) -> Iterator[None]:
         """Lock this run. Raises ``Busy`` if another process holds it. Damaged files are set aside first."""
         self._lock = Lock(self.path)
-        self._held = None  # another process may have written since
+        self._rows_fingerprint = None  # another process may have written since
         try:
             if self._lock.moved:
                 self.note(self._lock.moved)
@@ -210,22 +210,22 @@ class RunFolder:
 
     def append(self, rows: Iterable[Any]) -> None:
         """Add rows; a row whose (step, name) already exists is left out."""
-        self._mine()
-        if self._written is None:
-            self._written = {(row["step"], row["name"]) for row in self.rows()}
+        self._check_lock()
+        if self._stored_keys is None:
+            self._stored_keys = {(row["step"], row["name"]) for row in self.rows()}
         new = []
         for row in map(as_mapping, rows):
-            if (row["step"], row["name"]) not in self._written:
-                self._written.add((row["step"], row["name"]))
+            if (row["step"], row["name"]) not in self._stored_keys:
+                self._stored_keys.add((row["step"], row["name"]))
                 new.append(row)
         if new:
-            held, lines = self._fingerprint(), encode(new)
+            before, lines = self._fingerprint(), encode(new)
             append_bytes(self.path / "rows.jsonl", lines)
-            self._held = extended(held, lines)
+            self._rows_fingerprint = extended(before, lines)
 
     def save_checkpoint(self, step: int, epoch: int, model: nn.Module) -> Stored:
         """Save the current weights."""
-        self._mine()
+        self._check_lock()
         folder = self.path / "checkpoints"
         with room(folder):
             folder.mkdir(exist_ok=True)
@@ -235,10 +235,10 @@ class RunFolder:
 
     def save_state(self, state: TrainState) -> None:
         """Save the state from which training resumes, and the rows that exist at this step."""
-        self._mine()
-        held = self._fingerprint()
+        self._check_lock()
+        rows = self._fingerprint()
         plain = json.dumps({"step": state.step, "meta": dict(state.meta)})
-        notes = {"rows_bytes": str(held["bytes"]), "rows_crc32": str(held["crc32"]), "state": plain}
+        notes = {"rows_bytes": str(rows["bytes"]), "rows_crc32": str(rows["crc32"]), "state": plain}
         notes["checkpoints"] = " ".join(path.name for path in repair.checkpoint_files(self.path))
         files.write_tensors(self.path / "state.safetensors", state.tensors, notes)
 
@@ -253,7 +253,7 @@ class RunFolder:
         found, said = repair.resume(self.path)
         for sentence in said:
             self.note(sentence)
-        self._written = self._held = None
+        self._stored_keys = self._rows_fingerprint = None
         if found is None:
             return None
         plain = parse_json(found.notes["state"])
@@ -261,7 +261,7 @@ class RunFolder:
 
     def describe(self, provenance: Mapping[str, Any], split: DataSplit) -> None:
         """Write the provenance of the run, and the shape and size of its data."""
-        self._mine()
+        self._check_lock()
         shape = {"input_shape": list(split.input_shape), "classes": split.n_classes}
         size = {"n_train": len(split.train.inputs), "n_test": len(split.test.inputs)}
         files.write_document(self.path / "data.json", shape | size)
@@ -271,7 +271,7 @@ class RunFolder:
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """Write the result, and delete the saved state."""
-        self._mine()
+        self._check_lock()
         marks = {path.name: files.tensor_mark(path) for path in repair.checkpoint_files(self.path)}
         kept = {"rows": fingerprint(self._raw_rows()), "checkpoints": marks}
         files.write_document(self.path / "result.json", {**result, **kept})
@@ -280,7 +280,7 @@ class RunFolder:
 
     def begin_again(self) -> None:
         """Delete a failure, so that the run can be tried again from its last saved state."""
-        self._mine()
+        self._check_lock()
         files.remove(self.path / "result.json")
 
     def note(self, sentence: str) -> None:
@@ -301,14 +301,15 @@ class RunFolder:
             return b""
 
     def _fingerprint(self) -> dict[str, Any]:
-        """Of the rows as they were written here; read from the file only where that has another length."""
+        """The fingerprint of the rows file; the file is read only if its length differs from what was written here."""
         path = self.path / "rows.jsonl"
         size = path.stat().st_size if path.exists() else 0
-        if self._held is None or self._held["bytes"] != size:
-            self._held = fingerprint(self._raw_rows())
-        return self._held
+        if self._rows_fingerprint is None or self._rows_fingerprint["bytes"] != size:
+            self._rows_fingerprint = fingerprint(self._raw_rows())
+        return self._rows_fingerprint
 
-    def _mine(self) -> None:
+    def _check_lock(self) -> None:
+        """Raise ``LockLost`` if this run was claimed and another process has taken it over."""
         if self._lock is not None:
             self._lock.check()
 

@@ -99,14 +99,14 @@ def fingerprint(raw: bytes) -> dict[str, Any]:
     return {"bytes": len(raw), "crc32": f"{zlib.crc32(raw):08x}"}
 
 
-def extended(held: Mapping[str, Any], more: bytes) -> dict[str, Any]:
-    """The fingerprint of a file of rows when ``more`` is added to it; what it held before is not read again.
+def extended(before: Mapping[str, Any], more: bytes) -> dict[str, Any]:
+    """The fingerprint of a file of rows after ``more`` is appended, from the one before; the file is not read again.
 
     >>> extended(fingerprint(b"ab"), b"c") == fingerprint(b"abc")
     True
     """
-    crc = zlib.crc32(more, int(held["crc32"], 16))
-    return {"bytes": held["bytes"] + len(more), "crc32": f"{crc:08x}"}
+    crc = zlib.crc32(more, int(before["crc32"], 16))
+    return {"bytes": before["bytes"] + len(more), "crc32": f"{crc:08x}"}
 
 
 def last_row(raw: bytes, having: str) -> dict[str, Any] | None:
