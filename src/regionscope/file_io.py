@@ -76,7 +76,7 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
 
 def append_bytes(path: Path, data: bytes) -> None:
     """Add ``data`` at the end and flush it to disk. On a full disk the file is as long as before."""
-    with room(path):
+    with full_disk_as_error(path):
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             before = os.fstat(file).st_size
@@ -101,8 +101,8 @@ def cut_torn_line(path: Path) -> None:
 
 
 @contextmanager
-def room(path: Path) -> Iterator[None]:
-    """Turn a full disk into its sentence; ``path`` is what is written meanwhile."""
+def full_disk_as_error(path: Path) -> Iterator[None]:
+    """Raise ``DiskFull`` with the name of ``path`` if the disk is full while ``path`` is written."""
     try:
         yield
     except OSError as error:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import Damaged, InputError, RegionscopeError
-from regionscope.file_io import flush_folder, parse_json, plain, replace_file, room
+from regionscope.file_io import flush_folder, full_disk_as_error, parse_json, plain, replace_file
 
 _CHECKSUM = "checksum"
 
@@ -116,14 +116,14 @@ def tensor_mark(path: Path) -> str:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write ``data`` in place of what was there."""
-    with room(path):
+    with full_disk_as_error(path):
         replace_file(path, lambda temporary: temporary.write_bytes(data))
 
 
 def make_folder(path: Path, runs_dir: Path | str) -> None:
     """Make a folder in (or of) ``runs_dir``, if it is not there."""
     try:
-        with room(path):
+        with full_disk_as_error(path):
             path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
@@ -139,7 +139,7 @@ def set_aside(path: Path) -> Path:
     for number in range(1, 10_000):
         other = path.with_name(f"{path.name}.damaged-{number}")
         if not other.exists():
-            with room(other), suppress(FileNotFoundError):
+            with full_disk_as_error(other), suppress(FileNotFoundError):
                 os.replace(path, other)
             flush_folder(path.parent)
             return other

@@ -14,7 +14,7 @@ from torch import nn
 
 from regionscope.checks import check_instance, read_path, unknown_name
 from regionscope.errors import Damaged, InputError, RegionscopeError
-from regionscope.file_io import append_bytes, parse_json, room
+from regionscope.file_io import append_bytes, full_disk_as_error, parse_json
 from regionscope.lab.config import Experiment
 from regionscope.lab.store import files, repair
 from regionscope.lab.store.lock import Lock, is_held
@@ -227,7 +227,7 @@ class RunFolder:
         """Save the current weights."""
         self._check_lock()
         folder = self.path / "checkpoints"
-        with room(folder):
+        with full_disk_as_error(folder):
             folder.mkdir(exist_ok=True)
         path = folder / f"step-{step:08d}.safetensors"
         files.write_tensors(path, model.state_dict(), {"step": str(step), "epoch": str(epoch)})

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from regionscope.checks import read_path
 from regionscope.errors import Busy, LockLost
-from regionscope.file_io import parse_json, room
+from regionscope.file_io import full_disk_as_error, parse_json
 from regionscope.lab.store.files import set_aside
 
 BEAT = 5.0  # seconds between two heartbeats
@@ -69,7 +69,7 @@ class Lock:
         self.path = folder / NAME
         self.owner = Owner.me()
         self.moved = ""  # a sentence about what stood in the place of the file
-        with room(self.path):
+        with full_disk_as_error(self.path):
             self._file, self.took_over = self._acquire()
         self._stop = threading.Event()
         self._heart = threading.Thread(target=self._beat, name=f"heartbeat of {folder.name}", daemon=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from regionscope.cluster import open_client
 from regionscope.errors import InputError, RegionscopeError
-from regionscope.file_io import room
+from regionscope.file_io import full_disk_as_error
 from regionscope.formatting import first_line
 from regionscope.lab.experiment import fail
 from regionscope.lab.store import files
@@ -67,7 +67,7 @@ def _collect(
     while futures:
         if not stopping and stop():
             stopping = True
-            with room(stop_file):
+            with full_disk_as_error(stop_file):
                 stop_file.touch()  # those at work save their state; those that wait end at once
         for future in [each for each in futures if each.done()]:
             job = futures.pop(future)
