@@ -142,9 +142,9 @@ def test_a_run_whose_workers_die_twice_has_failed(tmp_path: Path) -> None:
         crew.workers.append(worker)
         return worker
 
-    crew._bury(dead())
+    crew._handle_death(dead())
     assert (list(crew.queue), said) == ([job], [])
-    crew._bury(dead())
+    crew._handle_death(dead())
     assert said[0].status == "failed"
     assert "signal 9" in said[0].message
     assert RunFolder.open(tmp_path / job.key).result()["error"] == said[0].message
@@ -154,21 +154,21 @@ def test_workers_that_end_before_they_begin(tmp_path: Path) -> None:
     """A killed one is replaced, a few times in a row; one that ended by itself would do so again."""
     job = job_of(tmp_path)
 
-    def bury(crew: pool._WorkerPool, code: int) -> None:
+    def end_worker(crew: pool._WorkerPool, code: int) -> None:
         pipe = SimpleNamespace(close=lambda: None)
         worker = pool._Worker(SimpleNamespace(join=lambda seconds: None, exitcode=code), pipe, job)
         crew.workers.append(worker)
         crew.queue.clear()
-        crew._bury(worker)
+        crew._handle_death(worker)
 
     crew = pool._WorkerPool([], 1, lambda outcome: None, lambda key, share: None, lambda: False)
     for _ in range(4):
-        bury(crew, -9)
+        end_worker(crew, -9)
         assert list(crew.queue) == [job]
     with pytest.raises(RegionscopeError, match="5 worker processes in a row were killed while they started"):
-        bury(crew, -9)
+        end_worker(crew, -9)
     with pytest.raises(RegionscopeError, match="__main__"):
-        bury(pool._WorkerPool([], 1, lambda outcome: None, lambda key, share: None, lambda: False), 1)
+        end_worker(pool._WorkerPool([], 1, lambda outcome: None, lambda key, share: None, lambda: False), 1)
 
 
 @pytest.mark.kill

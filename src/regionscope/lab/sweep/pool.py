@@ -17,9 +17,9 @@ from regionscope.errors import RegionscopeError
 from regionscope.lab.experiment import fail
 from regionscope.lab.sweep.work import Job, JobResult, work
 
-_TRIES = 2  # a run whose worker dies this often is taken for the reason
-_STARTS = 5  # number of workers in a row that may be killed before they begin
-_LOOK = 0.3  # seconds between two looks at the parent, and between two reports of progress
+_MAX_DEATHS = 2  # a run fails after this many workers have died while they worked on it
+_MAX_FAILED_STARTS = 5  # the sweep fails after this many workers in a row were killed before they began
+_POLL_SECONDS = 0.3  # between two checks of ``stop``, and between two reports of progress
 
 
 @dataclass
@@ -55,17 +55,17 @@ class _WorkerPool:
         self.queue = deque(jobs)
         self.size = min(workers, len(jobs))
         self.report, self.on_share, self.stop = report, on_share, stop
-        self.halt = self.context.Event()
+        self.stopping = self.context.Event()
         self.workers: list[_Worker] = []
         self.deaths: dict[str, int] = {}
-        self.stillborn = 0  # workers in a row that died while they imported
+        self.failed_starts = 0  # in a row
 
     def run(self) -> None:
         try:
             while self.queue or any(worker.job for worker in self.workers):
-                if self.stop() and not self.halt.is_set():
-                    self.halt.set()  # those at work save their state and say so; nothing new is begun
-                    self._give_up_queue()
+                if self.stop() and not self.stopping.is_set():
+                    self.stopping.set()  # running jobs save their state and report "stopped"
+                    self._stop_queued()
                 while len(self.workers) < self.size and self.queue:
                     self._start()
                 self._listen()
@@ -74,7 +74,7 @@ class _WorkerPool:
 
     def _start(self) -> None:
         mine, theirs = self.context.Pipe()
-        process = self.context.Process(target=_serve, args=(theirs, self.halt, os.getpid()), daemon=True)
+        process = self.context.Process(target=_serve, args=(theirs, self.stopping, os.getpid()), daemon=True)
         # Ctrl-C reaches every process of a terminal; a worker that is still importing would answer with a traceback.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
@@ -84,83 +84,83 @@ class _WorkerPool:
         theirs.close()
         worker = _Worker(process, mine)
         self.workers.append(worker)
-        self._give(worker)
+        self._send_next(worker)
 
-    def _give(self, worker: _Worker) -> None:
+    def _send_next(self, worker: _Worker) -> None:
         worker.job = self.queue.popleft() if self.queue else None
         if worker.job is not None:
             try:
                 worker.pipe.send(worker.job)
-            except OSError:  # it has died; its end of the pipe says so on the next look
+            except OSError:  # the worker has died, which ``_listen`` finds
                 return
 
     def _listen(self) -> None:
-        """Wait a moment for news, and act on it."""
-        for pipe in wait([worker.pipe for worker in self.workers], timeout=_LOOK):
+        """Wait briefly for messages of the workers, and act on them."""
+        for pipe in wait([worker.pipe for worker in self.workers], timeout=_POLL_SECONDS):
             worker = next(each for each in self.workers if each.pipe is pipe)
             try:
-                news = worker.pipe.recv()
+                message = worker.pipe.recv()
             except (EOFError, OSError):
-                self._bury(worker)
+                self._handle_death(worker)
                 continue
-            if isinstance(news, JobResult):
-                self.report(news)
-                self._give(worker)
-            elif news is None:
-                worker.ready, self.stillborn = True, 0
+            if isinstance(message, JobResult):
+                self.report(message)
+                self._send_next(worker)
+            elif message is None:
+                worker.ready, self.failed_starts = True, 0
             else:
-                self.on_share(*news)
+                self.on_share(*message)
 
-    def _bury(self, worker: _Worker) -> None:
-        """A worker died: its run goes back to the queue, or fails when that happened before."""
+    def _handle_death(self, worker: _Worker) -> None:
+        """Put the run of a worker that died back into the queue; a run whose workers died repeatedly fails."""
         worker.process.join(5)
         code = worker.process.exitcode
         self.workers.remove(worker)
         worker.pipe.close()
         job = worker.job
-        if not worker.ready and not self.halt.is_set():
-            self._start_again(job, code)
+        if not worker.ready and not self.stopping.is_set():
+            self._restart(job, code)
             return
         if job is None:
             return
         self.deaths[job.key] = self.deaths.get(job.key, 0) + 1
-        if self.halt.is_set():
+        if self.stopping.is_set():
             self.report(
                 JobResult(job.key, job.experiment.label, "stopped", "Its worker was gone before it could say so.")
             )
-        elif self.deaths[job.key] < _TRIES:
+        elif self.deaths[job.key] < _MAX_DEATHS:
             self.queue.append(job)
         else:
             cause = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
             sentence = (
-                f"Its worker process died {_TRIES} times, last with {cause}; too little memory is a common reason."
+                f"Its worker process died {_MAX_DEATHS} times, last with {cause}; too little memory is a common reason."
             )
             fail(job.experiment, job.runs_dir, sentence)
             self.report(JobResult(job.key, job.experiment.label, "failed", sentence))
 
-    def _start_again(self, job: Job | None, code: int | None) -> None:
-        """A worker died before it began: a new one takes its run over, unless no worker can begin."""
+    def _restart(self, job: Job | None, code: int | None) -> None:
+        """Put the run of a worker that died before it began first in the queue; raise if no worker can start."""
         if code is not None and code >= 0:
             raise RegionscopeError(
                 f"A worker process ended while it started (exit code {code}). In a script that runs a sweep with "
                 "workers, put the call under `if __name__ == '__main__':`."
             )
-        self.stillborn += 1
-        if self.stillborn >= _STARTS:
+        self.failed_starts += 1
+        if self.failed_starts >= _MAX_FAILED_STARTS:
             raise RegionscopeError(
-                f"{_STARTS} worker processes in a row were killed while they started, often because of too little "
-                "memory. Use fewer workers."
+                f"{_MAX_FAILED_STARTS} worker processes in a row were killed while they started, often because of "
+                "too little memory. Use fewer workers."
             )
         if job is not None:
             self.queue.appendleft(job)
 
-    def _give_up_queue(self) -> None:
+    def _stop_queued(self) -> None:
         while self.queue:
             job = self.queue.popleft()
             self.report(JobResult(job.key, job.experiment.label, "stopped", "It was not begun."))
 
     def _close(self) -> None:
-        self.halt.set()
+        self.stopping.set()
         for worker in self.workers:
             worker.pipe.close()
         for worker in self.workers:
@@ -170,17 +170,20 @@ class _WorkerPool:
                 worker.process.join()
 
 
-def _serve(pipe: Connection, halt: Any, parent: int) -> None:
-    """The life of a worker. Ctrl-C is for the parent, which asks the workers to stop; without it they stop too."""
+def _serve(pipe: Connection, stopping: Any, parent: int) -> None:
+    """Work on jobs from the pipe until it closes. Ctrl-C goes to the parent, which asks its workers to stop.
+
+    A worker also stops if its parent has died.
+    """
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, signal.SIG_IGN)
     last = [0.0]
 
     def stop() -> bool:
-        return bool(halt.is_set()) or os.getppid() != parent
+        return bool(stopping.is_set()) or os.getppid() != parent
 
-    def tell(key: str, share: float) -> None:
-        if time.monotonic() - last[0] >= _LOOK:
+    def report_share(key: str, share: float) -> None:
+        if time.monotonic() - last[0] >= _POLL_SECONDS:
             last[0] = time.monotonic()
             _send(pipe, (key, share))
 
@@ -190,12 +193,12 @@ def _serve(pipe: Connection, halt: Any, parent: int) -> None:
             job = pipe.recv()
         except (EOFError, OSError):
             return
-        _send(pipe, work(job, stop=stop, on_share=partial(tell, job.key)))
+        _send(pipe, work(job, stop=stop, on_share=partial(report_share, job.key)))
 
 
-def _send(pipe: Connection, news: object) -> None:
-    """Tell the parent; when it is gone there is nobody to tell, and ``stop`` sees that."""
+def _send(pipe: Connection, message: object) -> None:
+    """Send a message to the parent; if the parent has died, the message is lost and ``stop`` returns True."""
     try:
-        pipe.send(news)
+        pipe.send(message)
     except OSError:
         return
