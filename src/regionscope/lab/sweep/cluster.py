@@ -78,19 +78,18 @@ def _collect(
 
 
 def _outcome(future: Any, job: Job) -> JobResult:
-    label = job.experiment.label
     if future.status == "finished":
         found: JobResult = future.result()
         return found
     if future.status in ("cancelled", "lost"):
-        return JobResult(job.key, label, "stopped", "The cluster dropped it.")
+        return job.result("stopped", "The cluster dropped it.")
     error = future.exception()
     if type(error).__name__ == "KilledWorker":
         sentence = "Its Dask workers died repeatedly, often for lack of memory."
     else:
         sentence = f"{type(error).__name__}: {first_line(error)}"
     fail(job.experiment, job.runs_dir, sentence)
-    return JobResult(job.key, label, "failed", sentence)
+    return job.result("failed", sentence)
 
 
 def _check_resources(client: Any, gpus: float) -> None:

@@ -125,9 +125,7 @@ class _WorkerPool:
             return
         self.deaths[job.key] = self.deaths.get(job.key, 0) + 1
         if self.stopping.is_set():
-            self.report(
-                JobResult(job.key, job.experiment.label, "stopped", "Its worker was gone before it could say so.")
-            )
+            self.report(job.result("stopped", "Its worker was gone before it could say so."))
         elif self.deaths[job.key] < _MAX_DEATHS:
             self.queue.append(job)
         else:
@@ -136,7 +134,7 @@ class _WorkerPool:
                 f"Its worker process died {_MAX_DEATHS} times, last with {cause}; too little memory is a common reason."
             )
             fail(job.experiment, job.runs_dir, sentence)
-            self.report(JobResult(job.key, job.experiment.label, "failed", sentence))
+            self.report(job.result("failed", sentence))
 
     def _restart(self, job: Job | None, code: int | None) -> None:
         """Put the run of a worker that died before it began first in the queue; raise if no worker can start."""
@@ -157,7 +155,7 @@ class _WorkerPool:
     def _stop_queued(self) -> None:
         while self.queue:
             job = self.queue.popleft()
-            self.report(JobResult(job.key, job.experiment.label, "stopped", "It was not begun."))
+            self.report(job.result("stopped", "It was not begun."))
 
     def _close(self) -> None:
         self.stopping.set()

@@ -169,8 +169,7 @@ def _report(sweep: Sweep, runs_dir: Path, known: _SweepProgress, seconds: float,
     outcomes = []
     for key in sweep.keys:
         last = known.outcomes[key]
-        said = tuple(dict.fromkeys(known.repaired[key]))
-        outcomes.append(JobResult(last.key, last.label, last.status, last.message, said, skipped=last.skipped))
+        outcomes.append(replace(last, repaired=tuple(dict.fromkeys(known.repaired[key]))))
     reason = known.full
     if not reason and any(outcome.status in ("stopped", "busy") for outcome in outcomes):
         over = deadline is not None and time.time() >= deadline
@@ -184,7 +183,7 @@ def _free(jobs: Sequence[Job], report: Callable[[JobResult], object]) -> list[Jo
     for job in jobs:
         path = job.runs_dir / job.key
         if is_held(path):
-            report(JobResult(job.key, job.experiment.label, "busy", f"{path} is being worked on by another process."))
+            report(job.result("busy", f"{path} is being worked on by another process."))
         elif (ended := _ended(path, job.experiment)) is not None:
             report(replace(ended, skipped=False))
         else:
@@ -201,7 +200,7 @@ def _run_here(
 ) -> None:
     for job in jobs:
         if stop():
-            report(JobResult(job.key, job.experiment.label, "stopped", "It was not begun."))
+            report(job.result("stopped", "It was not begun."))
         else:
             report(work(job, stop=stop, on_share=partial(on_share, job.key)))
 

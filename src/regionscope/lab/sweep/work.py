@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +37,10 @@ class Job:
     deadline: float | None = None
     compiled: bool = False
 
+    def result(self, status: str, message: str, repaired: Sequence[str] = ()) -> JobResult:
+        """The outcome of this job."""
+        return JobResult(self.key, self.experiment.label, status, message, tuple(repaired))
+
 
 @dataclass(frozen=True)
 class JobResult:
@@ -65,8 +69,8 @@ def work(
             on_share(progress.step / progress.total_steps)
 
     if job.experiment.key != job.key:
-        return JobResult(job.key, job.experiment.label, "failed", _OTHER_VERSION)
-    label, repaired = job.experiment.label, list[str]()
+        return job.result("failed", _OTHER_VERSION)
+    repaired: list[str] = []
     with _one_at_a_time:
         threads = torch.get_num_threads()
         if job.threads is not None:
@@ -77,11 +81,11 @@ def work(
                 on_progress=tell, stop=over, on_repair=repaired.append,
             )  # fmt: skip
         except Stopped as stopped:
-            return JobResult(job.key, label, "stopped", str(stopped), tuple(repaired))
+            return job.result("stopped", str(stopped), repaired)
         except (Busy, LockLost) as busy:
-            return JobResult(job.key, label, "busy", str(busy), tuple(repaired))
+            return job.result("busy", str(busy), repaired)
         except DiskFull as full:
-            return JobResult(job.key, label, "full", str(full), tuple(repaired))
+            return job.result("full", str(full), repaired)
         finally:
             torch.set_num_threads(threads)
             _return_memory(job.device)
@@ -99,7 +103,7 @@ def _return_memory(device: str | None) -> None:
 def outcome_of(folder: RunFolder, *, skipped: bool = False) -> JobResult:
     """What a run that has ended says about itself."""
     result = folder.result() or {"status": "stopped"}
-    label = folder.experiment.label
     return JobResult(
-        folder.key, label, result["status"], str(result.get("error", "")), tuple(folder.repaired), skipped=skipped
-    )
+        folder.key, folder.experiment.label, result["status"], str(result.get("error", "")), tuple(folder.repaired),
+        skipped=skipped,
+    )  # fmt: skip
