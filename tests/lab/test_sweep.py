@@ -172,7 +172,7 @@ def test_a_full_disk_stops_the_sweep_with_its_sentence(tmp_path: Path, monkeypat
 
 def test_two_sweeps_on_one_folder_share_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While another process holds a run, the sweep does the others first and then waits for it."""
-    monkeypatch.setattr("regionscope.lab.sweep.run._PATIENCE", 0.01)
+    monkeypatch.setattr("regionscope.lab.sweep.run._WAIT_SECONDS", 0.01)
     sweep = small(0, 1)
     theirs = RunFolder.create(tmp_path, sweep.experiments[0])
     done: list[str] = []

@@ -29,7 +29,7 @@ def small(*seeds: int, **grid: list[Any]) -> Sweep:
 
 
 def test_workers_are_started_only_for_runs_that_nobody_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regionscope.lab.sweep.run._PATIENCE", 0.0)
+    monkeypatch.setattr("regionscope.lab.sweep.run._WAIT_SECONDS", 0.0)
     sweep = small(0, 1, 2)
     held = [RunFolder.create(tmp_path, experiment) for experiment in sweep.experiments[:2]]
     started: list[list[str]] = []
@@ -57,8 +57,8 @@ def test_workers_are_started_only_for_runs_that_nobody_has(tmp_path: Path, monke
 
 def test_a_lock_is_tried_again_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The owner that a lock names may live on without it; only a worker that tries can tell."""
-    monkeypatch.setattr("regionscope.lab.sweep.run._PATIENCE", 0.0)
-    monkeypatch.setattr("regionscope.lab.sweep.run._TRUST", 0.01)
+    monkeypatch.setattr("regionscope.lab.sweep.run._WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("regionscope.lab.sweep.run._RETRY_SECONDS", 0.01)
     monkeypatch.setattr("regionscope.lab.sweep.run.is_held", lambda path: True)
 
     def do(jobs: list[work.Job], *, report: Any, **_: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,8 +21,10 @@ from regionscope.lab.sweep.grid import Sweep
 from regionscope.lab.sweep.pool import run_in_pool
 from regionscope.lab.sweep.work import Job, JobResult, outcome_of, work
 
-_PATIENCE = 1.0  # seconds between two looks at runs that other processes work on
-_TRUST = 60.0  # seconds for which a lock is believed; then a worker tries it, for its owner may not hold it any more
+_WAIT_SECONDS = 1.0  # between two looks at runs that other processes work on
+_RETRY_SECONDS = (
+    60.0  # after which a worker tries a locked run: the process that the lock names may not hold it any more
+)
 
 
 @dataclass(frozen=True)
@@ -53,18 +55,34 @@ class SweepReport:
 
 
 @dataclass
-class _SweepProgress:
-    """What is known so far."""
+class _SweepState:
+    """The outcomes so far, by key, and whether to go on. disk_full: the message of a run that found no space."""
 
+    labels: Mapping[str, str]
+    on_outcome: Callable[[JobResult], object]
+    stop: Callable[[], bool]
+    deadline: float | None
     outcomes: dict[str, JobResult] = field(default_factory=dict)
     repaired: dict[str, list[str]] = field(default_factory=dict)
-    full: str = ""
+    disk_full: str = ""
 
-    def add(self, outcome: JobResult) -> None:
+    def report(self, outcome: JobResult) -> None:
+        """Keep an outcome, and pass it on unless another process works on the run."""
+        outcome = replace(outcome, label=self.labels[outcome.key])
         self.outcomes[outcome.key] = outcome
         self.repaired.setdefault(outcome.key, []).extend(outcome.repaired)
         if outcome.status == "full":
-            self.full = outcome.message
+            self.disk_full = outcome.message
+        if outcome.status != "busy":
+            self.on_outcome(outcome)
+
+    def is_late(self) -> bool:
+        """Whether the time limit is reached."""
+        return self.deadline is not None and time.time() >= self.deadline
+
+    def is_over(self) -> bool:
+        """Whether to start no further run, and to stop running ones."""
+        return self.stop() or bool(self.disk_full) or self.is_late()
 
 
 def run_sweep(
@@ -110,75 +128,52 @@ def run_sweep(
     start = time.time()
     deadline = None if limit_seconds is None else start + limit_seconds
     _write_plan(sweep, runs_dir)
-    known = _SweepProgress()
-    labels = dict(zip(sweep.keys, sweep.labels, strict=True))
-
-    def report(outcome: JobResult) -> None:
-        outcome = replace(outcome, label=labels[outcome.key])
-        known.add(outcome)
-        if outcome.status != "busy":
-            on_outcome(outcome)
-
-    def over() -> bool:
-        return stop() or bool(known.full) or (deadline is not None and time.time() >= deadline)
-
+    state = _SweepState(dict(zip(sweep.keys, sweep.labels, strict=True)), on_outcome, stop, deadline)
     jobs, root = [], None if data_root is None else Path(data_root).absolute()
     for key, experiment in zip(sweep.keys, sweep, strict=True):
         ended = _ended(runs_dir / key, experiment)
         if ended is None:
             jobs.append(Job(key, experiment, runs_dir.absolute(), device, root, threads, deadline, compiled))
         else:
-            report(ended)
+            state.report(ended)
     gpus = gpu_resource if gpu_resource is not None else float(str(device).startswith("cuda"))
     do: Callable[[Sequence[Job]], None]
     if dask is not None:
-        do = partial(run_on_dask, address=dask, gpus=gpus, report=report, stop=over)
+        do = partial(run_on_dask, address=dask, gpus=gpus, report=state.report, stop=state.is_over)
     elif workers > 1:
-        do = partial(run_in_pool, workers=workers, report=report, on_share=on_share, stop=over)
+        do = partial(run_in_pool, workers=workers, report=state.report, on_share=on_share, stop=state.is_over)
     else:
-        do = partial(_run_here, report=report, on_share=on_share, stop=over)
-    _do_all(jobs, do, known, report, over, here=dask is None and workers == 1)
-    return _report(sweep, runs_dir, known, time.time() - start, deadline)
+        do = partial(_run_here, report=state.report, on_share=on_share, stop=state.is_over)
+    _do_all(jobs, do, state, here=dask is None and workers == 1)
+    return _report(sweep, runs_dir, state, time.time() - start)
 
 
-def _do_all(
-    jobs: Sequence[Job],
-    do: Callable[[Sequence[Job]], None],
-    known: _SweepProgress,
-    report: Callable[[JobResult], object],
-    over: Callable[[], bool],
-    *,
-    here: bool,
-) -> None:
+def _do_all(jobs: Sequence[Job], do: Callable[[Sequence[Job]], None], state: _SweepState, *, here: bool) -> None:
     """Do the jobs, and wait for those that other processes work on; workers are started only for the free ones."""
     tried = time.monotonic()
     while jobs:
-        believed = not here and time.monotonic() - tried < _TRUST
-        free = _free(jobs, report) if believed else jobs
+        trust_locks = not here and time.monotonic() - tried < _RETRY_SECONDS
+        free = _free(jobs, state.report) if trust_locks else jobs
         if free:
             do(free)
             tried = time.monotonic()
-        jobs = [job for job in jobs if known.outcomes[job.key].status == "busy"]
-        if over():
+        jobs = [job for job in jobs if state.outcomes[job.key].status == "busy"]
+        if state.is_over():
             break
         if jobs:
-            time.sleep(_PATIENCE)
+            time.sleep(_WAIT_SECONDS)
 
 
-def _report(sweep: Sweep, runs_dir: Path, known: _SweepProgress, seconds: float, deadline: float | None) -> SweepReport:
-    outcomes = []
-    for key in sweep.keys:
-        last = known.outcomes[key]
-        outcomes.append(replace(last, repaired=tuple(dict.fromkeys(known.repaired[key]))))
-    reason = known.full
+def _report(sweep: Sweep, runs_dir: Path, state: _SweepState, seconds: float) -> SweepReport:
+    outcomes = [replace(state.outcomes[key], repaired=tuple(dict.fromkeys(state.repaired[key]))) for key in sweep.keys]
+    reason = state.disk_full
     if not reason and any(outcome.status in ("stopped", "busy") for outcome in outcomes):
-        over = deadline is not None and time.time() >= deadline
-        reason = "The time limit was reached." if over else "The sweep was stopped."
+        reason = "The time limit was reached." if state.is_late() else "The sweep was stopped."
     return SweepReport(runs_dir, tuple(outcomes), seconds, reason)
 
 
 def _free(jobs: Sequence[Job], report: Callable[[JobResult], object]) -> list[Job]:
-    """The jobs to start workers for: nobody works on them. The others are reported, as busy or with their end."""
+    """The jobs that no process works on. The others are reported, as busy or with the outcome of their run."""
     free = []
     for job in jobs:
         path = job.runs_dir / job.key
