@@ -15,17 +15,8 @@ import pytest
 from regionscope.errors import DiskFull, InputError, RegionscopeError
 from regionscope.lab import sweep as lab
 from regionscope.lab.store import RunFolder
-from regionscope.lab.sweep import Sweep, cluster, pool, run_sweep, work
-
-BASE: dict[str, Any] = {
-    "data": {"name": "random_labels", "n_train": 24, "n_test": 12},
-    "network": {"name": "mlp", "options": {"width": 6}},
-    "training": {"epochs": 2, "batch_size": 12},
-}
-
-
-def small(*seeds: int, **grid: list[Any]) -> Sweep:
-    return Sweep.from_dict({"base": BASE, "grid": {**grid, "seed": list(seeds)}})
+from regionscope.lab.sweep import cluster, pool, run_sweep, work
+from small_sweep import small
 
 
 def test_workers_are_started_only_for_runs_that_nobody_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
