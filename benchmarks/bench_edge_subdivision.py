@@ -25,9 +25,9 @@ import torch
 from torch import nn
 
 import regionscope as rs
-from bench_exact import mlp
 from bench_space import torus
 from bench_surface import in_turn, off_surface, write_results
+from exact_cases import mlp
 
 
 def cases(peer: Path) -> list[tuple[str, nn.Sequential, float, tuple[str, ...]]]:

@@ -23,7 +23,8 @@ import torch
 from torch import nn
 
 import regionscope as rs
-from bench_exact import floor_seconds, mlp
+from bench_exact import floor_seconds
+from exact_cases import mlp
 from regionscope.exact import linear, polytopes
 from results import surroundings
 from table import store
