@@ -6,7 +6,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -74,16 +74,16 @@ class Record:
 
     counts: Tensor  # (kinks, slices)
     snapped: Tensor  # (slices,)
-    finished: Progress | None = None
-    done: float = field(default=0.0)
+    progress: Progress | None = None
+    done: float = 0.0  # share of the work
     deadline: float = math.inf  # of time.monotonic()
 
     @staticmethod
-    def start(n_kinks: int, n_slices: int, finished: Progress | None, deadline: float = math.inf) -> Record:
+    def start(n_kinks: int, n_slices: int, progress: Progress | None, deadline: float = math.inf) -> Record:
         return Record(
             torch.zeros(n_kinks, n_slices, dtype=torch.int64, device="cpu"),
             torch.zeros(n_slices, dtype=torch.int64, device="cpu"),
-            finished,
+            progress,
             deadline=deadline,
         )
 
@@ -114,24 +114,24 @@ class Record:
         if len(slice_id):
             self.snapped += xp.as_tensors(xp.bincount(xp.numpy_on_cpu(slice_id), len(self.snapped))).cpu()
 
-    def finish(self, share: float, *, of: float = 1.0) -> None:
-        """Report that this share of the work is done. of: the share of all the work that is meant."""
+    def report_progress(self, share: float, *, of: float = 1.0) -> None:
+        """Report that a share of a part of the work is done. of: the part, as a share of all the work."""
         self.done += share * of
-        if self.finished is not None:
-            self.finished(min(1.0, self.done))
+        if self.progress is not None:
+            self.progress(min(1.0, self.done))
 
 
 def rising(progress: Progress) -> Progress:
     """Pass on the shares that are larger than all before, so that a computation that starts again does not go back."""
     most = 0.0
 
-    def tell(share: float) -> None:
+    def report(share: float) -> None:
         nonlocal most
         if share > most:
             most = share
             progress(share)
 
-    return tell
+    return report
 
 
 def shares_of_kinks(program: Program, dim: int) -> list[float]:

@@ -54,7 +54,7 @@ def partition_lines(
     values = begun or program.begin(corner_inputs(program, slices, corners))
     layer = xp.full(len(slice_id), -1, slice_id)
     cutter = _LineCutter(program, zero_tolerances, budget, record, shares_of_kinks(program, 1), consume)
-    state, outputs = cutter.finish(0, LineState(coords, slice_id, layer, values), share=1.0)
+    state, outputs = cutter.carry(0, LineState(coords, slice_id, layer, values), share=1.0)
     return xp.as_tensors(state), outputs
 
 
@@ -159,7 +159,7 @@ class _LineCutter:
     consume: Callable[[LineState, Tensor], None] | None = None
     held: int = 0  # bytes of values that wait for their turn
 
-    def finish(self, layer: int, state: LineState, *, share: float) -> tuple[LineState, Tensor]:
+    def carry(self, layer: int, state: LineState, *, share: float) -> tuple[LineState, Tensor]:
         """Carry breakpoints through nonlinearity ``layer`` and all later ones. share: of all the work."""
         kinks = self.program.kinks
         while layer < len(kinks):
@@ -171,11 +171,11 @@ class _LineCutter:
                 return self._in_parts(layer, _Refined.by(state, points, layer), rows, share)
             state = _Refined.by(state, points, layer).state(slice(None)) if len(points) else state
             state = self._advance(layer, state)
-            done = share * self.shares[layer]
-            self.record.finish(done)
-            share -= done
+            own = share * self.shares[layer]
+            self.record.report_progress(own)
+            share -= own
             layer += 1
-        self.record.finish(share)
+        self.record.report_progress(share)
         outputs = self.program.outputs(state.values)
         if self.consume is not None:
             self.consume(xp.as_tensors(state), outputs)
@@ -189,8 +189,8 @@ class _LineCutter:
         starts = range(0, len(refined.a) - 1, rows - 1)
         for start in starts:
             part = self._advance(layer, refined.state(slice(start, start + rows)))
-            done = self.finish(layer + 1, part, share=share / len(starts))
-            parts = [*parts, done] if self.consume is None else [done]
+            finished = self.carry(layer + 1, part, share=share / len(starts))
+            parts = [*parts, finished] if self.consume is None else [finished]
         self.held -= waiting
         if self.consume is not None:
             return parts[0]

@@ -193,14 +193,14 @@ def exact_regions(
     check_progress(progress)
     with torch.no_grad(), nullcontext() if program.dtype == torch.float64 else full_precision():
         budget = Budget.of(program.device, memory, max_regions)
-        tell = None if progress is None else rising(progress)
-        new_record = partial(Record.start, n_slices=len(slices), finished=tell, deadline=deadline)
+        report = None if progress is None else rising(progress)
+        new_record = partial(Record.start, n_slices=len(slices), progress=report, deadline=deadline)
         result = _cut_within_limits(
             program, slices, tolerance, budget, on_limit=on_limit, new_record=new_record, consume=consume,
             started=started,
         )  # fmt: skip
-        if tell is not None:
-            tell(1.0)
+        if report is not None:
+            report(1.0)
         return result
 
 

@@ -72,7 +72,7 @@ def partition_planes(
     mesh, coords, slice_id = plane_mesh(corners)
     cutter = _PlaneCutter(program, zero_tolerances, budget, record, shares_of_kinks(program, 2), keep, consume)
     values = program.begin(corner_inputs(program, slices, corners))
-    return cutter.finish(0, PlaneState(mesh, coords, slice_id, values), None, None, share=1.0)
+    return cutter.carry(0, PlaneState(mesh, coords, slice_id, values), None, None, share=1.0)
 
 
 def cut_plane(
@@ -103,7 +103,7 @@ class _PlaneCutter:
     next_tag: int = 0
     held: int = 0  # bytes of values that wait for their turn
 
-    def finish(
+    def carry(
         self, start: int, state: PlaneState, cells: Tensor | None, zeros: Tensor | None, *, share: float
     ) -> tuple[Mesh, Tensor, Tensor]:
         """Carry a mesh through nonlinearity ``start`` (``cells``: only these are left to cut) and all later ones.
@@ -112,7 +112,7 @@ class _PlaneCutter:
         """
         kinks = self.program.kinks
         for layer in range(start, len(kinks)):
-            told, done = 0.0, share * self.shares[layer]
+            reported, own = 0.0, share * self.shares[layer]
             while cells is None or len(cells):
                 zero_tolerance = at_vertices(self.zero_tolerances[layer], state.slice_id)
                 cuts = kinks[layer].cuts(state.values)
@@ -127,21 +127,21 @@ class _PlaneCutter:
                 max_vertices = self.budget.rows(kinks[layer], self.held, state.coords.device)
                 if result.mesh.n_vertices > max_vertices and result.mesh.n_cells > 1:
                     n_parts = -(-_HEADROOM * result.mesh.n_vertices // max_vertices)
-                    return self._in_parts(layer, state, result, n_parts, share - told)
+                    return self._in_parts(layer, state, result, n_parts, share - reported)
                 state, cells, zeros = _follow(state, result), result.unsettled, result.zeros
                 if len(cells):  # maxima need several rounds: the rest takes about as long as this one
-                    half = (done - told) / 2
-                    self.record.finish(half)
-                    told += half
+                    half = (own - reported) / 2
+                    self.record.report_progress(half)
+                    reported += half
             self.record.add(layer, state.mesh.slice_id, self.budget.max_regions)
             values = kinks[layer].advance(state.values, consume=True)
             state = PlaneState(state.mesh, state.coords, state.slice_id, values)
             if self.keep is not None:
                 mask = self.keep(layer, xp.as_tensors(state.mesh).cell_corners, state.coords, values)
                 state = state if mask is None else _kept(state, mask)
-            self.record.finish(done - told)
-            share, cells, zeros = share - done, None, None
-        self.record.finish(share)
+            self.record.report_progress(own - reported)
+            share, cells, zeros = share - own, None, None
+        self.record.report_progress(share)
         mesh, outputs = xp.as_tensors(state.mesh), self.program.outputs(state.values)
         if self.consume is not None:
             self.consume(mesh, state.coords, outputs)
@@ -180,7 +180,7 @@ class _PlaneCutter:
                 xp.numpy_on_cpu(part), coords[vertices], xp.numpy_on_cpu(slice_id[vertices]), values
             )
             own = share * len(group) / mesh.n_cells
-            finished = self.finish(layer, part_state, unsettled, zeros[zeros[:, 0] >= 0], share=own)
+            finished = self.carry(layer, part_state, unsettled, zeros[zeros[:, 0] >= 0], share=own)
             if self.consume is None:
                 parts.append(Part(finished[0], finished[1:], vertices))
         self.held -= waiting

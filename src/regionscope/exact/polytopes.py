@@ -91,7 +91,7 @@ def carry_cells(
             cells, kept = cells.take(mask).compact()
             values = {name: rows[kept] for name, rows in values.items()}
             coords, slice_id = coords[kept], slice_id[kept]
-        record.finish(share / len(program.kinks[start:]))
+        record.report_progress(share / len(program.kinks[start:]))
     return CellPartition(cells, coords, program.outputs(values))
 
 

@@ -100,7 +100,7 @@ def partition_space(
     """
     cutter = _SpaceCutter(program, zero_tolerances, budget, record, keep, shares_of_kinks(program, 3))
     try:
-        return cutter.finish(0, begin_space(program, slices), 0, 1.0)
+        return cutter.carry(0, begin_space(program, slices), 0, 1.0)
     except NotPolytopes:
         record.restart()
         return [partition_cells(program, slices, zero_tolerances, budget, record, keep)]
@@ -115,7 +115,7 @@ class _SpaceCutter:
     keep: Keep | None
     shares: Sequence[float]  # see ``shares_of_kinks``
 
-    def finish(self, start: int, state: SpaceState, held: int, share: float) -> list[SpacePartition | CellPartition]:
+    def carry(self, start: int, state: SpaceState, held: int, share: float) -> list[SpacePartition | CellPartition]:
         """Carry cells through nonlinearity ``start`` and all later ones, while values of ``held`` bytes wait.
 
         share: of all the work, for the progress.
@@ -128,12 +128,13 @@ class _SpaceCutter:
                 held += bytes_of(state.values)
                 halves = [(first, share * (len(present) // 2) / len(present))]
                 halves.append((~first, share - halves[0][1]))
-                return [part for half, own in halves for part in self.finish(layer, state.take(half), held, own)]
+                return [part for half, own in halves for part in self.carry(layer, state.take(half), held, own)]
             cuts, zero_tolerance = kinks[layer].cuts(state.values), self.zero_tolerances[layer]
             found, done, own = None, self.record.done, share * self.shares[layer]
             if isinstance(cuts, Thresholds) or cuts.groups.shape[1] <= _MOST_CANDIDATES:
                 with suppress(Unresolved):
-                    found = cut_space(self.program, layer, state, zero_tolerance, partial(self.record.finish, of=own))
+                    report_progress = partial(self.record.report_progress, of=own)
+                    found = cut_space(self.program, layer, state, zero_tolerance, report_progress)
             if found is None:
                 self.record.done = done  # this nonlinearity starts again
                 cells = CellState(state.solids.as_complex(), state.coords, state.slice_id, state.values)
@@ -155,12 +156,12 @@ class _SpaceCutter:
 
 
 def cut_space(
-    program: Program, layer: int, state: SpaceState, zero_tolerance: Tensor, finish: Progress
+    program: Program, layer: int, state: SpaceState, zero_tolerance: Tensor, report_progress: Progress
 ) -> tuple[SpaceState, Tensor]:
     """Cut the cells where nonlinearity ``layer`` folds, before it is applied.
 
-    zero_tolerance: from ``zero_tolerances_of``. finish: called with a share of the work whenever it is done. Also
-    returns the slice of each sign that could not be told from zero. Raises ``Unresolved`` where rounding
+    zero_tolerance: from ``zero_tolerances_of``. report_progress: called with the share of this cut that was just done.
+    Also returns the slice of each sign that could not be told from zero. Raises ``Unresolved`` where rounding
     leaves signs that fit no cut.
     """
     kink = program.kinks[layer]
@@ -174,7 +175,7 @@ def cut_space(
             return Units(cuts.values, cuts.at, at_vertices(zero_tolerance, state.slice_id))
 
         found = _cut_by(state, units, label, count_zeros=True)
-        finish(1.0)
+        report_progress(1.0)
         return found
     n, m = cuts.groups.shape
     step = n if m == 2 else max(1, _COMPARISONS // m)  # of two candidates, both are the largest somewhere
@@ -183,7 +184,7 @@ def cut_space(
         groups = cuts.groups[start : start + step]
         state, own = _cut_windows(program, kink, state, groups, zero_tolerance, label + start)
         snapped.append(own)
-        finish(len(groups) / n)
+        report_progress(len(groups) / n)
     return state, torch.cat(snapped)
 
 
