@@ -106,12 +106,12 @@ def check_sample(
     found: RegionBatch,
     rounding: Tensor,
     budget: Budget,
-    seen: Sequence[Tensor] | None = None,
+    probe_outputs: Sequence[Tensor] = (),
 ) -> None:
     """The network agrees with the mean of its outputs at the corners in the middle of some regions.
 
-    seen: of a line, the outputs at its probe points. Where no slope is steep, they are compared with the maps instead.
-
+    probe_outputs: of a line, the outputs at its probe points. Where no slope is steep, they are compared with the maps
+    instead.
     rounding: (slices,) of the outputs. Where slopes are too steep for float64 the two differ, and most of all where the
     outputs change most from one corner to another: half of the regions are chosen by that. Cost: a forward pass over
     0.1% of the regions, or over all of them where they are few and the network is small.
@@ -119,8 +119,9 @@ def check_sample(
     arrays = (found.offsets, found.corners, found.coords, found.outputs, rounding)
     offsets, corners, coords, outputs, allowed = map(xp.numpy_on_cpu, arrays)
     missed = offsets[:0]
-    if seen:
-        agrees, missed = _at_probes(slices[0], coords[:, 0], outputs, allowed, xp.numpy_on_cpu(torch.cat(list(seen))))
+    if probe_outputs:
+        expected = xp.numpy_on_cpu(torch.cat(tuple(probe_outputs)))
+        agrees, missed = _at_probes(slices[0], coords[:, 0], outputs, allowed, expected)
         if agrees:
             return
     regions = _sample(offsets, corners, outputs, max(_SAMPLE_BYTES // max(1, program.row_bytes), len(slices)))
@@ -154,8 +155,8 @@ def check_sample(
 
 
 @np.errstate(all="ignore")
-def _at_probes(line: Slice, coords: Tensor, outputs: Tensor, rounding: Tensor, seen: Tensor) -> tuple[bool, Tensor]:
-    """Whether the maps meet the outputs (p, c) that the network has at the probe points of a line, and none of them is
+def _at_probes(line: Slice, coords: Tensor, outputs: Tensor, rounding: Tensor, expected: Tensor) -> tuple[bool, Tensor]:
+    """Whether the maps meet the ``expected`` outputs (p, c) of the network at the probe points of a line, and none is
     steep: rounding a coordinate moves no output by more than a small share of what is allowed. And the regions whose
     maps miss a probe point. Cost: no forward pass.
     """
@@ -166,7 +167,7 @@ def _at_probes(line: Slice, coords: Tensor, outputs: Tensor, rounding: Tensor, s
     gentle = steps * (UNIT * abs(coords).max()) <= _GENTLE * allowed * lengths[:, None]
     last = xp.searchsorted(coords, points).clip(1, len(coords) - 1)
     t = ((points - xp.take(coords, last - 1)) / xp.take(lengths, last - 1))[:, None]
-    difference = abs(xp.take(outputs, last - 1) * (1 - t) + xp.take(outputs, last) * t - seen)
+    difference = abs(xp.take(outputs, last - 1) * (1 - t) + xp.take(outputs, last) * t - expected)
     missed = xp.take(last - 1, xp.nonzero(~(difference <= allowed).all(1)))
     return bool(gentle.all()) and len(missed) == 0, missed
 

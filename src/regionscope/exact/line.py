@@ -41,17 +41,17 @@ class LineState:
 
 def partition_lines(
     program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record, *,
-    consume: Callable[[LineState, Tensor], None] | None = None, begun: Values | None = None,
+    consume: Callable[[LineState, Tensor], None] | None = None, corner_values: Values | None = None,
 ) -> tuple[LineState, Tensor]:  # fmt: skip
     """The exact partition of all segments, and the outputs of the network at the vertices (v, c).
 
-    consume: called with each finished part, which is then forgotten; the result is the last part. begun: the values of
-    ``Program.begin`` at the corners, where they are known; they may be overwritten.
+    consume: called with each finished part, which is then forgotten; the result is the last part.
+    corner_values: those of ``Program.begin`` at the corners, if they are known; they may be overwritten.
     """
     corners = [slice.corners.to(program.device, torch.float64) for slice in slices]
     coords = xp.numpy_on_cpu(torch.cat(corners)[:, 0])
     slice_id = xp.arange(len(coords), coords) // 2
-    values = begun or program.begin(corner_inputs(program, slices, corners))
+    values = corner_values or program.begin(corner_inputs(program, slices, corners))
     layer = xp.full(len(slice_id), -1, slice_id)
     cutter = _LineCutter(program, zero_tolerances, budget, record, shares_of_kinks(program, 1), consume)
     state, outputs = cutter.carry(0, LineState(coords, slice_id, layer, values), share=1.0)

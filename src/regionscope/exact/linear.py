@@ -24,7 +24,7 @@ from regionscope.exact.plane import partition_planes
 from regionscope.exact.polytopes import partition_cells
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.space import partition_space
-from regionscope.exact.zero_tolerance import zero_tolerances_of
+from regionscope.exact.zero_tolerance import LineProbes, zero_tolerances_of
 from regionscope.geometry import Slice
 from regionscope.geometry.slice_lists import read_slices
 from regionscope.network import Program, Values, full_precision, trace
@@ -220,13 +220,13 @@ def _cut_within_limits(
     new_record: makes the record of a number of nonlinearities. started: time.perf_counter() when the call began.
     """
     on_line = len(slices) == 1 and slices[0].dim == 1 and consume is None
-    seen: list[Tensor] | None = [] if on_line else None
-    begun: Values | None = {} if on_line else None
-    zero_tolerances = zero_tolerances_of(program, slices, tolerance, budget, seen, begun)
+    probes = LineProbes()
+    zero_tolerances = zero_tolerances_of(program, slices, tolerance, budget, probes if on_line else None)
+    corner_values: Values | None = probes.corner_values
     n_kinks, status = len(program.kinks), Status()
 
-    def checked(part: RegionBatch) -> None:
-        check_sample(program, slices, part, zero_tolerances[-1], budget, seen)
+    def check_and_consume(part: RegionBatch) -> None:
+        check_sample(program, slices, part, zero_tolerances[-1], budget, probes.outputs)
         if consume is not None:
             consume(part)
 
@@ -234,10 +234,12 @@ def _cut_within_limits(
         shortened = program.shortened(n_kinks)
         record = new_record(n_kinks)
         try:
-            take = None if consume is None else checked
-            found = cut_slices(shortened, slices, zero_tolerances, budget, record, consume=take, begun=begun)
+            found = cut_slices(
+                shortened, slices, zero_tolerances, budget, record,
+                consume=None if consume is None else check_and_consume, corner_values=corner_values,
+            )  # fmt: skip
             if status and consume is None:
-                checked(found)
+                check_and_consume(found)
             break
         except TooManyRegions as limit:
             name = program.kinks[limit.kink].name
@@ -247,7 +249,7 @@ def _cut_within_limits(
                     f"Expected at most max_regions={budget.max_regions} regions, got more after '{name}'. "
                     "Raise max_regions= or use a smaller slice."
                 ) from None
-            n_kinks, status, begun = limit.kink, Status(complete=False, reason=reason), None
+            n_kinks, status, corner_values = limit.kink, Status(complete=False, reason=reason), None
     names = [kink.name for kink in shortened.kinks]
     by_layer = [dict(zip(names, counts, strict=True)) for counts in record.counts.T.tolist()]
     seconds = time.perf_counter() - started
@@ -258,20 +260,22 @@ def _cut_within_limits(
 
 def cut_slices(
     program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record, *,
-    keep: Keep | None = None, consume: Consume | None = None, begun: Values | None = None,
+    keep: Keep | None = None, consume: Consume | None = None, corner_values: Values | None = None,
 ) -> RegionBatch:  # fmt: skip
     """Cut by the method for the dimension of the slices. keep: for dimensions 2 and 3, see ``Keep``.
 
     consume: for dimensions 1 and 2, called with each part of the regions when it is finished; then the parts are not
-    put together, and the result is the last one. begun: for dimension 1, see ``partition_lines``.
+    put together, and the result is the last one. corner_values: for dimension 1, see ``partition_lines``.
     """
     if slices[0].dim == 1:
-        take = None if consume is None else lambda *part: consume(RegionBatch.of_lines(*part))
-        line = partition_lines(program, slices, zero_tolerances, budget, record, consume=take, begun=begun)
+        consume_line = None if consume is None else lambda *part: consume(RegionBatch.of_lines(*part))
+        line = partition_lines(
+            program, slices, zero_tolerances, budget, record, consume=consume_line, corner_values=corner_values
+        )
         return RegionBatch.of_lines(*line)
     if slices[0].dim == 2:
-        give = None if consume is None else lambda *part: consume(RegionBatch.of_mesh(*part))
-        plane = partition_planes(program, slices, zero_tolerances, budget, record, keep=keep, consume=give)
+        consume_mesh = None if consume is None else lambda *part: consume(RegionBatch.of_mesh(*part))
+        plane = partition_planes(program, slices, zero_tolerances, budget, record, keep=keep, consume=consume_mesh)
         return RegionBatch.of_mesh(*plane)
     if slices[0].dim == 3:
         return RegionBatch.of_space(partition_space(program, slices, zero_tolerances, budget, record, keep), program)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, reduce
 
 import numpy as np
@@ -29,10 +29,20 @@ _SHAKEN = 6  # of the probe points beside the corners: where the values are pert
 _KEPT = 1 << 14  # random numbers that are drawn once; the rest is drawn in every call
 
 
+@dataclass(frozen=True)
+class LineProbes:
+    """What ``zero_tolerances_of`` has computed for one line, and what need not be computed again.
+
+    outputs: blocks (p, c) of the outputs at the probe points. corner_values: those of ``Program.begin`` at the ends.
+    """
+
+    outputs: list[Tensor] = field(default_factory=list)
+    corner_values: Values = field(default_factory=dict)
+
+
 def zero_tolerances_of(
-    program: Program, slices: Sequence[Slice], tolerance: Tolerance, budget: Budget, seen: list[Tensor] | None = None,
-    begun: Values | None = None,
-) -> list[Tensor]:  # fmt: skip
+    program: Program, slices: Sequence[Slice], tolerance: Tolerance, budget: Budget, probes: LineProbes | None = None
+) -> list[Tensor]:
     """How near to zero counts as zero: ``tolerance.zero`` times the largest value on probe points.
 
     One tensor for each kink: (slices, units) where units are compared with thresholds, (slices,) where they are
@@ -43,8 +53,7 @@ def zero_tolerances_of(
     values are rounding; so does one that adds up nothing but the rounding of earlier layers. Scaling a unit up and the
     weights that read it down changes nothing.
 
-    seen, begun: for one line, where the outputs at the probe points, (p, c), and the values of ``Program.begin`` at the
-    corners are added.
+    probes: for one line, filled with what its probe points give.
 
     Cost: the corners run to the first nonlinearity, where the values of the other points are combined from theirs; from
     there on all points run.
@@ -63,7 +72,7 @@ def zero_tolerances_of(
             for first in range(0, len(weights), at_once):
                 part = weights[first : first + at_once].to(program.device, program.dtype)
                 shaken = min(len(part), max(0, n_corners + _SHAKEN - first))
-                parts.append(_magnitudes(program, corners, part, shaken, seen, begun))
+                parts.append(_magnitudes(program, corners, part, shaken, probes))
             blocks.append(_joined(parts, lambda x: reduce(xp.maximum, x)) if len(parts) > 1 else parts[0])
             order += own
     found = blocks[0]  # of each layer (slices,), of each of its units (slices, units)
@@ -166,7 +175,7 @@ class _Versions:
 
 @np.errstate(all="ignore")
 def _magnitudes(
-    program: Program, corners: Tensor, weights: Tensor, shaken: int, seen: list[Tensor] | None, begun: Values | None
+    program: Program, corners: Tensor, weights: Tensor, shaken: int, probes: LineProbes | None
 ) -> list[tuple[Tensor, Tensor]]:
     """The largest value of a layer on the probe points of each slice (s,), and that of its units (s, units), or (s,)
     where units are compared with each other; at each nonlinearity, and of the outputs. At least a share of the terms
@@ -178,8 +187,8 @@ def _magnitudes(
     more than rounding. A unit that is off adds its rounding at the fold all the same. All values stand in three
     versions one after another: plain, moved from the plain ones just before the layer, and drifted.
     """
-    shakes, m = _Shakes(program), weights.shape[1]
-    versions = _Versions(len(corners) // m, len(weights), shaken)
+    shakes = _Shakes(program)
+    versions = _Versions(len(corners) // weights.shape[1], len(weights), shaken)
 
     def sizes(value: Tensor) -> tuple[Tensor, Tensor]:
         """Of each column, for the moved and the drifted version: (s, n)."""
@@ -191,21 +200,7 @@ def _magnitudes(
         apart = xp.largest(abs(versions.perturbed(rows) - plain[:, :shaken]), 2) * (_CANCELLED / shakes.size)
         return xp.maximum(apart[0], top), xp.maximum(apart[1], top)
 
-    def combined(plain: Tensor, moved: Tensor) -> Tensor:
-        pairs = ((weights, plain), (weights[:shaken], moved))
-        mixed = [(own.to(x.dtype) @ x.reshape(versions.n_slices, m, -1)).view(-1, *x.shape[1:]) for own, x in pairs]
-        return torch.cat([*mixed, mixed[1]])
-
-    changed = corners * (1 + xp.as_tensors(shakes.draw(math.prod(program.input_shape)))).view(program.input_shape)
-    if len(corners) > 2:
-        both = torch.cat([corners, changed])
-        pairs = {name: value.chunk(2) for name, value in program.begin(both, shaken=len(corners)).items()}
-    else:  # MKL multiplies two rows by a matrix twice in a third of the time that it takes for four
-        first, second = program.begin(corners), program.begin(changed, shaken=len(changed))
-        pairs = {name: (value, second[name]) for name, value in first.items()}
-        if begun is not None:
-            begun.update(first)
-    live = {name: combined(*pair) for name, pair in pairs.items()}
+    live = _values_at_probes(program, corners, weights, shakes, versions, probes)
     found, usual = [], xp.largest(abs(xp.numpy_on_cpu(corners).reshape(versions.n_slices, -1)), 1)
     for kink in program.kinks:
         cuts = kink.cuts(live)
@@ -222,10 +217,33 @@ def _magnitudes(
             break
         live = _behind(kink, live, cuts, in_reach, shakes, versions)
     last = program.outputs(live)
-    if seen is not None:
-        seen.append(last[: len(weights)])
+    if probes is not None:
+        probes.outputs.append(last[: len(weights)])
     outputs = xp.largest(sizes(last)[0], 1)
     return [*found, (outputs, outputs)]
+
+
+def _values_at_probes(
+    program: Program, corners: Tensor, weights: Tensor, shakes: _Shakes, versions: _Versions, probes: LineProbes | None
+) -> Values:
+    """All versions of the values before the first nonlinearity, combined from those at the corners."""
+
+    def combined(plain: Tensor, moved: Tensor) -> Tensor:
+        pairs = ((weights, plain), (weights[: versions.shaken], moved))
+        shape = versions.n_slices, weights.shape[1], -1
+        mixed = [(own.to(x.dtype) @ x.reshape(shape)).view(-1, *x.shape[1:]) for own, x in pairs]
+        return torch.cat([*mixed, mixed[1]])
+
+    changed = corners * (1 + xp.as_tensors(shakes.draw(math.prod(program.input_shape)))).view(program.input_shape)
+    if len(corners) > 2:
+        both = torch.cat([corners, changed])
+        pairs = {name: value.chunk(2) for name, value in program.begin(both, shaken=len(corners)).items()}
+    else:  # MKL multiplies two rows by a matrix twice in a third of the time that it takes for four
+        first, second = program.begin(corners), program.begin(changed, shaken=len(changed))
+        pairs = {name: (value, second[name]) for name, value in first.items()}
+        if probes is not None:
+            probes.corner_values.update(first)
+    return {name: combined(*pair) for name, pair in pairs.items()}
 
 
 def _in_reach(cuts: FoldSites, values: Tensor, all_of: Tensor) -> Tensor:
