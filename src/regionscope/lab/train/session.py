@@ -28,13 +28,13 @@ from regionscope.lab.train.state import TrainState, on_cpu, optimizer_tensors, r
 from regionscope.lab.train.step import CompiledStep, Replay, Run, TrainingStep, every_position, set_rate
 from regionscope.network import device_and_dtype, same_modes
 
-_LOOK = 256  # steps between looks at the loss
-_PROGRESS = 0.5  # seconds
+_CHECK_EVERY = 256  # steps between two checks that the loss is finite
+_PROGRESS_SECONDS = 0.5  # between two reports of progress
 
 
 @dataclass(frozen=True)
 class Hooks:
-    """Whom to call, and when."""
+    """Functions to call during the training."""
 
     monitors: tuple[Monitor, ...] = ()
     save_state: Callable[[TrainState], object] | None = None
@@ -54,7 +54,7 @@ class Session:
         check_data(train, test)
         self.model, self.training, self.seed, self.hooks = model, training, seed, hooks
         self.device = device_and_dtype(model)[0] if device is None else read_device(device)
-        self._settle(train, test)
+        self._move_to_device(train, test)
         outputs = check_outputs(model, self.train_inputs[:1], train.n_classes)
         self.randomness = Randomness(seed, self.device)
         self.batches = Batches(self.train_inputs, self.train_labels, training, outputs, self.randomness, model)
@@ -71,9 +71,10 @@ class Session:
         self.step = 0
         self.history: list[EpochRow] = []
         self._plain_rows: list[dict[str, Any]] = []
-        self._spent = self._before = self._began = 0.0
+        self._earlier_seconds = self._earlier_epoch_seconds = 0.0  # before the training was resumed
+        self._epoch_started_at = 0.0
         self.loss_sum = torch.zeros((), dtype=torch.float64, device=self.device)
-        self._plan()
+        self._read_schedules()
 
     def run(self, state: TrainState | None) -> Trained:
         """Train to the end, from the start or from ``state``."""
@@ -83,7 +84,7 @@ class Session:
             status = self._epochs()
         return Trained(status, tuple(self.history), self.step, self._seconds())
 
-    def _settle(self, train: Dataset, test: Dataset | None) -> None:
+    def _move_to_device(self, train: Dataset, test: Dataset | None) -> None:
         """Bring model and data to their device, dtype and layout."""
         dtype = float_type(self.training)
         images = self.device.type == "cuda" and train.inputs.ndim == 4
@@ -96,45 +97,47 @@ class Session:
         self.test_inputs = None if test is None else test.inputs.to(self.device, dtype, memory_format=layout)
         self.test_labels = None if test is None else test.labels.to(self.device)
 
-    def _plan(self) -> None:
-        """Which steps have something to do."""
+    def _read_schedules(self) -> None:
+        """Steps at which a monitor measures or weights are stored."""
         per_epoch = self.batches.per_epoch
-        self._measured = [(each, set(each.when.steps(self.total, per_epoch=per_epoch))) for each in self.hooks.monitors]
+        self._monitored = [
+            (each, set(each.when.steps(self.total, per_epoch=per_epoch))) for each in self.hooks.monitors
+        ]
         self._stored = set(parse_schedule(self.training.checkpoints).steps(self.total, per_epoch=per_epoch))
-        self._moments = self._stored.union(*(steps for _, steps in self._measured))
+        self._scheduled = self._stored.union(*(steps for _, steps in self._monitored))
 
     def _begin(self, state: TrainState | None) -> None:
-        self._started = self._saved = self._told = time.perf_counter()
+        self._started_at = self._saved_at = self._reported_at = time.perf_counter()
         if state is not None:
             self._restore(state)
             if state.meta.get("unmeasured", False):
                 self._measure()
-        elif 0 in self._moments:
-            self._moment()
+        elif 0 in self._scheduled:
+            self._run_scheduled()
 
     def _epochs(self) -> RunStatus:
         for epoch in range(self.step // self.batches.per_epoch, self.training.epochs):
-            began = time.perf_counter()
+            now = time.perf_counter()
             done = self.step - epoch * self.batches.per_epoch
             if done == 0:
                 self.batches.shuffle()
                 self.loss_sum.zero_()
-                self._before = 0.0
-            self._began = began - self._before
+                self._earlier_epoch_seconds = 0.0
+            self._epoch_started_at = now - self._earlier_epoch_seconds
             finite = self._steps(epoch, done) and self._finite()
             self._end_of_epoch(epoch, finite=finite)
             if not finite:
                 return "diverged"
-            if self.step in self._moments:
-                self._moment()
-            if self._saved + self.hooks.state_every < time.perf_counter():
+            if self.step in self._scheduled:
+                self._run_scheduled()
+            if self._saved_at + self.hooks.state_every < time.perf_counter():
                 self._save()
         return "finished"
 
     def _steps(self, epoch: int, done: int) -> bool:
         """The steps of an epoch after the first ``done``; False when the loss is no longer finite."""
         advance, rate, loss_sum = self._advance, self.rate, self.loss_sum
-        clock, moments = time.perf_counter, self._moments
+        clock, scheduled = time.perf_counter, self._scheduled
         last = (epoch + 1) * self.batches.per_epoch
         for inputs, targets in self.batches.after(done):
             if rate is not None:
@@ -144,19 +147,19 @@ class Session:
             self.step += 1
             if self.step == last:
                 break
-            if (self.step % _LOOK == 0 or self.step in moments) and not self._finite():
+            if (self.step % _CHECK_EVERY == 0 or self.step in scheduled) and not self._finite():
                 return False
-            if self.step in moments:
-                self._moment()
+            if self.step in scheduled:
+                self._run_scheduled()
             now = clock()
-            if now - self._told > _PROGRESS:
-                self._tell(epoch, float(loss))
-            if now - self._saved > self.hooks.state_every:
+            if now - self._reported_at > _PROGRESS_SECONDS:
+                self._report_progress(epoch, float(loss))
+            if now - self._saved_at > self.hooks.state_every:
                 self._save()
         return True
 
-    def _moment(self) -> None:
-        """Store and measure, where this step has it; in this order, so that a measure that fails costs no training."""
+    def _run_scheduled(self) -> None:
+        """Store and measure if this step is scheduled; first store, so that a measure that fails costs no training."""
         epoch = self.step // self.batches.per_epoch
         if self.step in self._stored:
             if self.hooks.on_checkpoint is not None:
@@ -166,7 +169,7 @@ class Session:
         self._measure()
 
     def _measure(self) -> None:
-        for monitor, steps in self._measured:
+        for monitor, steps in self._monitored:
             if self.step in steps:
                 monitor.measure(self.step, self.model)
 
@@ -179,14 +182,14 @@ class Session:
             float(self.loss_sum) / seen,
             self._error(self.train_inputs, self.train_labels) if due else None,
             self._error(self.test_inputs, self.test_labels) if due else None,
-            time.perf_counter() - self._began,
+            time.perf_counter() - self._epoch_started_at,
         )
         self.history.append(row)
         if self.hooks.on_epoch is not None:
             with same_randomness():
                 self.hooks.on_epoch(row)
-        if self.step == self.total or self._told + _PROGRESS < time.perf_counter():
-            self._tell(epoch, row.loss)
+        if self.step == self.total or self._reported_at + _PROGRESS_SECONDS < time.perf_counter():
+            self._report_progress(epoch, row.loss)
 
     def _error(self, inputs: Tensor | None, labels: Tensor | None) -> float | None:
         if inputs is None or labels is None:
@@ -198,8 +201,8 @@ class Session:
         weights = torch.stack([value.detach().isfinite().all() for value in self.model.parameters()])
         return math.isfinite(float(self.loss_sum)) and bool(weights.all())
 
-    def _tell(self, epoch: int, loss: float) -> None:
-        self._told = time.perf_counter()
+    def _report_progress(self, epoch: int, loss: float) -> None:
+        self._reported_at = time.perf_counter()
         if self.hooks.on_progress is not None:
             with same_randomness():
                 self.hooks.on_progress(TrainingProgress(self.step, self.total, epoch + 1, loss))
@@ -212,11 +215,11 @@ class Session:
         )
 
     def _seconds(self) -> float:
-        return self._spent + time.perf_counter() - self._started
+        return self._earlier_seconds + time.perf_counter() - self._started_at
 
     def _save(self, *, unmeasured: bool = False) -> None:
-        """Hand the state to its keeper. unmeasured: the measures of this step are still to come."""
-        self._saved = time.perf_counter()
+        """Pass the state to ``save_state``. unmeasured: the measures of this step are still to come."""
+        self._saved_at = time.perf_counter()
         if self.hooks.save_state is None:
             return
         tensors = {
@@ -230,7 +233,7 @@ class Session:
             **self._identity(),
             "history": self._plain_history(),
             "seconds": self._seconds(),
-            "epoch_seconds": time.perf_counter() - self._began,
+            "epoch_seconds": time.perf_counter() - self._epoch_started_at,
             "unmeasured": unmeasured,
         }
         with same_randomness():
@@ -251,7 +254,8 @@ class Session:
         self.loss_sum.copy_(state.tensors["loss_sum"])
         self.step = state.step
         self.history, self._plain_rows = [EpochRow(**row) for row in state.meta["history"]], []
-        self._spent, self._before = float(state.meta["seconds"]), float(state.meta["epoch_seconds"])
+        self._earlier_seconds = float(state.meta["seconds"])
+        self._earlier_epoch_seconds = float(state.meta["epoch_seconds"])
 
     def _identity(self) -> dict[str, Any]:
         """What must be the same for a state to fit."""
