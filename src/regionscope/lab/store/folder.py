@@ -186,7 +186,7 @@ class RunFolder:
                 self.note(self._lock.moved)
             if self._lock.took_over is not None:
                 self.note(f"{self.path}: {self._lock.took_over} died while it worked on this run, which is taken over.")
-            for sentence in repair.mend(self.path):
+            for sentence in repair.repair_folder(self.path):
                 self.note(sentence)
             yield
         finally:
@@ -250,8 +250,8 @@ class RunFolder:
             raise RegionscopeError(
                 f"Expected a claimed run, got {self.path} without a claim. Use `with folder.claim():` first."
             )
-        found, said = repair.resume(self.path)
-        for sentence in said:
+        found, messages = repair.resume(self.path)
+        for sentence in messages:
             self.note(sentence)
         self._stored_keys = self._rows_fingerprint = None
         if found is None:
@@ -329,7 +329,7 @@ class RunFolder:
 
 @contextmanager
 def _repairable() -> Iterator[None]:
-    """Add to the error for a damaged file how to mend it."""
+    """Add to the error for a damaged file how to repair it."""
     try:
         yield
     except Damaged as damage:

@@ -1,4 +1,4 @@
-"""Putting a run's folder in order before it is worked on: what is damaged is set aside, never guessed at."""
+"""Repair of a run's folder before a process works on it: damaged files are renamed, never guessed at."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from regionscope.lab.store.rows import fingerprint, parse
 _OTHERS = ("provenance.json", "data.json")  # what no number depends on
 
 
-def mend(folder: Path) -> list[str]:
-    """Repair a folder that is about to be worked on (its lock is held); one sentence for each thing found."""
-    said = verify(folder)
+def repair_folder(folder: Path) -> list[str]:
+    """Repair a folder whose lock is held; return a message for each thing found."""
+    messages = verify(folder)
     left = files.sweep_leftovers(folder) + files.sweep_leftovers(folder / "checkpoints")
     if left:
-        said.append(f"{folder}: {left} half-written files of a process that was killed were deleted.")
+        messages.append(f"{folder}: {left} half-written files of a process that was killed were deleted.")
     for name in _OTHERS:
-        said += _document(folder / name)
+        messages += _document(folder / name)
     rows = folder / "rows.jsonl"
     if not (folder / "result.json").exists() and rows.exists() and parse(rows.read_bytes()).torn:
-        said.append(f"{rows}: the last line is incomplete, as after a kill, and is dropped.")
-    return said
+        messages.append(f"{rows}: the last line is incomplete, as after a kill, and is dropped.")
+    return messages
 
 
 def is_intact(folder: Path) -> bool:
-    """Whether ``mend`` would find nothing; only looks, so that it needs no lock."""
+    """Whether ``repair_folder`` would find nothing. Changes nothing, and needs no lock."""
     try:
         documents = [files.read_document(folder / name) for name in ("config.json", *_OTHERS)]
     except Damaged:
@@ -40,10 +40,11 @@ def is_intact(folder: Path) -> bool:
 
 
 def verify(folder: Path) -> list[str]:
-    """Check a result, the rows it was made from and the checkpoints (the lock is held); one sentence for each thing
-    set aside."""
+    """Check the result, its rows and the checkpoints of a folder whose lock is held; return a message for each file
+    that was set aside.
+    """
     return [
-        f"{what} It was set aside as {files.set_aside(path).name}{then}" for path, what, then in [*_damaged(folder)]
+        f"{damage} It was set aside as {files.set_aside(path).name}{then}" for path, damage, then in [*_damaged(folder)]
     ]
 
 
@@ -59,7 +60,7 @@ def lost_checkpoints(folder: Path) -> set[str]:
 
 
 def _damaged(folder: Path) -> Iterator[tuple[Path, str, str]]:
-    """Files that are not what was written: which, what was found, and what follows when it is set aside.
+    """Files that differ from what was written: path, damage, and the end of the message once the file is set aside.
 
     Cost: all checkpoints are read, to compare their checksums.
     """
@@ -75,17 +76,17 @@ def _damaged(folder: Path) -> Iterator[tuple[Path, str, str]]:
         yield path, f"{rows} is not as it was when the run ended; its result is void.", ", and the run is done again."
     marks = dict((result or {}).get("checkpoints", {}))  # a result of an older version has none
     for checkpoint in checkpoint_files(folder):
-        harm = _harm(checkpoint, marks.get(checkpoint.name))
-        if harm:
-            yield checkpoint, harm, "."
+        problem = _checkpoint_damage(checkpoint, marks.get(checkpoint.name))
+        if problem:
+            yield checkpoint, problem, "."
         else:
             marks.pop(checkpoint.name, None)
     if marks:
         yield path, f"{folder} has lost {_named(marks)}; its result is void.", ", and the run is done again."
 
 
-def _harm(checkpoint: Path, mark: str | None) -> str:
-    """What is wrong with a checkpoint, by its own checksum and by the one that the result keeps; empty if nothing."""
+def _checkpoint_damage(checkpoint: Path, mark: str | None) -> str:
+    """What is wrong with a checkpoint by its own checksum, and by the one in the result; empty if nothing is."""
     try:
         found = files.tensor_mark(checkpoint)
     except Damaged as damage:
@@ -117,7 +118,7 @@ def _document(path: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Saved:
-    """A saved state, and the notes in its header."""
+    """A saved state of a training, and the notes in the header of its file."""
 
     tensors: dict[str, Tensor]
     notes: dict[str, str]
@@ -134,14 +135,14 @@ class Saved:
 
 
 def resume(folder: Path) -> tuple[Saved | None, list[str]]:
-    """The saved state, with the rows cut back to those of its moment: training writes the rest again.
+    """The saved state, and messages about what was repaired. Rows after the state are cut off: training repeats them.
 
-    Without a whole state, or where the rows up to it are not those that were written, or where a checkpoint from before
-    it is gone, the run starts from the beginning.
+    If the state or the rows before it are damaged, or a checkpoint from before it is missing, the state is None and the
+    run starts from the beginning.
     """
     state, rows = folder / "state.safetensors", folder / "rows.jsonl"
     raw = rows.read_bytes() if rows.exists() else b""
-    said: list[str] = []
+    messages: list[str] = []
     saved, length = None, 0
     if state.exists():
         try:
@@ -149,17 +150,17 @@ def resume(folder: Path) -> tuple[Saved | None, list[str]]:
             length = saved.rows["bytes"]
         except (Damaged, KeyError, ValueError) as damage:
             saved, kept = None, files.set_aside(state).name
-            said.append(f"{damage} It was set aside as {kept}, and the run starts from the beginning.")
+            messages.append(f"{damage} It was set aside as {kept}, and the run starts from the beginning.")
     if saved is not None and fingerprint(raw[:length]) != saved.rows:
         files.remove(state)  # before the rows: a state without its rows must not be continued from
         found = f"is not as it was written; it was set aside as {files.set_aside(rows).name}" if raw else "is empty"
-        said.append(f"{rows} {found}, and the run starts from the beginning.")
+        messages.append(f"{rows} {found}, and the run starts from the beginning.")
         saved, length, raw = None, 0, b""
     lost = set() if saved is None else saved.checkpoints - {path.name for path in checkpoint_files(folder)}
     if lost:
         files.remove(state)
-        said.append(f"{folder} has lost {_named(lost)}, and the run starts from the beginning.")
+        messages.append(f"{folder} has lost {_named(lost)}, and the run starts from the beginning.")
         saved, length = None, 0
     if len(raw) > length:
         files.write_bytes(rows, raw[:length])
-    return saved, said
+    return saved, messages

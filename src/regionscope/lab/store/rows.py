@@ -32,8 +32,8 @@ class Parsed:
 
     def complaints(self, path: Path) -> list[str]:
         """A sentence for each kind of damage in the file ``path``."""
-        said = [f"{path}: the last line is incomplete and was left out."] if self.torn else []
-        return said + ([f"{path}: {self.damaged} damaged lines were left out."] if self.damaged else [])
+        messages = [f"{path}: the last line is incomplete and was left out."] if self.torn else []
+        return messages + ([f"{path}: {self.damaged} damaged lines were left out."] if self.damaged else [])
 
 
 def parse(raw: bytes) -> Parsed:
