@@ -11,16 +11,16 @@ from types import FrameType
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as ProgressBar
 from rich.table import Column
 
 from regionscope.cli.option_names import in_options
 from regionscope.lab.store import ENDED
 from regionscope.lab.sweep import JobResult
+from regionscope.types import Progress
 
 _EVERY = 5.0  # seconds between two lines of progress
-Tell = Callable[[float], None]
-"""Takes the finished share of the work, 0 to 1."""
 
 
 @contextmanager
@@ -51,7 +51,7 @@ class SweepProgress:
     bar: None writes a line for each run if ``lines``. begin: text to show until the first run reports its share.
     """
 
-    def __init__(self, total: int, bar: Progress | None, *, lines: bool, begin: str = "") -> None:
+    def __init__(self, total: int, bar: ProgressBar | None, *, lines: bool, begin: str = "") -> None:
         self.total, self.bar, self.lines = total, bar, lines
         self.ended = 0
         self.shares: dict[str, float] = {}
@@ -108,46 +108,46 @@ def shown_progress(total: int, wanted: bool | None, *, workers: bool = False) ->
         TextColumn("Runs"), BarColumn(20), TextColumn("{task.completed:.1f}/{task.total:.0f}"), TimeElapsedColumn(),
         TextColumn("left:"), TimeRemainingColumn(), TextColumn("[dim]{task.fields[label]}", table_column=label),
     )  # fmt: skip
-    with Progress(*columns, console=console, speed_estimate_period=900.0, expand=True) as bar:
+    with ProgressBar(*columns, console=console, speed_estimate_period=900.0, expand=True) as bar:
         yield SweepProgress(total, bar, lines=False, begin=begin)
 
 
 @contextmanager
-def work_bar(what: str, wanted: bool | None = None) -> Iterator[Tell]:
+def work_bar(what: str, wanted: bool | None = None) -> Iterator[Progress]:
     """A function of the finished share of the work, which is shown as by ``shown_progress``."""
     console = Console(stderr=True)
     if wanted is False or (wanted is None and not console.is_terminal):
         yield lambda share: None
     elif not console.is_terminal:
-        with _lines(what) as tell:
-            yield tell
+        with _lines(what) as report:
+            yield report
     else:
-        with Progress(console=console, transient=True) as bar:  # disappears at the end
+        with ProgressBar(console=console, transient=True) as bar:  # disappears at the end
             task = bar.add_task(what, total=1.0)
             yield lambda share: bar.update(task, completed=share)
 
 
 @contextmanager
-def _lines(what: str) -> Iterator[Tell]:
+def _lines(what: str) -> Iterator[Progress]:
     """A line on stderr about every five seconds, and one at the end."""
     start = last = time.monotonic()
 
-    def tell(share: float) -> None:
+    def report(share: float) -> None:
         nonlocal last
         now = time.monotonic()
         if share > 0.0 and now - last >= _EVERY:
             last = now
             typer.echo(f"{what}: {share:.0%} ({duration((now - start) * (1 - share) / share)} left)", err=True)
 
-    yield tell
+    yield report
     typer.echo(f"{what}: done in {duration(time.monotonic() - start)}", err=True)
 
 
 class TrainingBar:
-    """The progress of one training, and the measure that runs. bar: None writes lines if ``tell`` is given."""
+    """The progress of one training, and the measure that runs. bar: None writes lines if ``report`` is given."""
 
-    def __init__(self, total: int, bar: Progress | None, tell: Tell | None) -> None:
-        self.total, self.bar, self.tell = total, bar, tell
+    def __init__(self, total: int, bar: ProgressBar | None, report: Progress | None) -> None:
+        self.total, self.bar, self.report = total, bar, report
         self.task = None if bar is None else bar.add_task("Training", total=total, loss=float("nan"))
         self.named: set[str] = set()
 
@@ -155,14 +155,14 @@ class TrainingBar:
         """Show that training has finished ``epoch`` epochs."""
         if self.bar is not None and self.task is not None:
             self.bar.update(self.task, completed=epoch, loss=loss)
-        elif self.tell is not None:
-            self.tell(epoch / self.total)
+        elif self.report is not None:
+            self.report(epoch / self.total)
 
     def measuring(self, name: str | None) -> None:
         """Show the measure that begins; None when it ended. Lines name each measure once."""
         if self.bar is not None and self.task is not None:
             self.bar.update(self.task, description="Training" if name is None else f"Measuring {name}")
-        elif self.tell is not None and name is not None and name not in self.named:
+        elif self.report is not None and name is not None and name not in self.named:
             self.named.add(name)
             typer.echo(f"Measuring {name}", err=True)
 
@@ -174,11 +174,11 @@ def epochs_bar(total: int, wanted: bool | None) -> Iterator[TrainingBar]:
     if console.is_terminal and wanted is not False:
         columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn())
         loss = TextColumn("loss {task.fields[loss]:.4f}")
-        with Progress(*columns, loss, TimeRemainingColumn(), console=console) as bar:
+        with ProgressBar(*columns, loss, TimeRemainingColumn(), console=console) as bar:
             yield TrainingBar(total, bar, None)
     elif wanted:
-        with _lines("Training") as tell:
-            yield TrainingBar(total, None, tell)
+        with _lines("Training") as report:
+            yield TrainingBar(total, None, report)
     else:
         yield TrainingBar(total, None, None)
 

@@ -171,15 +171,15 @@ def frames_of_models(
     points, classes, more = _data_on(slice, inputs, labels)
     names: tuple[str, ...] = ()
 
-    def tell(share: float, before: float) -> None:
+    def report(share: float, before: float) -> None:
         if progress is not None and total:
             progress((len(seen) + before + share / 2) / total)
 
     for moment in moments:
         program = retrace(program, moment.model, slice.input_shape)  # both hold its weights, and share one copy of them
         names = names or _names(class_names, max([program.n_outputs, *(classes + 1).tolist()]))
-        linear = linear_regions(program, slice, max_regions=max_regions, progress=partial(tell, before=0.0))
-        decision = decision_regions(program, slice, max_regions=max_regions, progress=partial(tell, before=0.5))
+        linear = linear_regions(program, slice, max_regions=max_regions, progress=partial(report, before=0.0))
+        decision = decision_regions(program, slice, max_regions=max_regions, progress=partial(report, before=0.5))
         seen.append((moment.step, moment.epoch, linear.to("cpu"), decision.to("cpu")))
     if not seen:
         raise InputError("Expected at least one model, got none. Pass the models of the steps to draw.")

@@ -80,12 +80,12 @@ def pieces_of(paths: Paths, *, memory: int | None = None, progress: Progress | N
     while done < len(left):
         chosen = left[done : done + size]
 
-        def tell(share: float, chosen: Tensor = chosen, done: int = done) -> None:
+        def report(share: float, chosen: Tensor = chosen, done: int = done) -> None:
             if progress is not None:
                 progress(min(1.0, (done + share * len(chosen)) / total))
 
         count = 0
-        for batch in _chunk(paths, chosen, memory, tell):
+        for batch in _chunk(paths, chosen, memory, report):
             count += len(batch.path)
             yield batch
         done += len(chosen)
@@ -98,14 +98,14 @@ def _ids(paths: Paths) -> Tensor:
     return torch.arange(len(paths), device=paths.pairs.device)
 
 
-def _chunk(paths: Paths, chosen: Tensor, memory: int | None, tell: Progress) -> Iterator[PathPieces]:
+def _chunk(paths: Paths, chosen: Tensor, memory: int | None, progress: Progress) -> Iterator[PathPieces]:
     """The pieces of the chosen paths, which are cut together."""
     program, shape = paths.program, paths.program.input_shape
     starts, ends = paths.ends(chosen)
     slices: Sequence[Segment] = [Segment(a.reshape(shape), b.reshape(shape)) for a, b in zip(starts, ends, strict=True)]
     found = exact_regions(
         program, slices, max_regions=None, on_limit="raise", memory=memory, tolerance=None,
-        progress=lambda share: tell(_CUTTING * share),
+        progress=lambda share: progress(_CUTTING * share),
     ).regions  # fmt: skip
     first, last = found.corners.reshape(-1, 2).T
     local = found.slice_id[first]
@@ -120,7 +120,7 @@ def _chunk(paths: Paths, chosen: Tensor, memory: int | None, tell: Progress) -> 
         here = {name: _between(low[own], ends_at[1][name][own], middle) for name, low in ends_at[0].items()}
         gradient = _gradients(program, here, paths.weights[paths.pairs[path[some], 0]], _folded(program))
         yield PathPieces(path[some], at[a], at[b], values[a], values[b], gradient)
-        tell(_CUTTING + (1 - _CUTTING) * min(1.0, (begin + rows) / n))
+        progress(_CUTTING + (1 - _CUTTING) * min(1.0, (begin + rows) / n))
 
 
 def rises(paths: Paths, *, memory: int | None = None) -> Tensor:

@@ -99,12 +99,12 @@ def quadrature_errors(
     blocks = list(_blocks(k_max, rows))
     for i, (first, last) in enumerate(blocks):
 
-        def tell(share: float, i: int = i) -> None:
+        def report(share: float, i: int = i) -> None:
             if progress is not None:
                 progress((i + share) / len(blocks))
 
         nodes = _Nodes.of(first, last, paths.inputs.device)
-        for to, found in _relative(paths, nodes, memory, tell):
+        for to, found in _relative(paths, nodes, memory, report):
             for (rule, k), error in zip(nodes.rows, found, strict=True):
                 errors[rule][to, k - 1] = error
     return errors
@@ -153,7 +153,7 @@ class _Nodes:
         return weight.reshape(shape) - (end - start)
 
 
-def _relative(paths: Paths, nodes: _Nodes, memory: int | None, tell: Progress) -> Iterator[tuple[int, list[float]]]:
+def _relative(paths: Paths, nodes: _Nodes, memory: int | None, progress: Progress) -> Iterator[tuple[int, list[float]]]:
     """For each input the relative error of each rule."""
     n, device = len(paths.inputs), paths.inputs.device
     counts = torch.bincount(paths.pairs[:, 0], minlength=n)
@@ -165,7 +165,7 @@ def _relative(paths: Paths, nodes: _Nodes, memory: int | None, tell: Progress) -
     def finished() -> tuple[int, list[float]]:
         return current, (wrong.norm(dim=1) / exact.norm().clamp(min=TINY)).tolist()
 
-    for path, some in _by_path(pieces_of(paths, memory=memory, progress=tell)):
+    for path, some in _by_path(pieces_of(paths, memory=memory, progress=progress)):
         to = int(paths.pairs[path, 0])
         while current < to:
             yield finished()

@@ -59,12 +59,12 @@ class JobResult:
 def work(
     job: Job, *, stop: Callable[[], bool] = lambda: False, on_share: Callable[[float], object] | None = None
 ) -> JobResult:
-    """Do the job. ``on_share`` is told the finished share of its training."""
+    """Do the job. on_share: called with the finished share of its training."""
 
-    def over() -> bool:
+    def is_over() -> bool:
         return stop() or (job.deadline is not None and time.time() >= job.deadline)
 
-    def tell(progress: TrainingProgress) -> None:
+    def report(progress: TrainingProgress) -> None:
         if on_share is not None:
             on_share(progress.step / progress.total_steps)
 
@@ -78,7 +78,7 @@ def work(
         try:
             folder = run(
                 job.experiment, job.runs_dir, device=job.device, data_root=job.data_root, compiled=job.compiled,
-                on_progress=tell, stop=over, on_repair=repaired.append,
+                on_progress=report, stop=is_over, on_repair=repaired.append,
             )  # fmt: skip
         except Stopped as stopped:
             return job.result("stopped", str(stopped), repaired)
