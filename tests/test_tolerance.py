@@ -12,7 +12,7 @@ import torch
 import regionscope
 import regionscope as rs
 from regionscope.exact.tracking import locate
-from regionscope.tolerance import COVER, FLAT, WITHIN, Tolerance
+from regionscope.tolerance import COVERAGE_ERROR, FLAT, OUTSIDE_DISTANCE, Tolerance
 
 ROOT = Path(regionscope.__file__).parent
 SOURCES = sorted([*(ROOT / "geometry").rglob("*.py"), *(ROOT / "exact").rglob("*.py")])
@@ -36,7 +36,7 @@ def _halves() -> rs.Partition:
     return rs.linear_regions(net, rs.Box([0.0, 0.0], torch.eye(2), 1.0))
 
 
-@pytest.mark.parametrize(("share", "fails"), [(0.3 * COVER, False), (3 * COVER, True)])
+@pytest.mark.parametrize(("share", "fails"), [(0.3 * COVERAGE_ERROR, False), (3 * COVERAGE_ERROR, True)])
 def test_sizes_that_miss_the_slice_are_found(share: float, fails: bool) -> None:
     part = _halves()
     part.sizes[0] += share * part.slice.size
@@ -62,7 +62,7 @@ def test_regions_turned_inside_out_are_found(share: float, fails: bool) -> None:
 def test_a_point_outside_by_rounding_alone_is_found() -> None:
     triangle = rs.Simplex([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     part = rs.linear_regions(torch.nn.Linear(2, 1), triangle)
-    beyond = torch.tensor([[0.3 * WITHIN], [3 * WITHIN]], dtype=torch.float64)  # the longest side
+    beyond = torch.tensor([[0.3 * OUTSIDE_DISTANCE], [3 * OUTSIDE_DISTANCE]], dtype=torch.float64)  # the longest side
     assert locate(part, 0.5 + beyond.expand(2, 2)).tolist() == [0, -1]
 
 

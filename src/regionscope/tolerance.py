@@ -10,22 +10,27 @@ import torch
 from regionscope.checks import read_number
 from regionscope.errors import InputError
 
-FLAT = 1e-12  # of the size of a cell or slice: what is nearer lies on it, what is thinner is flat
-SLIVER = 1e-14  # of the square of a cell's size: a piece of less area is none
-COVER = 1e-9  # of the size of a slice: by so much the sum of its regions may be off
-LOST = 1e-6  # of the size of a slice: if more is missing, something went wrong
-WITHIN = 1e-9  # of the extent of a slice: so far outside a region a point may seem to lie by rounding
-RANK = 1e-10  # of the largest singular value of a slice: if the smallest is below, the slice has lost a dimension
-NEAR = 1e-6  # of the norm of an input in single precision: so far from a slice it still lies on it
+# relative to the size of a cell or a slice
+FLAT = 1e-12  # nearer points lie on it, and thinner ones are flat
+SLIVER = 1e-14  # of the squared size of a cell: pieces of less area are dropped
+COVERAGE_ERROR = 1e-9  # largest error of the sum of all region sizes, for ``Partition.check``
+LOST_SHARE = 1e-6  # largest error of that sum before the computation itself fails
+OUTSIDE_DISTANCE = 1e-9  # by which rounding may move a point out of its region
+RANK_RATIO = 1e-10  # of the largest singular value or norm: directions or points that differ by less are equal
+SINGLE_PRECISION_DISTANCE = 1e-6  # of the norm of an input: a single-precision input nearer to a slice lies on it
+
+# relative to values
 UNIT = 2.0**-53  # largest relative error of one operation in float64
-EQUAL = 16  # times the rounding of the largest output: outputs that differ by no more are equal
-HIDDEN = 1e-3  # of the largest difference of two outputs: rounding may hide no more of it
-LEAST = torch.finfo(torch.float64).tiny  # the zero tolerance of a unit that is zero on all probe points
-TINY = 1e-300  # in place of 0 where something is divided by it
-ROUNDED = 1e-9  # of a slope: smaller differences are left to the derivatives
-ACCURATE = 1e-9  # relative error of a norm that needs no second look
-SHORTEST = 1e-9  # of the distance: shorter windows hold all their pieces
-FITS = (1e-36, 1e6)  # what counts as zero in a layer: there values and their products are neither tiny nor huge
+EQUAL_OUTPUTS = 16  # roundings of the largest output: outputs that differ by no more are equal
+HIDDEN_SHARE = 1e-3  # of the largest difference of two outputs: the most that rounding may hide
+SLOPE_ROUNDING = 1e-9  # smaller relative differences of slopes are decided by derivatives
+NORM_ERROR = 1e-9  # relative error of a norm that needs no second computation
+SHORTEST_WINDOW = 1e-9  # of the distance that ``first_flip`` searches: shorter windows may hold any number of pieces
+
+# absolute
+SMALLEST_TOLERANCE = torch.finfo(torch.float64).tiny  # zero tolerance of a unit that is zero on all probe points
+TINY = 1e-300  # takes the place of 0 in a denominator
+FITS = (1e-36, 1e6)  # zero tolerances of a layer for which neither its values nor their products are too small or large
 
 
 @dataclass(frozen=True, kw_only=True)

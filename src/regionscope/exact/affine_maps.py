@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regionscope.geometry.ragged import owners
 from regionscope.network import Program, full_precision
-from regionscope.tolerance import ROUNDED, TINY
+from regionscope.tolerance import SLOPE_ROUNDING, TINY
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def different_maps(maps: AffineMaps, pairs: Tensor, *, rounding: float) -> Tenso
         left, right = pairs[rows].T
         difference = (maps.slope[left] - maps.slope[right]).abs().amax((1, 2))
         size = torch.maximum(maps.slope[left].abs(), maps.slope[right].abs()).amax((1, 2))
-        different[rows] = difference > moved[left] + moved[right] + ROUNDED * size
+        different[rows] = difference > moved[left] + moved[right] + SLOPE_ROUNDING * size
     return different
 
 

@@ -21,7 +21,7 @@ from regionscope.exact.zero_tolerance import probe_points
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
 from regionscope.network import Program, full_precision, patterns
-from regionscope.tolerance import COVER, FLAT, TINY, UNIT, Tolerance
+from regionscope.tolerance import COVERAGE_ERROR, FLAT, TINY, UNIT, Tolerance
 
 _ADVICE = "Look for very large weights. If there are none, report the model and the slice."
 _ASK = (
@@ -39,7 +39,7 @@ _CANDIDATES = 4096  # regions among which the steepest are looked for
 def check_coverage(sizes: Tensor, whole: float) -> None:
     """No region (sizes (r,)) has a negative size, and the sizes add up to that of the slice."""
     total = float(sizes.sum())
-    if not abs(total - whole) <= COVER * whole:  # a NaN fails too, here and below
+    if not abs(total - whole) <= COVERAGE_ERROR * whole:  # a NaN fails too, here and below
         raise CheckFailed(
             f"Expected the sizes of the {len(sizes)} regions to add up to {whole}, got {total}. {_ADVICE}"
         )

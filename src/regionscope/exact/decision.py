@@ -30,7 +30,7 @@ from regionscope.geometry.ragged import owners
 from regionscope.geometry.slice_lists import read_slices
 from regionscope.network import Program, with_decision
 from regionscope.network.output import Arguments, Output, select_output
-from regionscope.tolerance import EQUAL, HIDDEN, UNIT, Tolerance
+from regionscope.tolerance import EQUAL_OUTPUTS, HIDDEN_SHARE, UNIT, Tolerance
 from regionscope.types import Progress, Reading
 
 _LABELS = ("piece_labels", "piece_regions", "labels")  # stored beside the arrays of the partition
@@ -266,7 +266,7 @@ def _check_leads(outputs: Tensor) -> None:
         return
     first, second = outputs.topk(2, dim=1).values.unbind(1)
     largest, lead = float(first.abs().max()), float((first - second).max())
-    if lead > EQUAL * UNIT * largest and Tolerance.of(torch.float64).zero * largest > HIDDEN * lead:
+    if lead > EQUAL_OUTPUTS * UNIT * largest and Tolerance.of(torch.float64).zero * largest > HIDDEN_SHARE * lead:
         raise CheckFailed(
             f"Expected outputs that differ by far more than their rounding, got outputs of up to {largest:.3g}, of "
             f"which the largest leads by at most {lead:.3g} on the slice. Subtract one number from all of them: labels "

@@ -17,7 +17,7 @@ from regionscope.geometry.crossing import Points, place_points
 from regionscope.geometry.interpolation import OnEdges
 from regionscope.geometry.maxima import Candidates, breaks_along, leaders
 from regionscope.network import Maxima, Program, Thresholds, Values
-from regionscope.tolerance import LEAST
+from regionscope.tolerance import SMALLEST_TOLERANCE
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def sign_changes(
                     below, above = block < threshold - tolerance, block > threshold + tolerance
                     told = below | above
                 change = (below[1:] & above[:-1]) | (above[1:] & below[:-1])
-                hidden = xp.nonzero((~told & (tolerance > LEAST))[:step].reshape(-1))
+                hidden = xp.nonzero((~told & (tolerance > SMALLEST_TOLERANCE))[:step].reshape(-1))
                 snapped.append(hidden // n + start)
             if several:
                 change &= (of[1:] == of[:-1])[:, None]

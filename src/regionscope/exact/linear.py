@@ -29,7 +29,7 @@ from regionscope.geometry import Slice
 from regionscope.geometry.slice_lists import read_slices
 from regionscope.network import Program, Values, full_precision, trace
 from regionscope.network.output import Arguments, Output, select_output
-from regionscope.tolerance import LOST, Tolerance
+from regionscope.tolerance import LOST_SHARE, Tolerance
 from regionscope.types import Progress, Stats, Status
 
 Consume = Callable[[RegionBatch], None]
@@ -151,7 +151,7 @@ class BatchResult:
 def must_cover(slice: Slice, total: float) -> None:
     """Raise unless regions of this total size cover the slice: a number of fewer regions would look like any other."""
     size = slice.size
-    if not abs(total - size) <= LOST * size:
+    if not abs(total - size) <= LOST_SHARE * size:
         raise CheckFailed(
             f"Expected regions that cover the slice, got regions that add up to {total / size:.6f} of the slice. "
             "This is a fault of regionscope, not of the network. Move the slice a little, and report the case."

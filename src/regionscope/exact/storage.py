@@ -18,7 +18,7 @@ from regionscope.checks import is_integer
 from regionscope.errors import InputError, WrongFile
 from regionscope.file_io import ARRAY_FILE_ERRORS, check_parent, parse_json, replace_file
 from regionscope.geometry import Box, Segment, Simplex, Slice
-from regionscope.tolerance import LOST, Tolerance
+from regionscope.tolerance import LOST_SHARE, Tolerance
 from regionscope.types import Stats, Status
 
 _FORMAT = 3
@@ -101,7 +101,7 @@ def _check(about: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> None:
         _indices(arrays, "piece_regions", (r,), 0, len(arrays["labels"]))
     if r < max(layers.values(), default=0):
         raise ValueError(f"it has {r} regions, but its counts are larger")
-    if not abs(float(arrays["sizes"].sum()) - slice.size) <= LOST * slice.size:
+    if not abs(float(arrays["sizes"].sum()) - slice.size) <= LOST_SHARE * slice.size:
         raise ValueError("its regions do not cover its slice")
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.exact.partition import Partition
 from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, owners, ranges
-from regionscope.tolerance import WITHIN
+from regionscope.tolerance import OUTSIDE_DISTANCE
 
 _PAIRS = 1 << 20  # pairs of a point and a region that are looked at together
 
@@ -155,7 +155,7 @@ def _keep_deepest(part: Partition, points: Tensor, point: Tensor, region: Tensor
     smallest_depth = depth.new_empty(len(point)).scatter_reduce(0, pair, depth, "amin", include_self=False)
     best = torch.full_like(points[:, 0], -torch.inf).scatter_reduce(0, point, smallest_depth, "amax")
     extent = float((part.vertices.amax(0) - part.vertices.amin(0)).max())
-    chosen = (smallest_depth == best[point]) & (smallest_depth >= -WITHIN * extent)
+    chosen = (smallest_depth == best[point]) & (smallest_depth >= -OUTSIDE_DISTANCE * extent)
     regions[point[chosen]] = region[chosen]
 
 

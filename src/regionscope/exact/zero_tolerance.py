@@ -17,7 +17,7 @@ from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
 from regionscope.geometry.block_size import rows_at_a_time
 from regionscope.network import FoldSites, Kink, Maxima, Program, Thresholds, Values
-from regionscope.tolerance import LEAST, Tolerance
+from regionscope.tolerance import SMALLEST_TOLERANCE, Tolerance
 
 _PROBES = 16  # beside the corners
 _OUT_OF_REACH = 16.0  # times its variation: a value that is farther from its fold comes there nowhere on the slice
@@ -84,10 +84,10 @@ def zero_tolerances_of(
             "Expected finite values on the slice, got NaN or infinite values. Use a smaller slice, or check the "
             "weights."
         )
-    zero_tolerances = [
-        xp.as_tensors((tolerance.zero * xp.minimum(units, layer.reshape(-1, *[1] * (units.ndim - 1)))).clip(min=LEAST))
-        for layer, units in found
-    ]
+    zero_tolerances = []
+    for layer, units in found:
+        size = xp.minimum(units, layer.reshape(-1, *[1] * (units.ndim - 1)))
+        zero_tolerances.append(xp.as_tensors((tolerance.zero * size).clip(min=SMALLEST_TOLERANCE)))
     if program.kinks and program.kinks[-1].kind == "argmax":  # it compares the outputs themselves
         zero_tolerances[-1] = zero_tolerances[-2].reshape(len(slices), -1).amax(1)
     return zero_tolerances
@@ -115,7 +115,7 @@ def snapped_signs(cuts: FoldSites, zero_tolerance: Tensor) -> Tensor:
         block, tolerance = cuts.values[start : start + step], zero_tolerance[start : start + step]
         if isinstance(cuts, Thresholds):
             tolerance = tolerance.reshape(len(block), -1)
-            alive = tolerance > LEAST
+            alive = tolerance > SMALLEST_TOLERANCE
             hidden = [((block - at).abs() <= tolerance) & alive for at in cuts.at]
         else:
             candidates, tolerance = block[:, cuts.groups], tolerance[:, None, None]

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regionscope.geometry.slices import Slice
 from regionscope.inputs import Inputs, read_examples
-from regionscope.tolerance import NEAR
+from regionscope.tolerance import SINGLE_PRECISION_DISTANCE
 
 
 def on_slice(slice: Slice, inputs: Inputs) -> tuple[Tensor, Tensor]:
@@ -22,7 +22,7 @@ def on_slice(slice: Slice, inputs: Inputs) -> tuple[Tensor, Tensor]:
     coords, distances = slice.project(x)
     extent = slice.embed(slice.corners).flatten(1).to(x.device)
     extent = (extent - extent[0]).norm(dim=1).max()
-    near = NEAR * x.double().flatten(1).norm(dim=1).clamp_min(extent)
+    near = SINGLE_PRECISION_DISTANCE * x.double().flatten(1).norm(dim=1).clamp_min(extent)
     return coords, (distances <= near) & slice.contains(coords, margin=(near / extent)[:, None])
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from regionscope.geometry import arrays as xp
 from regionscope.geometry.block_size import rows_at_a_time
 from regionscope.geometry.ragged import sort_within
-from regionscope.tolerance import LEAST
+from regionscope.tolerance import SMALLEST_TOLERANCE
 
 _ONES = 0x0101010101010101  # one bit a byte: eight sign codes are tested in one word
 
@@ -107,7 +107,7 @@ class SignTable:
         rows = self.vertices_with_zero() if marked is None else marked
         if len(rows) == 0:
             return rows
-        alive = xp.take(tolerance, rows).reshape(len(rows), 1, -1) > LEAST
+        alive = xp.take(tolerance, rows).reshape(len(rows), 1, -1) > SMALLEST_TOLERANCE
         zero = xp.take(self.codes, rows)[:, : self.n_units].reshape(len(rows), -1, alive.shape[2]) == 0
         return xp.repeat(rows, (zero & alive).reshape(len(rows), -1).sum(1))
 

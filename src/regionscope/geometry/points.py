@@ -12,7 +12,7 @@ from torch import Tensor
 from regionscope.checks import unreadable
 from regionscope.errors import SliceError
 from regionscope.formatting import counted
-from regionscope.tolerance import RANK
+from regionscope.tolerance import RANK_RATIO
 
 PointLike = Tensor | np.ndarray[Any, Any] | Sequence[Any]
 
@@ -107,12 +107,12 @@ def read_radius(radius: float | Sequence[float] | Tensor | np.ndarray[Any, Any],
 
 
 def check_distinct(points: Tensor) -> None:
-    """Raise when two of the points (n, *shape) cannot be told apart: nearer than ``RANK`` of their norm."""
+    """Raise when two of the points (n, *shape) cannot be told apart: nearer than ``RANK_RATIO`` of their norm."""
     flat = points.flatten(1)
     norms = flat.norm(dim=1)
     for i in range(len(flat)):
         for j in range(i):
-            if float((flat[i] - flat[j]).norm()) <= RANK * float(torch.maximum(norms[i], norms[j])):
+            if float((flat[i] - flat[j]).norm()) <= RANK_RATIO * float(torch.maximum(norms[i], norms[j])):
                 raise SliceError(f"Expected distinct points, got the same point at {j} and {i}. Remove one of them.")
 
 
@@ -135,7 +135,7 @@ def rounding_of_differences(points: Tensor, spacing: float) -> Tensor:
 
 
 def check_rank(directions: Tensor, what: str, *, rounding: Tensor) -> None:
-    """Raise when the directions (k, *shape) are linearly dependent within ``RANK`` or their rounding."""
+    """Raise when the directions (k, *shape) are linearly dependent within ``RANK_RATIO`` or their rounding."""
     flat = directions.flatten(1)
     k, d = flat.shape
     if k > d:
@@ -143,8 +143,8 @@ def check_rank(directions: Tensor, what: str, *, rounding: Tensor) -> None:
             f"Expected inputs of at least {k} entries for {what}, got {d}. Use a slice of fewer dimensions."
         )
     singular = torch.linalg.svdvals(flat)
-    if float(singular[-1]) <= RANK * float(singular[0]):
-        rank = int((singular > RANK * singular[0]).sum())
+    if float(singular[-1]) <= RANK_RATIO * float(singular[0]):
+        rank = int((singular > RANK_RATIO * singular[0]).sum())
         raise SliceError(
             f"Expected {what} to span {counted(k, 'dimension')}, got {rank}. Move them apart, or use a slice of "
             "fewer dimensions."
@@ -166,7 +166,7 @@ def orthonormal_frame(flat: Tensor, dim: int | None, rounding: Tensor) -> Tensor
     offsets = flat[1:] - flat[0]
     norms = flat.norm(dim=1).max()
     left, singular, axes = torch.linalg.svd(offsets, full_matrices=False)
-    floor = torch.maximum(RANK * torch.maximum(singular[0], norms), _rounding_of_singular(left, axes, rounding))
+    floor = torch.maximum(RANK_RATIO * torch.maximum(singular[0], norms), _rounding_of_singular(left, axes, rounding))
     rank = int((singular > floor).sum())
     if rank == 0:
         raise SliceError(f"Expected at least two distinct points, got {n} times the same point. Pass different ones.")

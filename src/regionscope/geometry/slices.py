@@ -29,7 +29,7 @@ from regionscope.geometry.points import (
     spacing,
 )
 from regionscope.inputs import Inputs, read_examples
-from regionscope.tolerance import RANK, WITHIN
+from regionscope.tolerance import OUTSIDE_DISTANCE, RANK_RATIO
 
 
 class Projection(NamedTuple):
@@ -181,7 +181,7 @@ class _AffineSlice(ABC):
         coords = torch.linalg.solve_triangular(upper, (offsets @ orthonormal).T, upper=True).T
         return Projection(coords.contiguous(), (offsets - coords @ basis).norm(dim=1))
 
-    def contains(self, coords: PointLike, *, margin: float | Tensor = WITHIN) -> Tensor:
+    def contains(self, coords: PointLike, *, margin: float | Tensor = OUTSIDE_DISTANCE) -> Tensor:
         """Whether each of the coordinates (n, k) lies in the slice (n,).
 
         margin: how far beyond a side they may lie, as a share of the width of the slice there; one number, or (n, 1).
@@ -313,10 +313,10 @@ class Box(_AffineSlice):
         reach = basis * radii.reshape(-1, *[1] * origin.ndim)
         check_rank(reach, "the directions, scaled by their radii,", rounding=spacing(directions) * reach.abs())
         varied = origin[(basis != 0).any(0)]
-        if float(reach.flatten(1).norm(dim=1).min()) <= RANK * float(varied.norm()):
+        if float(reach.flatten(1).norm(dim=1).min()) <= RANK_RATIO * float(varied.norm()):
             raise SliceError(
-                f"Expected a radius larger than {RANK:g} of the norm of the center (of the entries that vary), got a "
-                "smaller one, for which rounding merges the corners. Pass a larger radius."
+                f"Expected a radius larger than {RANK_RATIO:g} of the norm of the center (of the entries that vary), "
+                "got a smaller one, for which rounding merges the corners. Pass a larger radius."
             )
         self._set(origin=origin, basis=basis, radius=radii)
 

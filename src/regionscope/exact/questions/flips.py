@@ -20,7 +20,7 @@ from regionscope.geometry import Segment, Slice
 from regionscope.geometry.points import PointLike, read_point
 from regionscope.network import Program, select_output
 from regionscope.network.output import Arguments, Output
-from regionscope.tolerance import SHORTEST
+from regionscope.tolerance import SHORTEST_WINDOW
 from regionscope.types import Progress, Reading
 
 _SHOWN = 4  # flips in a repr
@@ -209,7 +209,7 @@ def first_flip(
     last: _Pieces | None = None
     while done < max_distance:
         end = max_distance if done + 1.01 * window > max_distance else done + window
-        limit = 4 * _WINDOW if end - done > SHORTEST * max_distance else None
+        limit = 4 * _WINDOW if end - done > SHORTEST_WINDOW * max_distance else None
         try:
             dec = decision_regions(program, ray.extended(done, end), max_regions=limit, memory=memory)
         except LimitReached:

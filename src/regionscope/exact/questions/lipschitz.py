@@ -21,7 +21,7 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.exact.affine_maps import AffineMaps
 from regionscope.geometry import Slice
-from regionscope.tolerance import ACCURATE, TINY
+from regionscope.tolerance import NORM_ERROR, TINY
 from regionscope.types import Reading
 
 _DIRECTIONS = 1 << 20
@@ -82,7 +82,7 @@ def lipschitz(
     terms = slope.shape[2] if weights is None else float(weights.abs().sum())
     unsure = maps.noise * (1 + rounding / max(maps.error, TINY)) * terms * measure.largest
     best = float((norms - unsure).max())
-    again = ((norms + unsure >= best) & (unsure > ACCURATE * best)).nonzero()[:, 0]
+    again = ((norms + unsure >= best) & (unsure > NORM_ERROR * best)).nonzero()[:, 0]
     if len(again):
         norms[again] = measure(_chosen(derivatives(again), weights))
     region = int(norms.argmax())
