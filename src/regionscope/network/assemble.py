@@ -20,7 +20,7 @@ def assemble(recorder: Recorder, source: Data, output: Data) -> Program:
         step, instructions, row_bytes = steps[start], *plan.stretch(start, end)
         assert isinstance(step.operation, Fold)
         fold = step.operation
-        kinks.append(Kink(step.label, fold.kind, fold.n_units, row_bytes, fold.cuts, instructions))
+        kinks.append(Kink(step.label, fold.kind, fold.n_units, row_bytes, fold.folds, instructions))
     instructions, row_bytes = plan.stretch(0, starts[0] if starts else len(steps))
     return Program(
         input_shape=source.shape,

@@ -72,8 +72,8 @@ class Affine(Operation):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Fold(Operation):
-    """A continuous piecewise-linear map. ``cuts(*inputs, *constants)`` says where it folds."""
+    """A continuous piecewise-linear map. ``folds(*inputs, *constants)`` says where it folds."""
 
     kind: str
-    cuts: Callable[..., FoldSites]
+    folds: Callable[..., FoldSites]
     n_units: int

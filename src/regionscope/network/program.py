@@ -77,6 +77,7 @@ class Kink:
     n_units: number of fold sites per row, the columns of ``pattern``.
     row_bytes: estimated peak memory of one row, from the values live before this kink to those live after ``advance``,
         with the temporaries of the largest operation in between.
+    folds: see ``Fold``; ``cuts`` calls it on live values.
     """
 
     name: str

@@ -119,7 +119,7 @@ def _version(tensor: Tensor) -> int | None:
 
 def _description(step: RecordedStep) -> tuple[object, ...]:
     operation = step.operation
-    folds = (operation.kind, operation.n_units, _named(operation.cuts)) if isinstance(operation, Fold) else ()
+    folds = (operation.kind, operation.n_units, _named(operation.folds)) if isinstance(operation, Fold) else ()
     names = (*(x.name for x in step.inputs), step.output.name, step.label, step.output.axis)
     return (*names, _named(operation.function), _named(operation.in_place), len(operation.constants), *folds)
 
