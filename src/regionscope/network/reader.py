@@ -162,10 +162,10 @@ class Reader(ForwardTracer):
             layer_type = _original_type(layer).__name__
             return Call(self.recorder, node, f"'{path}' is {layer_type}", path, layer_type, self.input.shape)
         label = f"{self._paths.get(id(layer), '')}.{base_name}".lstrip(".")
-        kind_name = _KINDS.get(base_name, base_name)
+        fold_kind = _MODULES.get(base_name.replace("_", ""), base_name)  # max_pool2d: MaxPool2d
         called = f"torch.Tensor.{name}" if kind == "call_method" else _full_name(target)
         subject = f"'{node.name}'{self.where()} calls {called}"
-        return Call(self.recorder, node, subject, label, kind_name, self.input.shape)
+        return Call(self.recorder, node, subject, label, fold_kind, self.input.shape)
 
     def _subject(self, kind: str) -> str:
         path = self._paths.get(id(self._scope[-1]), "")
@@ -255,10 +255,7 @@ class Reader(ForwardTracer):
 _POSITIONAL = ("input", "other", "size", "shape", "dims", "repeats")  # rules take these by position alone
 _signature = functools.cache(inspect.signature)  # of the rules, which are few
 _IN_PLACE = {"__iadd__", "__isub__", "__imul__", "__itruediv__"}
-_KINDS = {"relu": "ReLU", "leaky_relu": "LeakyReLU", "prelu": "PReLU", "rrelu": "RReLU", "relu6": "ReLU6"}
-_KINDS |= {"hardtanh": "Hardtanh", "threshold": "Threshold", "hardsigmoid": "Hardsigmoid", "softshrink": "Softshrink"}
-_KINDS |= {f"max_pool{d}d": f"MaxPool{d}d" for d in (1, 2, 3)}
-_KINDS |= {f"adaptive_max_pool{d}d": f"AdaptiveMaxPool{d}d" for d in (1, 2, 3)}
+_MODULES = {name.lower(): name for name in nn.modules.__all__}
 
 
 def _find_rule(kind: str, target: Any, name: str, base_name: str) -> Rule | None:

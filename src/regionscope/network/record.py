@@ -54,13 +54,12 @@ class Refused:
 
 @dataclass(frozen=True, eq=False)
 class RecordedStep:
-    """An operation applied to values. ``label`` and ``kind`` name a fold for the user."""
+    """An operation applied to values. ``label`` names a fold for the user."""
 
     operation: Operation
     inputs: tuple[Data, ...]
     output: Data
     label: str
-    kind: str
 
 
 @dataclass(eq=False)
@@ -88,7 +87,7 @@ class Call:
     """One function, method or layer call in the user's forward.
 
     node: its fx node. subject: how errors name the call ("'encoder.act' is GELU"). label: name of a fold here.
-    kind: the module's type or the function's name.
+    kind: type of the module, such as "ReLU", or the name of a function that no module has.
     """
 
     recorder: Recorder
@@ -108,8 +107,7 @@ class Call:
         shape: tuple[int, ...] | None = None, **options: Any,
     ) -> Data:  # fmt: skip
         """Record a piecewise-linear map; ``options`` are the fields of ``Fold``."""
-        options.setdefault("kind", self.kind)
-        return self.record(Fold(function=function, **options), *inputs, axis=axis, shape=shape)
+        return self.record(Fold(function=function, kind=self.kind, **options), *inputs, axis=axis, shape=shape)
 
     def record(
         self, operation: Operation, *inputs: Data, axis: int | None = None, shape: tuple[int, ...] | None = None
@@ -127,7 +125,7 @@ class Call:
         name = self.node.name if self.results == 1 else f"{self.node.name}.{self.results}"
         output = Data(name, shape, inputs[0].axis if axis is None else axis)
         label = self.recorder.unique(self.label) if isinstance(operation, Fold) else self.label
-        self.recorder.steps.append(RecordedStep(operation, inputs, output, label, self.kind))
+        self.recorder.steps.append(RecordedStep(operation, inputs, output, label))
         return output
 
     def _row_shape(self, operation: Operation, inputs: tuple[Data, ...]) -> tuple[int, ...]:
