@@ -18,20 +18,20 @@ def data_root(root: Path | str | None = None) -> Path:
     return Path(root) if root is not None else Path(os.environ.get("REGIONSCOPE_DATA") or "data")
 
 
-def the_folder(name: str, root: Path, folders: Sequence[str], *, get: str | None = None) -> Path:
-    """The first of the ``folders`` under ``root`` that exists. ``get``: what to do when none does."""
+def find_folder(name: str, root: Path, folders: Sequence[str], *, advice: str | None = None) -> Path:
+    """The first of the ``folders`` under ``root`` that exists. advice: what to do if none does, for the error."""
     for folder in folders:
         if (root / folder).is_dir():
             return root / folder
-    looked = " or ".join(repr(str((root / folder).absolute())) for folder in folders)
+    searched = " or ".join(repr(str((root / folder).absolute())) for folder in folders)
     raise InputError(
-        f"Expected {name} in {looked}, got no such folder. {get or the_command(name, root)}, "
+        f"Expected {name} in {searched}, got no such folder. {advice or download_command(name, root)}, "
         "or pass the folder that holds it with root= or the environment variable REGIONSCOPE_DATA."
     )
 
 
-def the_command(name: str, root: Path, *, again: bool = False) -> str:
-    """How to get the data, as the beginning of a sentence."""
+def download_command(name: str, root: Path, *, again: bool = False) -> str:
+    """How to download the data, as the beginning of a sentence. again: whether to replace what is there."""
     where = "" if root == data_root() else f" --data-root {root}"
     return f"Run: regionscope data get {name}{where}{' --force' if again else ''}"
 

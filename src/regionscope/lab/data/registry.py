@@ -12,7 +12,7 @@ from regionscope.errors import InputError, WrongFile
 from regionscope.lab.data import cifar, idx, user_data
 from regionscope.lab.data.dataset import Dataset, DataSplit, add_label_noise, derived_seed
 from regionscope.lab.data.digits import digits_split
-from regionscope.lab.data.files import data_root, the_command, the_folder
+from regionscope.lab.data.files import data_root, download_command, find_folder
 from regionscope.lab.data.imagenet import read_imagenet
 from regionscope.lab.data.images import PUBLISHED, Normalisation, Pixels, chosen_parts
 from regionscope.lab.data.tokens import BOOK, modular_addition_split, read_text, text_split
@@ -89,7 +89,7 @@ def load(spec: DataSpec, *, root: Path | str | None = None) -> DataSplit:
             _read_user_data(spec, options) if is_user_file(spec.name) else entry(spec.name).read(spec, folder, options)
         )
     except WrongFile as error:
-        raise InputError(f"{error.what}. {the_command(spec.name, folder, again=True)}") from error
+        raise InputError(f"{error.what}. {download_command(spec.name, folder, again=True)}") from error
     if spec.label_noise == 0:
         return split
     return replace(
@@ -163,7 +163,7 @@ def _digits(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
 
 def _idx(folder: str) -> ReadData:
     def read(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
-        parts = idx.read_idx_folder(the_folder(spec.name, root, [folder]))
+        parts = idx.read_idx_folder(find_folder(spec.name, root, [folder]))
         return _finished(_chosen(parts, spec, 10), spec, options)
 
     return read
@@ -174,13 +174,13 @@ def _cifar(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
     labels = options.get("labels", "fine")
     if labels not in layout.classes:
         raise unknown_name("a valid option labels of cifar100", labels, layout.classes)
-    parts = cifar.read_cifar(the_folder(spec.name, root, layout.folders), layout, labels=labels)
+    parts = cifar.read_cifar(find_folder(spec.name, root, layout.folders), layout, labels=labels)
     return _finished(_chosen(parts, spec, layout.classes[labels]), spec, options)
 
 
 def _imagenet(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
     how = "get it from image-net.org, with an account, and unpack it to train/<class>/*.JPEG and val/<class>/*.JPEG"
-    folder = the_folder(spec.name, root, entry(spec.name).folders, get=how).parent
+    folder = find_folder(spec.name, root, entry(spec.name).folders, advice=how).parent
     train, test, classes = read_imagenet(
         folder,
         n_train=spec.n_train,
