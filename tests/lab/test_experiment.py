@@ -290,7 +290,7 @@ def test_runs_share_their_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         return load(spec, **options)
 
     monkeypatch.setattr(lab, "load", counting)
-    lab._loaded.clear()
+    lab._data_cache.clear()
     for seed in range(2):
         run(replace(EXPERIMENT, seed=seed), tmp_path)
     assert loaded == [0]

@@ -158,7 +158,7 @@ def test_dask_workers_may_die(
 ) -> None:
     """A scheduler and two workers on loopback; one is killed while it works, and every run ends once."""
     pytest.importorskip("distributed")
-    monkeypatch.setattr("regionscope.lab.sweep.cluster._LOOK", 0.02)  # so that a run is seen before it ends
+    monkeypatch.setattr("regionscope.lab.sweep.cluster._POLL_SECONDS", 0.02)  # so that a run is seen before it ends
     runs, sweep = tmp_path / "runs", small(4)
     killed: list[int] = []
 

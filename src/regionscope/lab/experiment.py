@@ -34,13 +34,13 @@ from regionscope.lab.user_files import COPY, check_source, file_of, is_user_file
 
 HISTORY = ("train_loss", "train_error", "test_error")  # the rows of each epoch; no measure may be called so
 
-_CAPTURE = 5.0  # seconds between two chances to stop with everything saved
-_SAVE = 30.0  # seconds between two states on disk
-_KEPT = 2  # data sets that stay loaded in a process
+_STATE_SECONDS = 5.0  # between two states in memory, at which the run can stop
+_SAVE_SECONDS = 30.0  # between two states on disk
+_CACHED_DATA_SETS = 2  # in each process
 
-_Cached = tuple[str, str, str]
-_loaded: OrderedDict[_Cached, DataSplit] = OrderedDict()
-_loading = threading.Lock()
+_DataKey = tuple[str, str, str]
+_data_cache: OrderedDict[_DataKey, DataSplit] = OrderedDict()
+_data_lock = threading.Lock()
 
 
 def run(
@@ -53,7 +53,7 @@ def run(
     on_progress: Callable[[TrainingProgress], object] | None = None,
     on_measure: Callable[[str | None], object] | None = None,
     stop: Callable[[], bool] | None = None,
-    save_every: float = _SAVE,
+    save_every: float = _SAVE_SECONDS,
     on_repair: Callable[[str], object] | None = None,
 ) -> RunFolder:
     """Train and measure one network, and store everything in the folder of this experiment below ``runs_dir``.
@@ -76,10 +76,10 @@ def run(
             with folder.claim():
                 if not folder.verify():  # else it ended between the look and the claim, or only weights were damaged
                     work = partial(
-                        _work, folder, device, data_root, compiled=compiled, on_progress=on_progress,
+                        _train_and_measure, folder, device, data_root, compiled=compiled, on_progress=on_progress,
                         on_measure=on_measure, stop=stop, save_every=save_every,
                     )  # fmt: skip
-                    _try(folder, work, stop)
+                    _run_claimed(folder, work, stop)
     finally:
         if on_repair is not None:
             for sentence in folder.repaired:
@@ -87,7 +87,7 @@ def run(
     return folder
 
 
-def _try(folder: RunFolder, work: Callable[[], dict[str, Any]], stop: Callable[[], bool] | None) -> None:
+def _run_claimed(folder: RunFolder, work: Callable[[], dict[str, Any]], stop: Callable[[], bool] | None) -> None:
     """Work on a claimed folder; an error is stored as the run's result."""
     folder.begin_again()
     try:
@@ -101,8 +101,9 @@ def _try(folder: RunFolder, work: Callable[[], dict[str, Any]], stop: Callable[[
 
 
 def check(experiment: Experiment) -> None:
-    """Say before any work that a name is not known, that data, network or a measure have no such option, or that an
-    option of a measure has a value that can never work."""
+    """Raise ``InputError`` for an unknown name or option of the data, the network or a measure, and for a value of an
+    option of a measure that can never work.
+    """
     check_instance("experiment", experiment, Experiment, advice="Write Experiment(data=..., network=...)")
     for spec in (experiment.data, experiment.network):
         check_source(spec.name, spec.source)
@@ -172,8 +173,11 @@ def _network(experiment: Experiment, split: DataSplit) -> nn.Module:
 
 
 def fail(experiment: Experiment, runs_dir: Path | str, sentence: str) -> None:
-    """Store that a run failed, for one whose own process could not; nothing where another one has taken it over, or
-    where there is no room: the next start finds it unfinished either way."""
+    """Store that a run failed whose own process died.
+
+    Nothing is stored if another process has taken the run over, or if the disk is full; the next start finds the run
+    unfinished either way.
+    """
     with suppress(Busy, DiskFull, LockLost):
         folder = RunFolder.create(runs_dir, experiment)
         with folder.claim():
@@ -188,9 +192,9 @@ def failure(error: Exception) -> dict[str, Any]:
     return {"status": "failed", "error": first if known else f"{type(error).__name__}: {first}", "measures": {}}
 
 
-def _work(
+def _train_and_measure(
     folder: RunFolder,
-    where: torch.device | str | None,
+    device: torch.device | str | None,
     data_root: Path | None,
     *,
     compiled: bool,
@@ -199,7 +203,7 @@ def _work(
     stop: Callable[[], bool] | None,
     save_every: float,
 ) -> dict[str, Any]:
-    experiment, device = folder.experiment, read_device("cpu" if where is None else where)
+    experiment, device = folder.experiment, read_device("cpu" if device is None else device)
     split = _data(experiment.data, data_root, device)
     made_with = run_provenance(device=device, seed=experiment.seed)
     folder.describe({**made_with, **({"compiled": True} if compiled and device.type == "cuda" else {})}, split)
@@ -220,7 +224,7 @@ def _work(
         monitors=_monitors(folder, split, initial, on_measure or (lambda name: None)),
         state=state,
         save_state=(saver := _Saver(folder, stop, save_every)),
-        state_every=min(_CAPTURE, save_every),
+        state_every=min(_STATE_SECONDS, save_every),
         on_checkpoint=saver.checkpoint,
         on_epoch=lambda row: folder.append(_epoch_rows(row)),
         on_progress=on_progress,
@@ -229,7 +233,7 @@ def _work(
 
 
 class _Saver:
-    """Stores checkpoints and states, the latter not too often, and stops the training when asked to."""
+    """Stores checkpoints, and a state every few seconds; stops the training if ``stop`` returns True."""
 
     def __init__(self, folder: RunFolder, stop: Callable[[], bool] | None, every: float) -> None:
         self.folder, self.stop, self.every = folder, stop, every
@@ -249,9 +253,9 @@ class _Saver:
 
 
 class _StoringMonitor(Monitor):
-    """A monitor whose rows go to the run's folder; when they cannot, training does not go on without them.
+    """A monitor that stores its rows in the run's folder, and stops the training if they cannot be stored.
 
-    Where the instrument says that it cannot measure this network, the row has no value, and a note that says why.
+    If the instrument cannot measure this network, the row has no value and a note with the reason.
     """
 
     def __init__(
@@ -295,16 +299,16 @@ def _monitors(
 
 
 def _data(spec: DataSpec, root: Path | None, device: torch.device) -> DataSplit:
-    """The data on its device; the last few stay there, so that the runs of a sweep share them."""
+    """The data on its device. The last data sets stay there, so that the runs of a sweep share them."""
     text = json.dumps(asdict(spec), sort_keys=True)
     key = (text, str(root), str(device))
-    with _loading:
-        if key not in _loaded:
-            _loaded[key] = load(spec, root=root).to(device)
-            while len(_loaded) > _KEPT:
-                _loaded.popitem(last=False)
-        _loaded.move_to_end(key)
-        return _loaded[key]
+    with _data_lock:
+        if key not in _data_cache:
+            _data_cache[key] = load(spec, root=root).to(device)
+            while len(_data_cache) > _CACHED_DATA_SETS:
+                _data_cache.popitem(last=False)
+        _data_cache.move_to_end(key)
+        return _data_cache[key]
 
 
 def _epoch_rows(row: EpochRow) -> list[dict[str, Any]]:

@@ -17,8 +17,8 @@ from regionscope.lab.experiment import fail
 from regionscope.lab.store import files
 from regionscope.lab.sweep.work import Job, JobResult, work
 
-_LOOK = 0.2  # seconds between two looks at the futures
-_PAUSE = 1.0  # seconds between two looks of a worker at the stop file
+_POLL_SECONDS = 0.2  # between two checks of the futures
+_STOP_FILE_SECONDS = 1.0  # between two checks of the stop file by a worker
 
 
 def run_on_dask(
@@ -49,7 +49,7 @@ def work_on_worker(job: Job, stop_file: Path) -> JobResult:
     last = [0.0, False]
 
     def stop() -> bool:
-        if time.monotonic() - last[0] >= _PAUSE:
+        if time.monotonic() - last[0] >= _STOP_FILE_SECONDS:
             last[:] = [time.monotonic(), stop_file.exists()]
         return bool(last[1])
 
@@ -74,7 +74,7 @@ def _collect(
             report(_outcome(future, job))
         if futures and client.status not in ("running", "connecting"):
             raise RegionscopeError("The Dask scheduler stopped. Start it and run the same command again to resume.")
-        time.sleep(_LOOK)
+        time.sleep(_POLL_SECONDS)
 
 
 def _outcome(future: Any, job: Job) -> JobResult:
