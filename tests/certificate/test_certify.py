@@ -31,7 +31,7 @@ from regionscope.certificate.rounding_bounds import Value, first_steps, reads
 from regionscope.certificate.rounding_bounds import affine as columns_of_affine
 from regionscope.certificate.steps import AffineStep, Largest, read_steps
 from regionscope.certificate.unit_bounds import screen
-from regionscope.certificate.vertices import look
+from regionscope.certificate.vertices import screen_by_vertices
 from regionscope.errors import LimitReached, MissingLibrary
 from regionscope.network import trace
 
@@ -147,7 +147,7 @@ def test_error_bounds_hold(by_vertices: bool) -> None:
     corners = corner_frames(claim.points, claim.offsets, claim.owner)
     boxes = frames_of(claim.vertices, claim.corners, claim.offsets)
     if by_vertices:
-        found = look(steps, part.slice, claim, corners, code)
+        found = screen_by_vertices(steps, part.slice, claim, corners, code)
         origins, ends = fractions(claim.points[corners.base[0]]), fractions(claim.points[corners.base[1:]])
         axes = (ends - origins).transpose(1, 0, 2)
     else:
@@ -209,7 +209,7 @@ def test_frames_of_flat_regions_and_numbers_that_overflow_prove_nothing() -> Non
     part = rs.linear_regions(mlp(2, 2, 2), SQUARE)
     claim, steps = ClaimedPartition.of(part), read_steps(trace(huge, (2,)))
     corners = corner_frames(claim.points, claim.offsets, claim.owner)
-    assert not look(steps, part.slice, claim, corners, Bits(steps, 4)).sure.any()
+    assert not screen_by_vertices(steps, part.slice, claim, corners, Bits(steps, 4)).sure.any()
 
 
 def test_patterns_survive_their_bits() -> None:

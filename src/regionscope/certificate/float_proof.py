@@ -18,7 +18,7 @@ from regionscope.certificate.frames import Frames, Local, corner_frames, frames_
 from regionscope.certificate.integers import homogeneous
 from regionscope.certificate.subject import Subject
 from regionscope.certificate.unit_bounds import Screened, screen
-from regionscope.certificate.vertices import MOST_CORNER_SHIFT, look
+from regionscope.certificate.vertices import MOST_CORNER_SHIFT, screen_by_vertices
 from regionscope.errors import LimitReached
 from regionscope.types import BoolArray, IntArray
 
@@ -74,7 +74,7 @@ class _WallRows:
 
 @dataclass(frozen=True, eq=False)
 class _Findings:
-    """What one look at the regions finds."""
+    """What floats prove about some regions, from one pass over them."""
 
     screened: Screened
     walls: _WallRows
@@ -106,7 +106,7 @@ def _together(subject: Subject) -> _Findings:
     """Look at all regions at once."""
     claim = subject.claim
     frames = corner_frames(claim.points, claim.offsets, claim.owner)
-    screened = look(subject.steps, subject.part.slice, claim, frames, subject.code)
+    screened = screen_by_vertices(subject.steps, subject.part.slice, claim, frames, subject.code)
     n = len(claim.wall_regions)
     walls = _read_walls(subject, screened, np.arange(n), _WallRows.unknown(n))
     everything = np.arange(claim.n)

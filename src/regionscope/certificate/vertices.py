@@ -49,7 +49,9 @@ _CACHED_NUMBERS = 1 << 15  # numbers that several operations read one after anot
 _Flag = TypeVar("_Flag", np.uint8, np.bool_)
 
 
-def look(steps: Steps, slice: Slice, claim: ClaimedPartition, frames: CornerFrames, bits: Bits) -> Screened:
+def screen_by_vertices(
+    steps: Steps, slice: Slice, claim: ClaimedPartition, frames: CornerFrames, bits: Bits
+) -> Screened:
     """Patterns, near constraints and slopes of all regions, from one forward pass of all vertices."""
     start, first = first_steps(steps, slice, np.abs(claim.vertices).max(0))
     widest = max([len(step.shift) for step in steps.steps[first:] if isinstance(step, AffineStep)], default=1)
