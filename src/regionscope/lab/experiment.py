@@ -264,7 +264,8 @@ class _StoringMonitor(Monitor):
     ) -> None:  # fmt: skip
         super().__init__({name: self._or_note}, when, done=done)
         self._folder, self._instrument, self._why, self._on_measure = folder, measure, "", on_measure
-        self._calm.add(name)  # instruments have generators of their own; watching them takes up to three times the time
+        # Instruments have generators of their own; watching them for others takes up to three times the time.
+        self._without_randomness.add(name)
 
     def measure(self, step: int, model: nn.Module) -> tuple[Row, ...]:
         self._why = ""

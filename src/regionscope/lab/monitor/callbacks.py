@@ -36,24 +36,24 @@ def lightning_callback(monitor: Monitor, *, model: ModelPart | None = None) -> A
         """Calls the monitor with the trainer's step."""
 
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-            self._times = _Times(monitor, int(trainer.global_step))
+            self._due_steps = _DueSteps(monitor, int(trainer.global_step))
             if trainer.is_global_zero and trainer.global_step > 0:  # resumed from a checkpoint
                 monitor.drop_after(int(trainer.global_step))
-            self._look(trainer, pl_module, due=self._times.start())
+            self._measure(trainer, pl_module, due=self._due_steps.start())
 
         def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-            self._look(trainer, pl_module, due=self._times.step(int(trainer.global_step)))
+            self._measure(trainer, pl_module, due=self._due_steps.step(int(trainer.global_step)))
 
         def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
             epoch, step = int(trainer.current_epoch) + 1, int(trainer.global_step)
             stops = trainer.should_stop and epoch >= (trainer.min_epochs or 0) and step >= (trainer.min_steps or 0)
             last = stops or epoch == trainer.max_epochs or step == trainer.max_steps
-            self._look(trainer, pl_module, due=last or self._times.epoch(epoch))
+            self._measure(trainer, pl_module, due=last or self._due_steps.epoch(epoch))
 
         def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-            self._look(trainer, pl_module, due=True)
+            self._measure(trainer, pl_module, due=True)
 
-        def _look(self, trainer: Any, pl_module: Any, *, due: bool) -> None:
+        def _measure(self, trainer: Any, pl_module: Any, *, due: bool) -> None:
             if due and trainer.is_global_zero:
                 step = int(trainer.global_step)
                 rows = monitor.measure(step, pl_module if model is None else model(pl_module))
@@ -85,22 +85,24 @@ def transformers_callback(monitor: Monitor, trainer: Any, *, model: ModelPart | 
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             self._training = True
-            self._times, self._epoch = _Times(monitor, int(state.global_step)), int(state.epoch or 0)
+            self._due_steps, self._epoch = _DueSteps(monitor, int(state.global_step)), int(state.epoch or 0)
             if state.is_world_process_zero and state.global_step > 0:
                 monitor.drop_after(int(state.global_step))
-            self._look(state, kwargs["model"], due=self._times.start())
+            self._measure(state, kwargs["model"], due=self._due_steps.start())
 
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            due = self._times.step(int(state.global_step))
-            self._look(state, kwargs["model"], due=due or control.should_training_stop)
+            due = self._due_steps.step(int(state.global_step))
+            self._measure(state, kwargs["model"], due=due or control.should_training_stop)
 
         def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             self._epoch += 1
-            self._look(state, kwargs["model"], due=self._times.epoch(self._epoch) or control.should_training_stop)
+            self._measure(
+                state, kwargs["model"], due=self._due_steps.epoch(self._epoch) or control.should_training_stop
+            )
 
         def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             # The weights of the last step are gone once the trainer has loaded the best model.
-            self._look(state, kwargs["model"], due=self._training and control.should_training_stop)
+            self._measure(state, kwargs["model"], due=self._training and control.should_training_stop)
 
         on_save = on_evaluate
 
@@ -108,7 +110,7 @@ def transformers_callback(monitor: Monitor, trainer: Any, *, model: ModelPart | 
             self._training = False
             step, best = int(state.global_step), getattr(state, "best_global_step", None)
             if not args.load_best_model_at_end or state.best_model_checkpoint is None or best == step:
-                self._look(state, kwargs["model"], due=True)
+                self._measure(state, kwargs["model"], due=True)
             elif state.is_world_process_zero and monitor.wants(step, last=True):
                 warnings.warn(
                     f"The last step {step} has no row: the trainer stopped early and has loaded its best model. Add "
@@ -116,13 +118,13 @@ def transformers_callback(monitor: Monitor, trainer: Any, *, model: ModelPart | 
                     stacklevel=2,
                 )
 
-        def _look(self, state: Any, whole: nn.Module, *, due: bool) -> None:
+        def _measure(self, state: Any, whole: nn.Module, *, due: bool) -> None:
             if due and state.is_world_process_zero:
                 rows = monitor.measure(int(state.global_step), whole if model is None else model(whole))
                 if rows:
-                    due_log = trainer.control.should_log
+                    should_log = trainer.control.should_log
                     trainer.log(as_scalars(rows))
-                    trainer.control.should_log = due_log  # or the trainer would leave out its own loss
+                    trainer.control.should_log = should_log  # or the trainer would leave out its own loss
 
     return TrainerMonitor()
 
@@ -131,10 +133,10 @@ def _check(monitor: object) -> None:
     check_instance("monitor", monitor, Monitor, advice="Make one with rs.Monitor({name: function}, when=...)")
 
 
-class _Times:
-    """When to measure: after the steps of the schedule, and after the epochs of the trainer that it counts.
+class _DueSteps:
+    """When to measure: after the steps of the schedule, and at the end of the trainer's epochs for its epochs.
 
-    A monitor with ``steps_per_epoch`` counts its epochs in steps. ``first``: the step at which the training starts.
+    A monitor with ``steps_per_epoch`` counts its epochs in steps. first: the step at which the training starts.
     """
 
     def __init__(self, monitor: Monitor, first: int) -> None:

@@ -74,27 +74,12 @@ class Monitor:
             Only for a monitor in the thread that trains: torch does not survive a backward pass of another thread
             meanwhile.
         """
-        if not isinstance(measures, Mapping) or not measures:
-            got = "an empty one" if isinstance(measures, Mapping) else f"a {type(measures).__name__}"
-            raise InputError(
-                f"Expected a mapping from names to functions of the model, got {got}. "
-                'Write {"regions": lambda model: ...}.'
-            )
-        for name, measure in measures.items():
-            if not callable(measure):
-                raise InputError(
-                    f"Expected a function of the model for the measure {name!r}, got {type(measure).__name__}. "
-                    "Wrap it, for example as lambda model: ..."
-                )
+        _check_functions(measures, listeners)
         self.when = as_schedule(when)
         self.steps_per_epoch = steps_per_epoch
         self.failures: list[str] = []
         self._gradients = gradients
         self._measures = dict(measures)
-        if not isinstance(listeners, Sequence) or not all(map(callable, listeners)):
-            raise InputError(
-                f"Expected listeners to be functions of a row, got {listeners!r}. Pass a list, such as [print]."
-            )
         self._listeners = list(listeners)
         self._path = None if path is None else Path(path)
         earlier = (*(() if self._path is None else self._resume(self._path)), *done)
@@ -103,9 +88,9 @@ class Monitor:
         # The rows of the last step may be incomplete: a kill can come between two of them.
         last = max((step for step, _ in self._rows), default=-1)
         self._done = {(step, self._owner(name)) for step, name in self._rows if step < last}
-        self._givers: dict[str, tuple[int, str]] = {}  # row name -> the last step at which it was measured, and by what
+        self._sources: dict[str, tuple[int, str]] = {}  # of each row name: the last step that has it, and the measure
         self._begun = False
-        self._calm: set[str] = set()  # measures that drew no random numbers from torch the first time
+        self._without_randomness: set[str] = set()  # measures that drew no random numbers from torch the first time
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -161,12 +146,12 @@ class Monitor:
                 continue
             start = time.perf_counter()
             with (
-                same_randomness(device_and_dtype(model)[0], watch=name not in self._calm) as draws,
+                same_randomness(device_and_dtype(model)[0], watch=name not in self._without_randomness) as draws,
                 no_trace(model, gradients=self._gradients) as private,
             ):
                 found = self._read(name, private, step)
             if draws is not None and not draws.happened:
-                self._calm.add(name)
+                self._without_randomness.add(name)
             seconds = time.perf_counter() - start
             rows = [Row(step, label, value, stderr, seconds) for label, value, stderr in found]
             fresh = [row for row in rows if (row.step, row.name) not in self._rows]
@@ -176,7 +161,7 @@ class Monitor:
             self._labels.update(dict.fromkeys(row.name for row in fresh))
             self._done.add((step, name))
             new += fresh
-            self._tell(fresh)
+            self._notify(fresh)
         return tuple(new)
 
     def drop_after(self, step: int) -> None:
@@ -201,16 +186,16 @@ class Monitor:
             known = [label for label in self._labels if self._owner(label) == name]
             if not known:
                 raise
-            self._complain(f"The measure {name!r} has no value at step {step}: {error}")
+            self._warn(f"The measure {name!r} has no value at step {step}: {error}")
             return [(label, math.nan, None) for label in known]
         for label, _, _ in found:
-            earlier, other = self._givers.get(label, (step, name))
+            earlier, other = self._sources.get(label, (step, name))
             if earlier == step and other != name:
                 raise InputError(
                     f"Expected rows of different names from the measures, got {label!r} from both {other!r} and "
                     f"{name!r} at step {step}. Rename one of these measures."
                 )
-            self._givers[label] = step, name
+            self._sources[label] = step, name
         return found
 
     def _resume(self, path: Path) -> tuple[Row, ...]:
@@ -219,7 +204,7 @@ class Monitor:
             cut_torn_line(path)
         return read_rows(path)
 
-    def _complain(self, sentence: str) -> None:
+    def _warn(self, sentence: str) -> None:
         self.failures.append(sentence)
         warnings.warn(sentence, stacklevel=4)
 
@@ -238,18 +223,39 @@ class Monitor:
             )
         return step
 
-    def _tell(self, rows: Sequence[Row]) -> None:
+    def _notify(self, rows: Sequence[Row]) -> None:
+        """Pass new rows to the listeners; one that fails is dropped."""
         for listener in tuple(self._listeners):
             try:
                 with same_randomness():
                     for row in rows:
                         listener(row)
-            except Exception as error:  # noqa: BLE001 - a listener is a guest: its trouble is told, and training goes on
+            except Exception as error:  # noqa: BLE001 - the training goes on, whatever a listener raises
                 self._listeners.remove(listener)
                 name = getattr(listener, "__qualname__", type(listener).__name__)
-                self._complain(f"The listener {name} failed and hears no more rows: {error!r}")
+                self._warn(f"The listener {name} failed and hears no more rows: {error!r}")
 
     def _owner(self, row_name: str) -> str | None:
         """The measure that a row came from: the longest name that fits."""
         fitting = [name for name in self._measures if row_name == name or row_name.startswith(f"{name}.")]
         return max(fitting, key=len, default=None)
+
+
+def _check_functions(measures: object, listeners: object) -> None:
+    """Raise ``InputError`` unless the measures are named functions, and the listeners a list of functions."""
+    if not isinstance(measures, Mapping) or not measures:
+        got = "an empty one" if isinstance(measures, Mapping) else f"a {type(measures).__name__}"
+        raise InputError(
+            f"Expected a mapping from names to functions of the model, got {got}. "
+            'Write {"regions": lambda model: ...}.'
+        )
+    for name, measure in measures.items():
+        if not callable(measure):
+            raise InputError(
+                f"Expected a function of the model for the measure {name!r}, got {type(measure).__name__}. "
+                "Wrap it, for example as lambda model: ..."
+            )
+    if not isinstance(listeners, Sequence) or not all(map(callable, listeners)):
+        raise InputError(
+            f"Expected listeners to be functions of a row, got {listeners!r}. Pass a list, such as [print]."
+        )
