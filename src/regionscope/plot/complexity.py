@@ -62,17 +62,7 @@ def complexity_history(
     ax = style.axes_or_current(ax)
     steps = np.array(history.steps)
     right = ax.twinx()
-    lines: dict[str, Line2D] = {}
-    for name, (colour, dashes) in style.ACCURACY.items():
-        values = [getattr(row, f"{name}_accuracy") for row in history.rows]
-        known = np.array([value is not None for value in values])
-        if known.any():
-            label, marker = f"{name} accuracy", _MARKER[name] if known.sum() == 1 else ""
-            heights = [value for value in values if value is not None]
-            (lines[label],) = ax.plot(
-                steps[known], heights, color=colour, linestyle=dashes, linewidth=1.0, marker=marker, markersize=5,
-                clip_on=not marker, label=label,
-            )  # fmt: skip
+    lines = _accuracies(history, steps, ax)
     for name in history.names:
         mean, std = np.array(history.means(name)), np.array(history.stds(name))
         lines[name] = _level(name, steps, mean, band * std, right)
@@ -95,6 +85,22 @@ def complexity_history(
         ncols=4 if len(lines) < 4 else 3,
     )
     return ComplexityAxes(ax, right, lines)
+
+
+def _accuracies(history: ComplexityHistory, steps: Array, ax: Axes) -> dict[str, Line2D]:
+    """A curve for each accuracy that is known at some step; a marker if it is known at one."""
+    lines: dict[str, Line2D] = {}
+    for name, (colour, dashes) in style.ACCURACY.items():
+        values = [getattr(row, f"{name}_accuracy") for row in history.rows]
+        known = np.array([value is not None for value in values])
+        if known.any():
+            label, marker = f"{name} accuracy", _MARKER[name] if known.sum() == 1 else ""
+            heights = [value for value in values if value is not None]
+            (lines[label],) = ax.plot(
+                steps[known], heights, color=colour, linestyle=dashes, linewidth=1.0, marker=marker, markersize=5,
+                clip_on=not marker, label=label,
+            )  # fmt: skip
+    return lines
 
 
 def complexity_figure(

@@ -58,20 +58,7 @@ def correlation_scatter(
             "Pass one entry for each run."
         )
     ax = style.axes_or_current(ax)
-    points = {}
-    for i, name in enumerate(dict.fromkeys(names)):
-        here = np.array([other == name for other in names])
-        points[name] = ax.scatter(
-            a[here],
-            b[here],
-            s=2.8 * style.MARKER_SIZE,
-            color=style.hue(i),
-            marker=style.MARKERS[i % len(style.MARKERS)],
-            edgecolors="white",
-            linewidths=0.4,
-            label=name or None,
-            zorder=3,
-        )
+    points = _draw_groups(a, b, names, ax)
     line = band = None
     if fit is True:
         fit = _if_defined(linear_fit, a, b)
@@ -91,6 +78,25 @@ def correlation_scatter(
         ax.set_ylabel(y_label)
     style.plain_axes([ax])
     return CorrelationArtists(points, line, band)
+
+
+def _draw_groups(x: NDArray[Any], y: NDArray[Any], names: Sequence[str], ax: Axes) -> dict[str, PathCollection]:
+    """The points of each group, in its colour and with its marker."""
+    points = {}
+    for i, name in enumerate(dict.fromkeys(names)):
+        here = np.array([other == name for other in names])
+        points[name] = ax.scatter(
+            x[here],
+            y[here],
+            s=2.8 * style.MARKER_SIZE,
+            color=style.hue(i),
+            marker=style.MARKERS[i % len(style.MARKERS)],
+            edgecolors="white",
+            linewidths=0.4,
+            label=name or None,
+            zorder=3,
+        )
+    return points
 
 
 def _if_defined(
