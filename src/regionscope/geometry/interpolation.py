@@ -120,7 +120,7 @@ class InterpolationMatrix:
         if self.n_old < max(_TERMS):  # rows of nothing: cuSPARSE refuses a matrix with more entries than places
             flat = torch.nn.functional.pad(flat, (0, 0, 0, max(_TERMS) - self.n_old))
         own = xp.as_tensors(self)
-        _silence_beta()
+        _skip_csr_warning()
         matrix = torch.sparse_csr_tensor(
             own.start, own.columns, own.weights.to(flat.dtype), (n, len(flat)), device=flat.device,
             check_invariants=False,
@@ -160,20 +160,20 @@ class OnEdges:
         return InterpolationMatrix(2 * xp.arange(len(self.a) + 1, self.a), columns, weights, self.n_old)
 
 
-_silencing = threading.Lock()
+_csr_warning_lock = threading.Lock()
 
 
-def _silence_beta() -> None:
-    """Torch says once in a process that its CSR format is beta; what is used of it here is stable.
+def _skip_csr_warning() -> None:
+    """Take the warning that CSR tensors are in beta state, which torch raises once in a process; what we use is stable.
 
     Not around each use: the filters of warnings belong to the whole process, and threads would mix them up.
     """
-    with _silencing:
-        _say_beta()
+    with _csr_warning_lock:
+        _raise_csr_warning()
 
 
 @cache
-def _say_beta() -> None:
+def _raise_csr_warning() -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse ")
         start, column, weight = torch.tensor([[0, 1], [0, 0], [1, 1]], device="cpu")
