@@ -14,7 +14,7 @@ from torch import nn
 import regionscope as rs
 from regionscope.errors import InputError, NotPiecewiseAffine
 from regionscope.lab.zoo import mlp
-from regionscope.measures.over_slices import _Running, bootstrap_interval, over_slices
+from regionscope.measures.over_slices import _RunningMean, bootstrap_interval, over_slices
 from regionscope.types import Estimate
 
 DATA = torch.randn(60, 4, generator=torch.Generator().manual_seed(0)) * 3
@@ -85,14 +85,14 @@ def test_unsettled_counts_are_a_status() -> None:
 def test_the_error_so_far_is_that_of_all_values_and_each_is_looked_at_once() -> None:
     made = torch.Generator().manual_seed(0)
     blocks = [torch.randint(1, 50, (n,), generator=made) for n in (1, 3, 1, 64, 2)]
-    so_far = _Running()
+    so_far = _RunningMean()
     for i, block in enumerate(blocks, 1):
         so_far.add(block)
         wanted = Estimate.of(torch.cat(blocks[:i]))
         assert so_far.estimate.value == pytest.approx(wanted.value)
         assert so_far.estimate.stderr == pytest.approx(wanted.stderr, nan_ok=True)
         assert so_far.estimate.n == wanted.n
-    constant = _Running()
+    constant = _RunningMean()
     for _ in range(5):
         constant.add(torch.full((3,), 7))
     assert constant.estimate.relative_stderr == 0.0

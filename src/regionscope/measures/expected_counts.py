@@ -85,17 +85,15 @@ def qi_wei_neurons(regions: float, length: float, *, breakpoints: int = 1, extra
     return max(0.0, regions - extra) / (length * breakpoints)
 
 
-def random_network(
-    n_0: int, widths: Sequence[int], n_out: int, *, init: Init = "he", bias: float = 1.0, seed: int = 0
-) -> nn.Sequential:
-    """A ReLU network with the initialisation that ``kac_rice`` describes."""
+def random_network(n_0: int, widths: Sequence[int], n_out: int, *, init: Init = "he", seed: int = 0) -> nn.Sequential:
+    """A ReLU network with the initialisation that ``kac_rice`` describes, with ``bias=1``."""
     generator = read_generator(None, seed)
     layers: list[nn.Module] = []
     sizes = [n_0, *widths, n_out]
     for fan_in, fan_out in pairwise(sizes):
         linear = nn.Linear(fan_in, fan_out, dtype=torch.float64)
         with torch.no_grad():
-            for value, deviation in ((linear.weight, math.sqrt(2 / fan_in)), (linear.bias, bias)):
+            for value, deviation in ((linear.weight, math.sqrt(2 / fan_in)), (linear.bias, 1.0)):
                 draw = torch.randn if init == "he" else torch.rand
                 drawn = draw(value.shape, generator=generator, dtype=torch.float64, device="cpu")
                 value.copy_(drawn * deviation if init == "he" else (drawn * 2 - 1) / fan_in**0.5)

@@ -1,4 +1,4 @@
-"""Means over drawn slices: keep drawing until enough, and say how sure the mean is."""
+"""Means over drawn slices: draw until the mean is precise enough, and give its standard error."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from regionscope.sampled.drawn_slices import SliceSampler
 from regionscope.types import Estimate, Progress, Reading, Status, repr_of
 
 _RESAMPLES = 2000
+_LEVEL = 0.95  # of bootstrap intervals
 _BYTES_OF_SLICES = 1 << 26
-_ENOUGH = 30  # values that a standard error is believed from
+_FEWEST_VALUES = 30  # from which a standard error is trusted
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def over_slices(
     limit = max_slices if sampler.limit is None else min(max_slices, sampler.limit)
     target = min(slices, limit) if sampler.limit is None else limit
     values: list[Tensor] = []
-    running = _Running()
+    running = _RunningMean()
     done = 0
     while True:
         checked = len(values)
@@ -86,7 +87,7 @@ def over_slices(
                 progress(done / target)
         running.add(torch.cat(values[checked:]))  # at once, so that rounding does not depend on the blocks
         relative = running.estimate.relative_stderr
-        if until is None or (relative <= until and done >= min(_ENOUGH, limit)):
+        if until is None or (relative <= until and done >= min(_FEWEST_VALUES, limit)):
             status = Status()
             break
         if done >= limit:
@@ -97,14 +98,14 @@ def over_slices(
     return SliceValues(torch.cat(values), status, time.perf_counter() - start)
 
 
-class _Running:
-    """The estimate from values that come block by block; earlier ones are not looked at again (Chan et al. 1979)."""
+class _RunningMean:
+    """Mean and standard error of values that come block by block, each read once (Chan et al. 1979)."""
 
     def __init__(self) -> None:
         self.n, self.mean, self.squares = 0, 0.0, 0.0
 
     def add(self, values: Tensor) -> None:
-        """Take the next values in."""
+        """Add the next values."""
         block = values.detach().double()
         n, mean = len(block), float(block.mean())
         apart, total = mean - self.mean, self.n + n
@@ -119,8 +120,8 @@ class _Running:
         return Estimate(self.mean, stderr, self.n)
 
 
-def bootstrap_interval(values: Tensor, *, seed: int | None, level: float = 0.95) -> tuple[float, float]:
-    """Percentile interval of the mean from 2,000 resamples of ``values`` (n,). Efron & Tibshirani 1993, chapter 13.
+def bootstrap_interval(values: Tensor, *, seed: int | None) -> tuple[float, float]:
+    """95% percentile interval of the mean from 2,000 resamples of ``values`` (n,). Efron & Tibshirani 1993, chapter 13.
 
     A resample of n values with replacement is a multinomial draw over the distinct values. Cost: 2,000 times their
     number. The interval of a single value is not known: NaN.
@@ -131,7 +132,7 @@ def bootstrap_interval(values: Tensor, *, seed: int | None, level: float = 0.95)
     n = len(values)
     drawn = np.random.default_rng(seed or 0).multinomial(n, times / n, size=_RESAMPLES)
     means = drawn @ distinct.astype(np.float64) / n
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(means, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
     return float(low), float(high)
 
 
