@@ -19,10 +19,10 @@ from regionscope.lab.store import RunFolder
 from regionscope.lab.sweep import Sweep, query, read_runs, run_sweep
 from regionscope.lab.train import Training, train
 from regionscope.lab.zoo import mlp
+from small_slices import SQUARE
 
 NET = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3))
 WEIGHTS = NET.state_dict()
-SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
 X = torch.eye(2).repeat(3, 1)
 NAN = torch.tensor([0.0, float("nan")])
 DATA = Dataset("own", X, torch.tensor([0, 1] * 3), 2)

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +33,7 @@ from regionscope.certificate.unit_bounds import screen
 from regionscope.certificate.vertices import screen_by_vertices
 from regionscope.errors import LimitReached, MissingLibrary
 from regionscope.network import trace
-
-
-def mlp(*widths: int, seed: int = 0) -> nn.Sequential:
-    torch.manual_seed(seed)
-    layers: list[nn.Module] = []
-    for a, b in pairwise(widths):
-        layers += [nn.Linear(a, b), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
-
+from small_slices import mlp
 
 SQUARE = rs.Box.between(-1.0, 1.0, (2,))
 

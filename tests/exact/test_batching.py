@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -18,14 +19,9 @@ from regionscope.geometry.planar.mesh import Mesh
 from regionscope.geometry.planar.stitch import Part, stitch
 from regionscope.network.program import Instruction
 from regionscope.tolerance import Tolerance
+from small_slices import mlp
 
-
-def _mlp(*sizes: int) -> nn.Sequential:
-    torch.manual_seed(3)
-    layers: list[nn.Module] = []
-    for fan_in, fan_out in pairwise(sizes):
-        layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
+_mlp = partial(mlp, seed=3)
 
 
 def _cnn() -> nn.Sequential:

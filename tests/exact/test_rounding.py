@@ -19,8 +19,7 @@ from regionscope.exact import check, region_batch
 from regionscope.exact.zero_tolerance import probe_points
 from regionscope.geometry.planar.mesh import areas
 from regionscope.network import Program
-
-SQUARE = rs.Box([0.0, 0.0], torch.eye(2), 1.0)
+from small_slices import SQUARE
 
 
 @pytest.mark.parametrize("seed", [204, 41, 7])

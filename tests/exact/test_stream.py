@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -12,18 +13,11 @@ from torch import nn
 import regionscope as rs
 from devices import needs_cuda
 from regionscope.exact import budget, plane
+from small_slices import SQUARE, mlp
 
-SQUARE = rs.Box(torch.zeros(2), torch.eye(2), 1.0)
 FOLD_IN = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
 FOLD_OUT = torch.tensor([[2.0, 2.0, 0.0, 0.0], [0.0, 0.0, 2.0, 2.0]])
-
-
-def _mlp(*sizes: int) -> nn.Sequential:
-    torch.manual_seed(3)
-    layers: list[nn.Module] = []
-    for fan_in, fan_out in pairwise(sizes):
-        layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
+_mlp = partial(mlp, seed=3)
 
 
 def _folded(network: nn.Module, times: int) -> nn.Sequential:

@@ -16,8 +16,8 @@ import regionscope as rs
 from regionscope import plot
 from regionscope.lab.zoo import mlp
 from regionscope.plot.artists import Cells, Segments, chains
+from small_slices import SQUARE
 
-SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
 PART = rs.linear_regions(mlp([2, 8, 8, 2], seed=8), SQUARE)
 
 

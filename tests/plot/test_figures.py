@@ -11,8 +11,8 @@ from regionscope import plot
 from regionscope.lab.quickstart import QuickstartConfig, quickstart
 from regionscope.lab.zoo import mlp
 from regionscope.plot import style
+from small_slices import SQUARE
 
-SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
 NET = mlp([2, 8, 8, 3], seed=8)
 
 

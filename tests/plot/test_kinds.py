@@ -14,8 +14,8 @@ import regionscope as rs
 from regionscope import plot
 from regionscope.errors import InputError
 from regionscope.lab.zoo import mlp
+from small_slices import SQUARE
 
-SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
 NET = mlp([2, 8, 2], seed=0)
 PART = rs.linear_regions(NET, SQUARE)
 DECISION = rs.decision_regions(NET, SQUARE)

@@ -23,9 +23,9 @@ from regionscope.lab.train.history import EpochRow, Trained
 from regionscope.lab.zoo import mlp
 from regionscope.measures.over_slices import over_slices
 from regionscope.plot import notebook
+from small_slices import SQUARE
 
 NET = mlp([2, 8, 8, 3], seed=8)
-SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
 PART, DECISION = rs.linear_regions(NET, SQUARE), rs.decision_regions(NET, SQUARE)
 FLIPS = rs.flips(NET, rs.Segment([-1.0, -1.0], [1.0, 1.0]))
 X = torch.rand(12, 2, generator=torch.Generator().manual_seed(0))

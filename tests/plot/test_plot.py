@@ -17,8 +17,8 @@ from regionscope import plot
 from regionscope.errors import InputError
 from regionscope.lab.zoo import mlp
 from regionscope.plot import style
+from small_slices import SQUARE
 
-SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
 SEGMENT = rs.Segment([-1.0, -0.5], [1.0, 0.75])
 NET = mlp([2, 8, 8, 3], seed=8)  # three decision regions on the segment, two on the square
 

@@ -17,8 +17,8 @@ from regionscope.errors import InputError
 from regionscope.lab.zoo import mlp
 from regionscope.plot import style
 from regionscope.plot.regions import wall_segments
+from small_slices import SQUARE
 
-SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
 NET = mlp([2, 8, 8, 8, 3], seed=8)
 PART = rs.linear_regions(NET, SQUARE)
 

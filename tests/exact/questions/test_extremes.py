@@ -16,9 +16,9 @@ from regionscope.errors import InputError, LimitReached, SliceError
 from regionscope.exact.questions.lipschitz import OperatorNorms
 from regionscope.exact.reference import reference_partition
 from regionscope.lab.zoo import mlp
+from small_slices import SQUARE
 from strategies import Problem, problems
 
-SQUARE = rs.Box(torch.zeros(2), torch.eye(2), 1.0)
 NET = mlp([2, 12, 12, 3], seed=1).double()
 
 

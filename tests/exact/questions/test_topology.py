@@ -14,9 +14,9 @@ from torch import Tensor, nn
 import regionscope as rs
 from cases import CASES, Case, marked
 from regionscope.errors import InputError, SliceError
+from small_slices import SQUARE
 from strategies import Problem, problems
 
-SQUARE = rs.Box(torch.zeros(2), torch.eye(2), 1.0)
 PLANAR = [case for case in CASES if case.slice.dim == 2]
 
 
