@@ -1,4 +1,4 @@
-"""Libraries that only some uses need: imported when they are used, with a sentence that says how to get them."""
+"""Optional libraries: imported when they are used, with an error that says how to install them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there, files that are only added to, and values as JSON."""
+"""Atomic writes, files that are only appended to, and values as JSON."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def _wrong_line(lines: Mapping[int, str]) -> str:
 
 
 def check_parent(path: Path) -> None:
-    """Say before the work, not after it, that the folder of a file does not exist."""
+    """Raise ``InputError`` if the folder of a file does not exist."""
     if not path.parent.is_dir():
         raise InputError(
             f"Expected an existing folder for {path.name!r}, got {str(path.parent)!r}, which does not exist. "

@@ -1,4 +1,4 @@
-"""The program. A mistake of the user is one sentence on stderr and exit code 2, never a traceback."""
+"""The program. An error of the user is printed as one sentence on stderr, with exit code 2 and no traceback."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COMMANDS = {
 
 
 class _OneSentence(TyperCommand):
-    """The only place where an error of the user becomes a message, which names options, and an exit code."""
+    """A command that prints an error of the user as a message that names options, and exits with code 2."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta["words"] = [*_names(ctx), *args]  # parsing empties the list

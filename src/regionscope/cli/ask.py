@@ -143,7 +143,7 @@ def _numbers(point: Tensor) -> str:
 def chosen_output(
     index: int | None, minus: int | None, network: nn.Module, where: Slice
 ) -> int | tuple[int, int] | None:
-    """The target that --index and --minus name; None for the only output. Says before the work that there is none."""
+    """The target of --index and --minus; None for the only output. Raises ``InputError`` if there is none."""
     c = trace(network, where.input_shape).n_outputs
     if index is None and (c > 1 or minus is not None):
         raise InputError(

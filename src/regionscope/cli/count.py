@@ -143,7 +143,7 @@ def count(
 
 
 def _classes(network: torch.nn.Module, inputs: torch.Tensor, memory: int | None) -> int | None:
-    """How many classes the network tells apart; None where it returns labels, of which any number may come."""
+    """Number of classes of the network; None if it returns labels, whose number is not known."""
     with open_labeller(network, inputs, tuple(inputs.shape[1:]), memory=memory, widened=True) as labeller:
         row = inputs[:1].to(dtype=labeller.dtype, device=labeller.device)
         labeller(row)  # says what is wrong with outputs that are neither logits nor labels

@@ -1,4 +1,4 @@
-"""``regionscope data``: what data there is, and getting it."""
+"""``regionscope data``: list and download data sets."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ LimitOption = Annotated[
         "--max-regions N", "Largest number of regions in a frame; exceeding it is an error.", options.WORK, least=1
     ),
 ]
-MAX_REGIONS = 200_000  # more make a page of tens of megabytes, and a frame that nobody can read
+MAX_REGIONS = 200_000  # more make a page of tens of megabytes, with frames that are too dense to read
 FramesOption = Annotated[int | None, options.option("--frames N", "Largest number of frames.", _SLICE, least=1)]
 
 

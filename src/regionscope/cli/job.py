@@ -1,4 +1,4 @@
-"""The options that several commands share, as one value: which network, on which slice, what to write."""
+"""The options that several commands share, as one value: the network, the slice and the files to write."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class NetworkJob:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """What --input-shape spells."""
+        """The value of --input-shape."""
         return options.read_shape(self.input_shape)
 
     @cached_property
@@ -153,7 +153,7 @@ class NetworkJob:
 
     @contextmanager
     def explaining(self, network: nn.Module, inputs: Tensor) -> Iterator[None]:
-        """Say of a network that fails on its inputs what is wrong with their shape, where that is known."""
+        """If the network fails on the inputs, say in the error what is wrong with their shape, if that is known."""
         try:
             yield
         except InputError as error:
@@ -164,13 +164,13 @@ class NetworkJob:
             raise InputError(sentence) from error
 
     def check_targets(self, dim: int) -> None:
-        """Say before the work, not after it, that a file cannot be written; ``dim``: what a picture would show."""
+        """Raise ``InputError`` if a file cannot be written. dim: dimension of the slice that the picture shows."""
         output.check_json(self.json_file)
         if self.plot_file is not None:
             output.check_plot(self.plot_file, dim)
 
     def write(self, numbers: Mapping[str, Any]) -> None:
-        """Write the JSON, and say of which run the weights are, or that the code made them, often at random."""
+        """Write the JSON, and print from which run the weights are, or that the code has created them."""
         said = ""
         if self.folder is not None:
             step = self.folder.checkpoint(self.step).step
@@ -247,12 +247,12 @@ class SliceJob(NetworkJob):
         return network, slice
 
     def class_names(self, text: str | None, network: nn.Module, slice: Slice) -> Sequence[str] | None:
-        """What --class-names spells, one name for each class of the network; without it, what the data of --run say."""
+        """The names of --class-names, one for each class of the network; without it, those in the data of --run."""
         classes = max(2, trace(network, slice.input_shape).n_outputs)
         return self.names_or_known(options.read_class_names(text), classes)
 
     def cut(self, instrument: Callable[..., _Result], network: nn.Module, slice: Slice, **chosen: Any) -> _Result:
-        """What an exact instrument finds on the slice."""
+        """The result of an exact instrument on the slice."""
         memory, limit = options.read_memory(self.memory), self.max_regions
         if limit is None and slice.dim > _PRACTICAL:
             limit = options.MANY_REGIONS

@@ -1,7 +1,7 @@
-"""The models, weights, runs, points and slices that options name; every mistake is an ``InputError`` with a sentence.
+"""The models, weights, runs, points and slices that options name. Raises ``InputError`` if they cannot be read.
 
-Weights are read as safetensors or with ``weights_only=True``: nothing here unpickles a stranger's objects. The model's
-code is the user's own and is run.
+Weights are read as safetensors or with ``weights_only=True``: no objects are unpickled. The code of the
+model is run.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def load_weights(model: nn.Module, path: Path) -> None:
 
 
 def find_run(folder: Path) -> Path:
-    """The folder itself where it is a run, or the only run in it."""
+    """The folder itself if it is a run, else the only run in it."""
     if not folder.is_dir():
         raise InputError(
             f"Expected the folder of a run, with a config.json, got {str(folder)!r}, which does not exist. "
@@ -222,7 +222,7 @@ def box(lo: float, hi: float, input_shape: tuple[int, ...]) -> Slice:
 
 
 def infer_input_shape(model: nn.Module) -> tuple[int, ...]:
-    """The shape of one input: that of an ONNX file, or told from the first layer with weights, an ``nn.Linear``."""
+    """The shape of one input: that of an ONNX file, or of the first layer with weights if it is an ``nn.Linear``."""
     for module in model.modules():
         if isinstance(module, OnnxNetwork):
             return module.input_shape
@@ -237,7 +237,7 @@ def infer_input_shape(model: nn.Module) -> tuple[int, ...]:
 
 
 def wrong_shape(model: nn.Module, shape: tuple[int, ...]) -> str:
-    """What is wrong with inputs of this shape, on which the model failed; empty where that is not known."""
+    """What is wrong with the shape of inputs on which the model failed; empty if that is not known."""
     try:
         wanted = infer_input_shape(model)
     except InputError:

@@ -1,4 +1,4 @@
-"""The options that several commands share, and how their text is read."""
+"""The options that several commands share, and functions that read their values."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def defaults(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def read_shape(text: str | None) -> tuple[int, ...] | None:
-    """The shape that ``text`` spells; None without text.
+    """Read a shape; None without text.
 
     >>> read_shape("3,32,32")
     (3, 32, 32)
@@ -206,7 +206,7 @@ def read_shape(text: str | None) -> tuple[int, ...] | None:
 
 
 def read_output(text: str | None) -> str | int | None:
-    """The name or the index that ``text`` spells.
+    """Read the name or the index of an output.
 
     >>> read_output("logits"), read_output("-1")
     ('logits', -1)
@@ -215,7 +215,7 @@ def read_output(text: str | None) -> str | int | None:
 
 
 def read_class_names(text: str | None) -> list[str] | None:
-    """The names that ``text`` spells; None without text.
+    """Read names separated by commas; None without text.
 
     >>> read_class_names("cat, dog")
     ['cat', 'dog']
@@ -231,7 +231,7 @@ def read_class_names(text: str | None) -> list[str] | None:
 
 
 def read_memory(text: str | None) -> int | None:
-    """The number of bytes that ``text`` spells; None, the default of each instrument, without text.
+    """Read a number of bytes; None without text, for the default of the instrument.
 
     >>> read_memory("2GiB") == 2 * 1024**3
     True

@@ -55,20 +55,20 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def save_plot(figure: Figure, path: Path) -> None:
-    """The picture of --plot; said on stderr, since stdout may be JSON."""
+    """Write the picture of --plot, and print its path on stderr, since stdout may be JSON."""
     save_figure(figure, path)
     typer.echo(f"wrote {path}", err=True)
 
 
 def write_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Every output file: whole or as before (see ``replace_file``), or one sentence that says why not."""
+    """Write an output file, whole or not at all (see ``replace_file``). Raises ``InputError`` if that fails."""
     with writing_to(path):
         replace_file(path, write)
 
 
 @contextmanager
 def writing_to(path: Path) -> Iterator[None]:
-    """Turn an error of the system while ``path`` is written into one sentence."""
+    """Raise ``InputError`` in place of an error of the system while ``path`` is written."""
     try:
         yield
     except OSError as error:
@@ -79,13 +79,13 @@ def writing_to(path: Path) -> Iterator[None]:
 
 
 def check_json(target: str | None) -> None:
-    """Say before the work, not after it, that ``write_json`` cannot write; None is no file, ``-`` is stdout."""
+    """Raise ``InputError`` if ``write_json`` cannot write there. None stands for no file, ``-`` for stdout."""
     if target is not None and target != "-":
         check_folder(Path(target))
 
 
 def check_plot(path: Path, dim: int) -> None:
-    """Say before the work, not after it, that the picture cannot be made."""
+    """Raise ``InputError`` if the picture cannot be drawn or written."""
     if path.suffix not in _NO_DATE:
         raise InputError(
             f"Expected a --plot file that ends in {', '.join(_NO_DATE)}, got {str(path)!r}. "
@@ -100,7 +100,7 @@ def check_plot(path: Path, dim: int) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Say before the work, not after it, that the file cannot be written."""
+    """Raise ``InputError`` if the file cannot be written."""
     with writing_to(path):
         if path.is_dir():
             raise InputError(f"Expected the name of a file, got the folder {str(path)!r}. Add a file name to the path.")
@@ -110,7 +110,7 @@ def check_folder(path: Path) -> None:
 
 
 def check_out(folder: Path) -> None:
-    """Say before the work, not after it, that ``folder`` cannot be made or holds no new files."""
+    """Raise ``InputError`` if ``folder`` cannot be created or takes no new files."""
     with writing_to(folder):
         there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
         if not there.is_dir():
@@ -129,6 +129,6 @@ def make_folder(folder: Path) -> None:
 
 
 def _try(folder: Path) -> None:
-    """Permissions do not tell what the system allows (a disk that is only read, /proc); a nameless file does."""
+    """Open a nameless file in the folder: permissions do not show a read-only disk, or /proc."""
     with tempfile.TemporaryFile(dir=folder):
         pass

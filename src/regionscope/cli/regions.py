@@ -29,7 +29,7 @@ from regionscope.exact import (
 
 @dataclass(frozen=True, kw_only=True)
 class PlaneJob(SliceJob):
-    """One whose slice may be the plane of two inputs, and whose counts may be proved."""
+    """A network on one slice, which may be the plane of two inputs, with counts that can be certified."""
 
     vary: options.VaryOption = None
     ranges: options.RangeOption = None

@@ -1,4 +1,4 @@
-"""A table of runs on a terminal: results in sight, one line a run, as many columns as fit."""
+"""A table of runs on a terminal: one line for each run, and as many columns as fit."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def runs_table(found: lab.RunTable, *, width: int, all_columns: bool = False) ->
 
 
 def answer_table(found: lab.RunTable) -> Table:
-    """The answer to a query, whole: what is too long goes on in the next line."""
+    """The result of a query; long texts are wrapped."""
     table = Table()
     for name in found.columns:
         table.add_column(escape(name), justify=_side(name, found.rows), overflow="fold")

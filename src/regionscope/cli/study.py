@@ -1,4 +1,4 @@
-"""``regionscope study``: rerun a table or figure of a paper and see it beside the paper's own numbers."""
+"""``regionscope study``: rerun a table or figure of a paper and compare it with the numbers in the paper."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def _shrink(path: Path) -> None:
 
 
 def _made_with(known: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What the numbers were made with, where all of them agree; this machine where nothing is stored."""
+    """The provenance that all numbers share; that of this machine if none is stored."""
     first, *others = known or [provenance()]
     same = [name for name in _PROVENANCE if all(each.get(name) == first.get(name) for each in others)]
     return {name: first[name] for name in same if first.get(name) is not None}

@@ -67,7 +67,7 @@ def surface(
 
 
 def _check_files(out: Path | None, page: Path | None, dim: int) -> None:
-    """Say before the work, not after it, that a file cannot be written."""
+    """Raise ``InputError`` if a file cannot be written."""
     for path, endings, name in ((out, tuple(MESH_FILES), "--out"), (page, (".html", ".htm"), "--page")):
         if path is not None:
             if path.suffix not in endings:

@@ -1,4 +1,4 @@
-"""``regionscope sweep``: run a grid of experiments, see how far it is, and ask questions of the results."""
+"""``regionscope sweep``: run a grid of experiments, show its progress, and query the results."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def draw_frame(
 
 
 def check_animation(path: Path, *, kind: str, fps: float, size: int) -> None:
-    """Say before the work, not after it, that the file cannot be made."""
+    """Raise ``InputError`` if the file cannot be created."""
     from matplotlib.animation import FFMpegWriter
 
     if path.suffix not in (".gif", ".mp4"):
