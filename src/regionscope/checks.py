@@ -86,7 +86,7 @@ def check_progress(progress: object) -> None:
 
 
 def unreadable(tensor: Tensor) -> str:
-    """Why a tensor is no plain array of real numbers, and what to do about it; empty where it is one."""
+    """Why a tensor is no plain array of real numbers, and what to do about it; empty if it is one."""
     if tensor.is_nested:
         return "a nested tensor. Pad its parts to one shape and stack them."
     if tensor.layout != torch.strided:

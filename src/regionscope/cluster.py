@@ -43,7 +43,7 @@ class Shards(Generic[Answer]):
         return max(1, int(sum(self._client.nthreads().values())))
 
     def __call__(self, items: Sequence[Any], progress: Progress | None = None) -> Answer:
-        """What the function says of the items. progress: called with the finished share of the shards."""
+        """The results of the function for the items. progress: called with the finished share of the shards."""
         size = -(-len(items) // (_SHARDS * self.threads))
         shards = [list(items[start : start + size]) for start in range(0, len(items), size)]
         futures = [self._client.submit(_call, self._payload, shard, pure=False) for shard in shards]

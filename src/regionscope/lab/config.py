@@ -236,7 +236,7 @@ def _read(kind: type[_Spec], where: str, document: Any) -> _Spec:
 
 
 def _value(where: str, wanted: Any, value: Any) -> Any:
-    """``value`` as the type that the field has; a whole number is accepted for a real one, and nothing else is bent."""
+    """``value`` as the type that the field has; only a whole number for a real one is converted."""
     accepted = {
         int: ("a whole number", "3"),
         float: ("a number", "0.5"),

@@ -121,7 +121,7 @@ def check(experiment: Experiment) -> None:
 
 
 def prepare(experiment: Experiment, *, device: torch.device | str = "cpu", data_root: Path | None = None) -> list[str]:
-    """Raise before anything is stored what would stop a run at its start: no such device, no data, no network.
+    """Raise the errors that would stop a run at its start (no such device, data or network) before anything is stored.
 
     Loads the data, which stay in memory for ``run``, and passes two inputs through the untrained network. Returns
     sentences about what may surprise: your own network whose initial weights are the same for every seed.

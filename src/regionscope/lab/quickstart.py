@@ -144,7 +144,7 @@ def save(result: Quickstart, folder: Path) -> list[Path]:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """One torch thread for a while: steps of a network this small only lose time by waking other threads."""
+    """Context with one torch thread: for a network this small, more threads are slower."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

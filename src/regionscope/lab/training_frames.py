@@ -74,7 +74,7 @@ class TrainingCurve:
 
 @dataclass(frozen=True, eq=False)
 class TrainingFrames:
-    """Everything a picture over time shows.
+    """Everything that a picture of a training shows.
 
     points: (n, k) slice coordinates of the data that lie on the slice, labels: (n,) their classes.
     class_names: a text for each class. steps_per_epoch: None where steps are all that is known.
@@ -94,7 +94,7 @@ class TrainingFrames:
 
     @property
     def slice(self) -> Slice:
-        """Where all frames look."""
+        """The slice of all frames."""
         return self.frames[0].linear.slice
 
 

@@ -1,4 +1,4 @@
-"""Run a user's own function, ``FILE.py:FUNCTION`` or ``pkg.module:name``; every mistake is an ``InputError``.
+"""Run a user's own function, ``FILE.py:FUNCTION`` or ``pkg.module:name``. Errors become ``InputError``.
 
 ``user_files`` says which file that is and hashes it.
 """
@@ -106,7 +106,7 @@ def as_module(found: Any, spec: str) -> nn.Module:
 
 @contextmanager
 def _importable(folder: Path) -> Iterator[None]:
-    """Put ``folder`` in front of the import path for a while."""
+    """Context with ``folder`` in front of the import path."""
     sys.path.insert(0, str(folder))
     try:
         yield

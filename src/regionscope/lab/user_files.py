@@ -1,4 +1,4 @@
-"""Your own networks and data in experiments: what their names look like, and a hash of what they name.
+"""Your own networks and data in experiments: the form of their names, and a hash of their files.
 
 A network is ``FILE.py:FUNCTION``. Data are a ``.npz`` or ``.csv`` file, a folder of images (a path with a slash in it)
 or ``FILE.py:FUNCTION``. The hash is part of the run's identity: after a change of the file, the same command starts a
@@ -60,7 +60,7 @@ def _hash_of_file(path: Path, changed: int, size: int) -> str:
 
 
 def unchanged_name(name: str, source: str, folder: Path) -> str:
-    """``name`` where its file is as it was, else that of the copy in the folder of a run."""
+    """``name`` if its file has not changed, else the name of the copy in the folder of the run."""
     copy = f"{folder / COPY}:{name.rpartition(':')[2]}"
     if not is_user_file(name) or (file_of(name).is_file() and source_of(name) == source):
         return name
@@ -71,7 +71,7 @@ def unchanged_name(name: str, source: str, folder: Path) -> str:
 
 
 def check_source(name: str, source: str) -> None:
-    """Raise ``InputError`` where the file is not the one that a run was made with."""
+    """Raise ``InputError`` if the file has changed since the run was created."""
     found = source_of(name)
     if found != source:
         raise InputError(

@@ -46,7 +46,7 @@ def _needed(steps: list[RecordedStep], output: Data) -> list[RecordedStep]:
 
 
 def _merged(steps: list[RecordedStep], output: Data) -> list[RecordedStep]:
-    """BatchNorm written into the weights of the layer before it, where nothing else reads what lies between."""
+    """The steps with each BatchNorm merged into the layer before it, if nothing else reads the output of that layer."""
     readers: dict[Data, int] = {output: 1}
     for step in steps:
         for x in step.inputs:
@@ -73,7 +73,7 @@ def _merged(steps: list[RecordedStep], output: Data) -> list[RecordedStep]:
 
 
 class _Plan:
-    """Who is alive when, who shares memory with whom, and hence what may be overwritten."""
+    """When each value is live, which values share memory, and so which may be overwritten."""
 
     def __init__(self, steps: list[RecordedStep], source: Data, output: Data, itemsize: int) -> None:
         self.steps = steps

@@ -175,7 +175,7 @@ class Call:
         return dim - (dim > x.axis)
 
     def check_spatial_dims(self, x: Data, count: int) -> None:
-        """Insist on a (v, channels, *spatial) value with ``count`` spatial dimensions."""
+        """Refuse a value that has not the shape (v, channels, *spatial) with ``count`` spatial dimensions."""
         if x.ndim != count + 2:
             advice = "Add the missing axis: x[None] for a single image." if x.ndim == count + 1 else ""
             self.refuse_shapes(f"it needs {count + 2} dimensions with the batch", x, advice=advice)

@@ -111,7 +111,7 @@ def _reading(reader: Reader, name: str) -> ForwardReading:
 
 
 def _read(reader: Reader, name: str) -> Data:
-    """Follow the forward; what goes wrong in the user's code becomes a sentence. Random states stay as they were."""
+    """Follow the forward; errors of the user's code get the name of the network. Restores the random states."""
     draws = Draws(reader.recorder.device)
     try:
         with torch.no_grad(), draws:
@@ -141,7 +141,7 @@ def _read(reader: Reader, name: str) -> Data:
 
 
 def _python_module(module: nn.Module) -> nn.Module:
-    """The network without wrappers, or what it should have been."""
+    """The network without wrappers. Raises an error for what is not a Python module."""
     module = plain_module(module)
     inner = unwrapped(check_module(module, otherwise="Use region_count(), which takes any classifier."))
     if any(isinstance(child, torch.jit.ScriptModule) for child in inner.modules()):

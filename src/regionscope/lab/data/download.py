@@ -195,7 +195,7 @@ class _Bar:
         self._done = 0
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no file is open."""
 
 
 @contextmanager

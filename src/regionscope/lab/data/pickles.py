@@ -1,4 +1,4 @@
-"""Read the pickles of CIFAR without giving them any power.
+"""Read the pickles of CIFAR without running any code in them.
 
 A pickle is a program. Here it may call four names, and none of them is what it thinks: arrays and dtypes are built by
 two harmless classes of this module, so that not even NumPy sees what the file says before it has been checked.
@@ -30,7 +30,7 @@ _BROKEN = (pickle.UnpicklingError, ArithmeticError, AttributeError, EOFError, Lo
 
 
 class _UnsafePickle(Exception):
-    """Why this pickle is not read."""
+    """Raised with the reason why a pickle is refused."""
 
 
 class _PickledDtype:
@@ -130,7 +130,7 @@ def read_pickle(path: Path) -> dict[str, Any]:
 
 
 def _look_through(raw: bytes) -> None:
-    """Walk through the program without running it, and stop at what plain data does not need."""
+    """Check the pickle program without running it; refuse what plain data does not need."""
     tuples = 0
     for word, argument, _ in pickletools.genops(raw):
         tuples += word.name.startswith("TUPLE")

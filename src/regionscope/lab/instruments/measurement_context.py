@@ -90,7 +90,7 @@ class MeasurementContext:
 
 
 def measure_seed(experiment: Experiment) -> int:
-    """The seed of the measures of a run: not the numbers that made the weights."""
+    """The seed of the measures of a run. It differs from the seed of the weights."""
     return derived_seed(experiment.seed, "points")
 
 

@@ -73,7 +73,7 @@ def accepted_options(function: Callable[..., Any], options: Mapping[str, Any]) -
 
 
 def check_option(instrument: str, name: str, value: Any, types: tuple[Any, ...]) -> None:
-    """Raise ``InputError`` where a value can never work."""
+    """Raise ``InputError`` for a value that can never work."""
     words, fits = _rule(name, types)
     if value is None:
         words, good = "given", NoneType in types
@@ -86,7 +86,7 @@ def check_option(instrument: str, name: str, value: Any, types: tuple[Any, ...])
 
 
 def _rule(name: str, types: tuple[Any, ...]) -> tuple[str, Callable[[Any], bool]]:
-    """In words and as a function: what an option of these types takes."""
+    """The values that an option of these types accepts, in words and as a function."""
     choices = tuple(choice for each in types if get_origin(each) is Literal for choice in get_args(each))
     if torch.dtype in types:
         choices = _DTYPES

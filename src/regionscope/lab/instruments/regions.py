@@ -15,7 +15,7 @@ from regionscope.network import Program, retrace
 
 
 class Retracer:
-    """Reads a network whole the first time and where its layers have changed, and otherwise its weights alone."""
+    """Traces a network the first time and after its layers have changed; else copies its weights alone."""
 
     def __init__(self) -> None:
         self._program: Program | None = None
@@ -49,7 +49,7 @@ def on_slices(
     options: dict[str, Any],
     count: Callable[..., Any] | None = None,
 ) -> Callable[[Any], Any]:
-    """``function``, such as ``region_count``, on the same slices at every reading. count: what runs in its place."""
+    """``function``, such as ``region_count``, on the same slices at every call. count: called in its place."""
     count = count or function
     kwargs = {**accepted_options(function, options), "seed": context.seed_of(options)}
     drawn = accepted_options(slice_sampler, kwargs)

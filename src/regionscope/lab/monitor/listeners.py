@@ -1,4 +1,4 @@
-"""Listeners that hand rows on to other tools. Any callable that takes a ``Row`` is a listener too.
+"""Listeners that pass rows to other tools. Any callable that takes a ``Row`` is a listener too.
 
 A listener that raises is dropped with a warning and training goes on; see ``Monitor``.
 """

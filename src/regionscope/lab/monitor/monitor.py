@@ -209,7 +209,7 @@ class Monitor:
         warnings.warn(sentence, stacklevel=4)
 
     def _begin(self, step: int) -> int:
-        """The step as an int; says once that a training starts where the file already has rows."""
+        """The step as an int. Warns once if a training starts at or before rows that the file already has."""
         step = read_step(step)
         if self._begun:
             return step

@@ -1,4 +1,4 @@
-"""When to look: steps at which something is measured or stored.
+"""Schedules: steps at which something is measured or stored.
 
 Step s is the moment after s optimiser steps; step 0 is before training.
 """
@@ -33,7 +33,7 @@ class Schedule:
     epoch_periods: tuple[int, ...] = ()
 
     def __or__(self, other: Schedule) -> Schedule:
-        """All moments of both."""
+        """The steps of both schedules."""
         return Schedule(
             tuple(sorted({*self.points, *other.points})),
             tuple(sorted({*self.periods, *other.periods})),

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: written under a temporary name, flushed to disk, then renamed.
+"""Atomic files: written under a temporary name, flushed to disk, then renamed.
 
 Every document carries a checksum of its content, so that a damaged file is told from a good one when it is read.
 """
@@ -132,9 +132,9 @@ def make_folder(path: Path, runs_dir: Path | str) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a damaged file, in its folder, to a name that nothing reads, and return that.
+    """Rename a damaged file, in its folder, to a name that is never read, and return the new path.
 
-    Where another process has just done so, it is done.
+    Does nothing if another process has just renamed it.
     """
     for number in range(1, 10_000):
         other = path.with_name(f"{path.name}.damaged-{number}")

@@ -31,7 +31,7 @@ NAME = "lock"
 
 @dataclass(frozen=True)
 class Owner:
-    """Who works on a run: a machine (its name, and a mark that changes when it starts anew), a process, a token."""
+    """The process that works on a run: the machine, a text that changes at its restart, the process and a token."""
 
     host: str
     boot: str
@@ -63,7 +63,7 @@ class Owner:
 
 
 class Lock:
-    """Held from construction to ``release``; ``Busy`` where another process has it."""
+    """A lock, held from construction to ``release``. Raises ``Busy`` if another process holds it."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
@@ -76,7 +76,7 @@ class Lock:
         self._heart.start()
 
     def check(self) -> None:
-        """``LockLost`` if another process has taken the run over."""
+        """Raise ``LockLost`` if another process has taken the run over."""
         owner = _read(self.path)
         if owner is None or owner.token != self.owner.token:
             raise LockLost(
@@ -84,7 +84,7 @@ class Lock:
             )
 
     def release(self) -> None:
-        """Give the run back; the file disappears."""
+        """Release the lock and delete its file."""
         self._stop.set()
         self._heart.join()
         owner = _read(self.path)
@@ -94,11 +94,11 @@ class Lock:
         os.close(self._file)
 
     def _acquire(self) -> tuple[int, Owner | None]:
-        """The open, locked file with our name in it, and the dead owner we took it from."""
+        """Write our name into the locked file. Returns the open file and its former owner, if that one has died."""
         while True:
             try:
                 file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            except IsADirectoryError:  # nobody's lock
+            except IsADirectoryError:  # no lock
                 self.moved = f"{self.path} is a folder where a file should be. It was set aside as "
                 self.moved += f"{set_aside(self.path).name}."
                 continue
@@ -137,7 +137,7 @@ def is_held(folder: Path | str) -> bool:
 
 
 def _flock(file: int, path: Path) -> bool:
-    """Lock the open file, or say ``Busy``; False on a disk that has no such locks."""
+    """Lock the open file, or raise ``Busy``; False on a disk without such locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -157,7 +157,7 @@ def _is_alive(owner: Owner, path: Path, *, flocked: bool) -> bool:
 
 
 def _beats(path: Path) -> bool:
-    """Whether the heartbeat goes on, seen by waiting for it: the date of this lock lies in the future."""
+    """Whether the heartbeat continues. Waits for it, since the date of this lock lies in the future."""
     before = path.stat().st_mtime_ns
     time.sleep(3 * BEAT)
     return path.stat().st_mtime_ns != before
@@ -203,7 +203,7 @@ def _parse(raw: bytes) -> Owner | None:
 
 
 def _boot() -> str:
-    """A mark of this start of this machine (and, in a container, of its own numbering of processes)."""
+    """A text that changes when this machine (or the container, with its own process numbers) is restarted."""
     parts = []
     with suppress(OSError):
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())

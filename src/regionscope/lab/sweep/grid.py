@@ -230,7 +230,7 @@ def _index(entries: list[Any], name: str) -> int | None:
 
 
 def _names(entries: list[Any]) -> list[str]:
-    """What the measures are called."""
+    """The names of the measures."""
     return [
         str(entry.get("name") or entry.get("instrument")) if isinstance(entry, Mapping) else "?" for entry in entries
     ]

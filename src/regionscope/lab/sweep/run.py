@@ -209,7 +209,7 @@ def _ended(path: Path, experiment: Experiment) -> JobResult | None:
 
 
 def _write_plan(sweep: Sweep, runs_dir: Path) -> None:
-    """Leave a list of the runs beside them, so that status and table know which are missing, and their order."""
+    """Store the list of the runs beside them, from which status and table read missing runs and the order."""
     files.make_folder(runs_dir, runs_dir)
     mark = hashlib.sha256(" ".join([sweep.name, *sweep.keys]).encode()).hexdigest()[:12]
     path = runs_dir / f"sweep-{mark}.json"

@@ -101,7 +101,7 @@ def _return_memory(device: str | None) -> None:
 
 
 def outcome_of(folder: RunFolder, *, skipped: bool = False) -> JobResult:
-    """What a run that has ended says about itself."""
+    """The outcome of a run that has ended."""
     result = folder.result() or {"status": "stopped"}
     return JobResult(
         folder.key, folder.experiment.label, result["status"], str(result.get("error", "")), tuple(folder.repaired),

@@ -31,7 +31,7 @@ class Randomness:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Inside, torch's global generators are those of this training; afterwards they stand where they stood."""
+        """Context in which torch's global generators are those of this training; restores them at the end."""
         cuda = self._device.type == "cuda"
         with torch.random.fork_rng(devices=[self._device] if cuda else []):
             torch.default_generator.manual_seed(self._network_seed)
@@ -41,14 +41,14 @@ class Randomness:
             yield
 
     def state(self) -> dict[str, Tensor]:
-        """Where the streams stand."""
+        """The states of the three streams."""
         found = {"order": self.order.get_state(), "augment": self.augment.get_state(), "network": torch.get_rng_state()}
         if self._device.type == "cuda":
             found["cuda"] = torch.cuda.get_rng_state(self._device)
         return found
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from where ``state`` was taken. A state of another kind of device, with other streams, is refused."""
+        """Continue from a ``state``. Refuses a state of another kind of device, which has other streams."""
         own = self.state()
         if state.keys() != own.keys() or state["augment"].shape != own["augment"].shape:
             raise InputError(

@@ -1,4 +1,4 @@
-"""What can be wrong with the input of a training, each in one sentence."""
+"""Checks of the data, the model and the state of a training."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from regionscope.lab.train.state import TrainState
 
 
 def parts(data: DataSplit | Dataset) -> tuple[Dataset, Dataset | None]:
-    """What is trained on, and what is tested on, if anything."""
+    """The training part, and the test part if there is one."""
     if isinstance(data, Dataset):
         return data, None
     if isinstance(data, DataSplit):
@@ -29,7 +29,7 @@ def parts(data: DataSplit | Dataset) -> tuple[Dataset, Dataset | None]:
 
 
 def check_data(train: Dataset, test: Dataset | None) -> None:
-    """Both parts hold finite inputs."""
+    """Raise ``InputError`` unless the inputs of both parts are finite."""
     for data in (train, test):
         if data is not None and not bool(torch.isfinite(data.inputs).all()):
             raise InputError(
@@ -62,7 +62,7 @@ def check_outputs(model: nn.Module, example: Tensor, classes: int) -> int:
 
 
 def check_state(state: TrainState, wanted: Mapping[str, Any], model: nn.Module) -> None:
-    """The state belongs to this training and this model."""
+    """Raise ``InputError`` unless the state belongs to this training and this model."""
     for name, value in wanted.items():
         got = state.meta.get(name)
         if got == value:

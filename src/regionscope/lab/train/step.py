@@ -38,7 +38,7 @@ def every_position(model: nn.Module, data: Dataset) -> nn.Module:
 
 
 class TrainingStep:
-    """Loss of a batch, its gradients, one move of the weights."""
+    """Computes the loss of a batch and its gradients, and updates the weights."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Replay:
         return loss
 
     def _record(self, inputs: Tensor, targets: Tensor) -> None:
-        """Nothing is computed yet: the operations are noted with the places in memory that they read and write."""
+        """Record the operations and the memory that they read and write, without computing anything."""
         self._inputs, self._targets = inputs.clone(), targets.clone()
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph, stream=self._stream):

@@ -21,7 +21,7 @@ _SAFETY = 2  # values kept for skip connections, and workspaces that kernels tak
 
 
 def call_model(function: Callable[..., Any], inputs: Any) -> Any:
-    """Call the user's code; a failure is one sentence that says which inputs it was given."""
+    """Call the model. Raises ``InputError`` with the shape of the inputs if that fails."""
     try:
         return function(inputs)
     except (torch.OutOfMemoryError, RegionscopeError):
