@@ -19,7 +19,7 @@ from regionscope.shallow.state import FlowOptions, Flows
 
 OnStep = Callable[[Flows, Tensor], None]
 _MEMORY = (
-    "h_full", "h_next", "cuts", "wary", "reference", "reference_clock", "reference_size", "rest_tau", "rest_F",
+    "h_full", "h_next", "cuts", "failed_guess", "reference", "reference_clock", "reference_size", "rest_tau", "rest_F",
 )  # fmt: skip
 _GROWTH = 1.5  # of |theta|^2 over that window: late in a flow it grows like log t
 _WINDOW = math.log(2.0)  # of log log t, over which the rate of the direction is taken
@@ -32,29 +32,29 @@ def integrate(theta: Tensor, x: Tensor, y: Tensor, options: FlowOptions, *, on_s
     flows and their rows in the batch after every round. Cost of a round: about three O(k + n) evaluations and one (n,
     n) factorisation for each running flow.
     """
-    work = _Work(theta, x, y, options)
+    integration = _Integration(theta, x, y, options)
     done: list[tuple[Tensor, Flows]] = []
     rows = torch.arange(len(theta), device=theta.device)
     while len(rows):
         with torch.inference_mode():  # 15% less time: no bookkeeping for gradients
-            work.advance()
+            integration.advance()
         if on_step is not None:
-            on_step(work.flows, rows)
-        over = work.flows.end >= 0
+            on_step(integration.flows, rows)
+        over = integration.flows.end >= 0
         # Copying the batch costs as much as a step: let a tenth of it end before the rest moves together.
         if int(over.sum()) * 10 >= len(rows):
-            done.append((rows[over], work.flows.take(over.nonzero()[:, 0])))
+            done.append((rows[over], integration.flows.take(over.nonzero()[:, 0])))
             rows = rows[~over]
-            work.keep((~over).nonzero()[:, 0])
+            integration.keep((~over).nonzero()[:, 0])
     order = torch.cat([r for r, _ in done]).argsort()
     return Flows.joined([part for _, part in done]).take(order)
 
 
-class _Work:
+class _Integration:
     """The running flows and the memory of the step size control.
 
     h_full: the step that the error allows. h_next: the next one to try, shorter on the way to an event. cuts: how often
-    the present step has been cut. wary: a predicted event did not come, so none is predicted until one happens.
+    the present step has been cut. failed_guess: a predicted event did not come, so none is predicted until one happens.
     next_events: the points that kinks could meet next.
     """
 
@@ -74,7 +74,7 @@ class _Work:
         size = theta.flatten(1).norm(dim=1)
         self.h_full = 1e-3 * (size + 1e-3) / (self.here.speed.flatten(1).norm(dim=1) + 1e-3 * (size + 1e-3))
         self.h_next = self.h_full.clone()
-        self.cuts, self.wary = count, count > 0
+        self.cuts, self.failed_guess = count, count > 0
         self.reference = start.theta / size.clamp(min=1e-300)[:, None, None]
         self.reference_clock, self.reference_size = torch.zeros_like(size), size
         self.rest_tau, self.rest_F = torch.ones_like(size), self.here.pull.F.clone()
@@ -94,7 +94,7 @@ class _Work:
         h = torch.minimum(self.h_next, 1 / fastest.clamp(min=1e-300)).clamp(max=options.max_step, min=1e-300)
         h = torch.minimum(h, (options.max_tau - flows.tau).clamp(min=1e-300))
         wait = self.next_events.wait(theta, here, h, self._scale(theta, theta))
-        guess = (wait < h) & ~self.wary & (self.cuts == 0)
+        guess = (wait < h) & ~self.failed_guess & (self.cuts == 0)
         h = torch.where(guess, wait, h)
         new, error = rosenbrock_step(theta, here, h, modes, self.x, self.y, loss=options.loss)
         there = evaluate(new, modes, self.x, self.y, options.loss)
@@ -103,19 +103,19 @@ class _Work:
         falls = here.pull.F - 1e-9 * (1 + here.pull.F.abs()) > there.pull.F
         bad = ~(ratio <= 1) | ~torch.isfinite(there.pull.F) | falls
         running = flows.end < 0
-        self._events(FlowStep(theta, here, new, there, h, modes, self.x, self.y, scale), ~bad & running)
+        self._find_events(FlowStep(theta, here, new, there, h, modes, self.x, self.y, scale), ~bad & running)
         early = torch.isfinite(self.share)
         ok = ~bad & ~early & running
-        self.wary = (self.wary | (guess & ok)) & ~early & ~(self.event & ok)
-        self._control(h, ratio, bad, early, falls)
-        self._accept(ok, running, new, there, h)
+        self.failed_guess = (self.failed_guess | (guess & ok)) & ~early & ~(self.event & ok)
+        self._choose_step_sizes(h, ratio, bad, early, falls)
+        self._take_steps(ok, running, new, there, h)
 
     def _scale(self, theta: Tensor, new: Tensor) -> Tensor:
         """The tolerated error (B, k) of a step from theta to new."""
         size = torch.maximum(theta.abs(), new.abs()).square().sum(1).sqrt()
         return self.options.rtol * (size + 1e-3 * size.square().mean(1, keepdim=True).sqrt())
 
-    def _events(self, step: FlowStep, good: Tensor) -> None:
+    def _find_events(self, step: FlowStep, good: Tensor) -> None:
         """What the steps went past: the share of each step to the first event that matters, and the quiet ones."""
         self.share = torch.full_like(step.h, torch.inf)
         self.event = torch.zeros_like(good)
@@ -128,7 +128,7 @@ class _Work:
             self.share[self.passed] = torch.minimum(self.share[self.passed], self.missed.share)
             self.event[self.passed] = True
 
-    def _control(self, h: Tensor, ratio: Tensor, bad: Tensor, early: Tensor, falls: Tensor) -> None:
+    def _choose_step_sizes(self, h: Tensor, ratio: Tensor, bad: Tensor, early: Tensor, falls: Tensor) -> None:
         """The next step size: by the error, unless an event cuts it short; then the old size comes again after it.
 
         A step that has been cut three times and still has its event inside starts in a stiff transient, where the
@@ -144,7 +144,7 @@ class _Work:
         self.h_next = torch.where(early, h * self.share.nan_to_num(posinf=1.0) * harder, self.h_full)
         self.cuts = torch.where(early, self.cuts + 1, 0)
 
-    def _accept(self, ok: Tensor, running: Tensor, new: Tensor, there: Field, h: Tensor) -> None:
+    def _take_steps(self, ok: Tensor, running: Tensor, new: Tensor, there: Field, h: Tensor) -> None:
         """Take the steps that stand, and the events at their ends; only flows that have some are looked at."""
         flows, options = self.flows, self.options
         self.theta = torch.where(ok[:, None, None], new, flows.theta)
@@ -155,11 +155,11 @@ class _Work:
             rows = self.passed[taken]
             flows.modes.put_(rows, self.missed.modes.take(taken))
             count[2, rows], count[1, rows] = self.missed.quiet[taken], self.missed.slid[taken]
-            self._renew(rows)
+            self._update_fields(rows)
         held = (ok & (flows.modes.slide >= 0).any(1)).nonzero()[:, 0]
-        self._act(held, release, count)
+        self._apply_events(held, release, count)
         due = (ok & self.next_events.due(self.theta, self.here)).nonzero()[:, 0]
-        self._act(due, settle, count)
+        self._apply_events(due, settle, count)
         F = self.here.pull.F
         log_t = torch.where(ok, _later(flows.log_t, before, self.here, h), flows.log_t)
         threshold = log_threshold(self.x.shape[1], options.loss)
@@ -168,14 +168,17 @@ class _Work:
         log_t0 = log_t - (1 - part.clamp(0, 1)) * (log_t - flows.log_t).nan_to_num(posinf=0.0)
         self.flows = replace(
             flows, theta=self.theta, F=torch.where(ok, F, flows.F), log_t=log_t,
-            tau=torch.where(ok, self._arrive(flows.tau, h), flows.tau), log_t0=torch.where(found, log_t0, flows.log_t0),
+            tau=torch.where(ok, self._next_tau(flows.tau, h), flows.tau),
+            log_t0=torch.where(found, log_t0, flows.log_t0),
             steps=flows.steps + running.long(), rejected=flows.rejected + (running & ~ok).long(),
             crossed=flows.crossed + count[0], slid=flows.slid + count[1], quiet=flows.quiet + count[2],
             ambiguous=flows.ambiguous + count[3], pinned=flows.pinned + count[4],
         )  # fmt: skip
-        self._judge()
+        self._check_ends()
 
-    def _act(self, rows: Tensor, what: Callable[[Tensor, Modes, Tensor, Tensor], Settled], count: Tensor) -> None:
+    def _apply_events(
+        self, rows: Tensor, what: Callable[[Tensor, Modes, Tensor, Tensor], Settled], count: Tensor
+    ) -> None:
         """Let ``release`` or ``settle`` change the flows ``rows``, and count what it did."""
         if not len(rows):
             return
@@ -187,9 +190,9 @@ class _Work:
             self.flows.modes.put_(here, done.modes.take(acted))
             for line, number in ((0, done.crossed), (1, done.slid), (3, done.ambiguous), (4, done.pinned)):
                 count[line, here] += number[acted]
-            self._renew(here)
+            self._update_fields(here)
 
-    def _renew(self, rows: Tensor) -> None:
+    def _update_fields(self, rows: Tensor) -> None:
         """Field and guards of flows whose modes changed; sliding units are put on their points."""
         theta, modes, x = self.theta[rows], self.flows.modes.take(rows), self.x[rows]
         theta = torch.cat([tangent(theta[:, :2], modes), theta[:, 2:]], 1)
@@ -197,11 +200,11 @@ class _Work:
         self.here.put_(rows, evaluate(theta, modes, x, self.y[rows], self.options.loss))
         self.next_events.put_(rows, NextEvents.of(modes, x))
 
-    def _arrive(self, tau: Tensor, h: Tensor) -> Tensor:
+    def _next_tau(self, tau: Tensor, h: Tensor) -> Tensor:
         end = torch.full_like(tau, self.options.max_tau)
         return torch.where(end - tau <= h * (1 + 1e-12), end, tau + h)
 
-    def _judge(self) -> None:
+    def _check_ends(self) -> None:
         """Which flows have reached an end, and the rate of the direction over each doubling of log t."""
         flows, options = self.flows, self.options
         size = flows.theta.flatten(1).norm(dim=1)
