@@ -150,14 +150,14 @@ class _CellCutter:
         codes = torch.where(u.abs() <= self.zero_tolerance[self.slice_id, column], 0, u.sign())
         result = split(self.cells, codes, u, label=label)
         before = self.cells.n_vertices
-        self._took(result.cells, (result.new,), result.snapped, result.unresolved)
+        self._apply_split(result.cells, (result.new,), result.snapped, result.unresolved)
         self.rows.filled[before:, column] = at
 
     def _cut_maximum(self, columns: Tensor, label: int) -> None:
         result = clip_max(self.cells, self.rows.filled[:, columns], self.zero_tolerance[self.slice_id], label=label)
-        self._took(result.cells, result.new, result.snapped, result.unresolved)
+        self._apply_split(result.cells, result.new, result.snapped, result.unresolved)
 
-    def _took(self, cells: Complex, batches: Sequence[NewVertices], snapped: Tensor, unresolved: int) -> None:
+    def _apply_split(self, cells: Complex, batches: Sequence[NewVertices], snapped: Tensor, unresolved: int) -> None:
         self.cells = cells
         for new in batches:
             self.rows.append(new.lerp(self.rows.filled))

@@ -43,7 +43,7 @@ def encode(frame: Frame) -> Packed:
     """
     decision, linear = frame.decision, frame.linear
     mesh = linear if decision is None else decision.partition
-    home, activation = _homes(frame, mesh)
+    home, activation = _rows_of_pieces(frame, mesh)
     lines, line_of = frame.ids.unique(return_inverse=True)
     palette, colour = np.unique(style.region_colours(lines), axis=0, return_inverse=True)
     arrays = _geometry(mesh) | {
@@ -93,7 +93,7 @@ def is_input_space(slice: Slice) -> bool:
     return slice.origin.numel() == slice.dim
 
 
-def _homes(frame: Frame, mesh: Partition) -> tuple[Tensor, Tensor]:
+def _rows_of_pieces(frame: Frame, mesh: Partition) -> tuple[Tensor, Tensor]:
     """For each piece: its row in ``frame.linear``, and the number of its activation region."""
     if frame.decision is None:
         rows = torch.arange(len(mesh), device="cpu")

@@ -212,7 +212,7 @@ class _Hessian:
             return len(labels)
         return int((labels != _IGNORED).sum())
 
-    def _lost(self, outputs: Any, labels: Tensor) -> Tensor:
+    def _loss_value(self, outputs: Any, labels: Tensor) -> Tensor:
         if self._loss is _default_loss and self.products == 1 and isinstance(outputs, Tensor):
             _check_targets(outputs, labels)
         value = self._called(outputs, labels)
@@ -252,7 +252,7 @@ class _Hessian:
             moved = to_model(inputs, self.device, self._input_dtype)  # the model may write into them
             state = {**self._state, **self._weights}
             outputs = call_model(lambda x: functional_call(self._model, state, (x,)), moved)
-            value = self._lost(outputs, labels.to(self.device))
+            value = self._loss_value(outputs, labels.to(self.device))
             if value.ndim or not bool(torch.isfinite(value)):
                 raise InputError(
                     f"Expected a loss of one finite number, got {value.detach().tolist()}. "

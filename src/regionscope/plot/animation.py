@@ -96,8 +96,8 @@ def draw_frame(
     counts: that number for each frame; who draws many frames counts once.
     """
     frame = training.frames[i]
-    room = _room(figure)
-    ax = figure.add_axes(room.map)
+    layout = _layout(figure)
+    ax = figure.add_axes(layout.map)
     count = _draw(frame, kind, ax)
     if points and training.slice.dim == 2 and len(training.points):
         data(training.points, training.labels, ax=ax)
@@ -106,19 +106,21 @@ def draw_frame(
         for axis, name in zip((ax.xaxis, ax.yaxis)[: training.slice.dim], training.input_names, strict=False):
             axis.set_label_text(name or axis.get_label_text())
     if kind == "decision":
-        _name_classes(training, ax, fontsize=_NAMES * room.text)
+        _name_classes(training, ax, fontsize=_NAMES * layout.text)
     moment = f"step {frame.step:,}" if frame.epoch is None else f"epoch {frame.epoch:g}"
-    left, right = room.map[0], room.map[0] + room.map[2]
-    figure.text(left, _TITLE, moment, fontsize=15 * room.text, fontweight="bold", color=style.BLACK)
-    figure.text(right, _TITLE, count, fontsize=12 * room.text, ha="right", color=style.BLACK)
-    strip = figure.add_axes(room.strip)
+    left, right = layout.map[0], layout.map[0] + layout.map[2]
+    figure.text(left, _TITLE, moment, fontsize=15 * layout.text, fontweight="bold", color=style.BLACK)
+    figure.text(right, _TITLE, count, fontsize=12 * layout.text, ha="right", color=style.BLACK)
+    strip = figure.add_axes(layout.strip)
     _counts_so_far(training, i, _counts(training, kind) if counts is None else counts, strip)
-    strip.set_xlabel("epoch" if training.steps_per_epoch else "step", fontsize=_SMALL * room.text, labelpad=room.text)
+    strip.set_xlabel(
+        "epoch" if training.steps_per_epoch else "step", fontsize=_SMALL * layout.text, labelpad=layout.text
+    )
     for one in (ax, strip):
-        one.tick_params(labelsize=_SMALL * room.text, length=2.5 * room.text, pad=3.5 * room.text)
+        one.tick_params(labelsize=_SMALL * layout.text, length=2.5 * layout.text, pad=3.5 * layout.text)
     for axis in (ax.xaxis, ax.yaxis):
-        axis.label.set_fontsize(_SMALL * room.text)
-        axis.labelpad = room.text
+        axis.label.set_fontsize(_SMALL * layout.text)
+        axis.labelpad = layout.text
 
 
 def check_animation(path: Path, *, kind: str, fps: float, size: int) -> None:
@@ -141,21 +143,21 @@ def check_animation(path: Path, *, kind: str, fps: float, size: int) -> None:
 
 
 @dataclass(frozen=True)
-class _Room:
-    """Where things are in a figure: left, bottom, width, height of the map and of the strip; text: its scale."""
+class _Layout:
+    """Left, bottom, width and height of the map and of the strip below it, and the scale of the text."""
 
     map: tuple[float, float, float, float]
     strip: tuple[float, float, float, float]
     text: float
 
 
-def _room(figure: Figure) -> _Room:
+def _layout(figure: Figure) -> _Layout:
     wide, high = figure.get_size_inches()
     text = min(1.0, float(wide) / _NARROW)
     left = max(_LEFT[0], _LEFT[1] * text / float(wide)) + _NAME * text / float(wide)
     below = max(_BELOW[0], _BELOW[1] * text / float(high))
     bottom = below + _STRIP + _GAP + _NAME * text / float(high)
-    return _Room((left, bottom, _RIGHT - left, _TOP - bottom), (left, below, _RIGHT - left, _STRIP), text)
+    return _Layout((left, bottom, _RIGHT - left, _TOP - bottom), (left, below, _RIGHT - left, _STRIP), text)
 
 
 def _counts(training: TrainingFrames, kind: str) -> NDArray[np.int64]:

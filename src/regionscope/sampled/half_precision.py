@@ -45,7 +45,7 @@ class HalfPrecisionScreen:
         while bool(unsure.any()):
             rows = unsure.nonzero()[:, 0]
             precise = self._exact(inputs[_padded(rows)])[: len(rows)]
-            self._learn(outputs[rows], precise)
+            self._update_error(outputs[rows], precise)
             outputs[rows] = precise
             recomputed |= unsure
             unsure = self._unsure(outputs) & ~recomputed  # the errors may have turned out larger
@@ -55,11 +55,11 @@ class HalfPrecisionScreen:
         self._usable = isinstance(precise, Tensor) and precise.is_floating_point()
         if self._usable:
             try:
-                self._learn(self._quick(inputs), precise)
+                self._update_error(self._quick(inputs), precise)
             except InputError:  # it cannot compute that way
                 self._usable = False
 
-    def _learn(self, quick: Tensor, precise: Tensor) -> None:
+    def _update_error(self, quick: Tensor, precise: Tensor) -> None:
         difference = (quick - precise).abs()
         seen = difference[difference.isfinite()]
         self._error = max(self._error or 0.0, float(seen.max()) if seen.numel() else 0.0)

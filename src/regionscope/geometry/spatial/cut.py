@@ -76,7 +76,7 @@ def _round(
         sections = None
         try:
             sections = find_sections(cut, n, deferred)
-            grown = _grown(table, cut, sections)
+            grown = _with_new_vertices(table, cut, sections)
             return cut, sections, grown, assemble(cut, sections, grown, label)
         except Unresolved as failed:
             keys = failed.where
@@ -93,7 +93,7 @@ def _round(
         deferred = cut.deferred
 
 
-def _grown(table: SignTable, cut: FaceCut, sections: Sections) -> SignTable:
+def _with_new_vertices(table: SignTable, cut: FaceCut, sections: Sections) -> SignTable:
     """The signs at all vertices. A new one has the sign that its two ends share, 0 for a unit that made it.
 
     Its value tells the sign only of units that change sign between the ends. That of another unit may be wrong by

@@ -166,7 +166,7 @@ class _Reading:
     def _choose_rows(self) -> None:
         """Run many rows at once if that gives what the file says for each of them, otherwise one row at a time."""
         network, x = self.result, torch.cat([self.probe, 1 - self.probe])
-        literal = alone = self._alone(x)
+        literal = alone = self._run_each_row(x)
         network.set_literal(False)
         if alone is None:  # a graph with an open batch that cannot run on one row alone
             alone = torch.cat([network.run_row(row) for row in x.split(1)])
@@ -181,7 +181,7 @@ class _Reading:
                 "Export the model with a fixed batch of 1."
             )
 
-    def _alone(self, x: Tensor) -> Tensor | None:
+    def _run_each_row(self, x: Tensor) -> Tensor | None:
         """The outputs of the file for each row alone; None if it cannot run on one."""
         self.result.set_literal(True)
         try:
