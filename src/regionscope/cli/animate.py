@@ -8,14 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from regionscope.cli import load, options, output
-from regionscope.cli.explore import (
-    MAX_REGIONS,
-    BoxOption,
-    FramesOption,
-    LimitOption,
-    RowsOption,
-    frames_of_folder,
-)
+from regionscope.cli.frames import MAX_REGIONS, BoxOption, FramesOption, LimitOption, RowsOption, frames_of_folder
 from regionscope.cli.running import work_bar
 from regionscope.errors import InputError
 from regionscope.formatting import counted

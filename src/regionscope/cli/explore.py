@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 from zipfile import is_zipfile
@@ -12,33 +9,12 @@ from zipfile import is_zipfile
 import typer
 
 from regionscope.cli import load, options, output
-from regionscope.cli.running import work_bar
-from regionscope.errors import InputError, LimitReached
+from regionscope.cli.frames import MAX_REGIONS, BoxOption, FramesOption, LimitOption, RowsOption, frames_of_folder
+from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition
 from regionscope.exact.decision import holds_decisions
 from regionscope.explorer import explore as write_page
-from regionscope.geometry import Slice
-from regionscope.lab.default_slice import plane_of
-from regionscope.lab.store import RunFolder
-from regionscope.lab.training_frames import TrainingFrames, frames_of_partition, frames_of_run
-
-_SLICE = "Slice of a run"
-
-RowsOption = Annotated[
-    str | None, options.option("--rows I,J,K", "Rows of the training points that span the plane.", _SLICE)
-]
-BoxOption = Annotated[
-    tuple[float, float] | None,
-    options.option("--box LO HI", "Square [LO, HI]^2, for inputs with two entries.", _SLICE),
-]
-LimitOption = Annotated[
-    int,
-    options.option(
-        "--max-regions N", "Largest number of regions in a frame; exceeding it is an error.", options.WORK, least=1
-    ),
-]
-MAX_REGIONS = 200_000  # more make a page of tens of megabytes, with frames that are too dense to read
-FramesOption = Annotated[int | None, options.option("--frames N", "Largest number of frames.", _SLICE, least=1)]
+from regionscope.lab.training_frames import frames_of_partition
 
 
 def explore(
@@ -92,24 +68,6 @@ def explore(
     typer.echo(f"wrote {written.path} ({written.size / 1e6:.1f} MB, {written.frames} of {written.of} frames)")
 
 
-def frames_of_folder(
-    folder: Path, *, rows: str | None, box: tuple[float, float] | None, frames: int | None, data_root: Path | None,
-    class_names: Sequence[str] | None, max_regions: int, progress: bool | None,
-) -> TrainingFrames:  # fmt: skip
-    """The frames of a run, on the slice that the options name."""
-    run = RunFolder.open(folder)
-    slice = _slice(run, rows, box, data_root)
-    try:
-        with work_bar("Partitions", progress) as bar:
-            return frames_of_run(
-                run, slice=slice, frames=frames, data_root=data_root, class_names=class_names, max_regions=max_regions,
-                progress=bar,
-            )  # fmt: skip
-    except LimitReached as limit:
-        line = "A line has far fewer regions than a plane: pass --rows with two training points, such as --rows 0,1."
-        raise LimitReached(f"{limit} {line}") from limit
-
-
 def read_partition(path: Path) -> Partition | DecisionRegions:
     """What ``save`` of a partition or of decision regions wrote."""
     if not path.is_file():
@@ -123,20 +81,3 @@ def read_partition(path: Path) -> Partition | DecisionRegions:
             "damaged. Write one with Partition.save(path)."
         )
     return DecisionRegions.load(path) if holds_decisions(path) else Partition.load(path)
-
-
-def _slice(run: RunFolder, rows: str | None, box: tuple[float, float] | None, data_root: Path | None) -> Slice | None:
-    if rows is not None and box is not None:
-        raise InputError("Expected --rows or --box, got both. Pass one of them.")
-    if rows is not None:
-        if not re.fullmatch(r"\d+(,\d+){1,2}", rows):
-            raise InputError(
-                f"Expected --rows of two or three training points, got {rows!r}. Write numbers such as 0,5,17."
-            )
-        return plane_of(run.split(data_root).train.inputs, [int(n) for n in rows.split(",")])
-    if box is None:
-        return None
-    shape = tuple(run.split(data_root).input_shape)
-    if math.prod(shape) != 2:
-        raise InputError(f"Expected inputs with two entries for --box, got shape {shape}. Pass --rows instead.")
-    return load.box(*box, shape)
