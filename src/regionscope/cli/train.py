@@ -81,14 +81,14 @@ def train(
     shown |= {"seed": seed, "training.epochs": epochs, "training.lr": lr, "training.batch_size": batch_size}
     experiment = _experiment(file, shown, settings or [], measure or [])
     output.check_json(json_file)
-    place = options.read_device(device)
+    torch_device = options.read_device(device)
     before = runs / experiment.key
     had_ended = (before / "result.json").exists() and RunFolder(before, experiment).is_done
     if not before.exists():
         # before the run, so that a start that fails leaves no folder
-        for sentence in prepare(experiment, device=place, data_root=data_root):
+        for sentence in prepare(experiment, device=torch_device, data_root=data_root):
             typer.echo(sentence, err=True)
-    folder = _run(experiment, runs, device=place, data_root=data_root, progress=progress)
+    folder = _run(experiment, runs, device=torch_device, data_root=data_root, progress=progress)
     _report(folder, json_file, had_ended=had_ended)
 
 
@@ -113,7 +113,7 @@ def _run(
     experiment: Experiment, runs: Path, *, device: torch.device, data_root: Path | None, progress: bool | None
 ) -> RunFolder:
     """Train with a progress bar. Ctrl-C stores the state and exits with code 3; repairs are printed at the end."""
-    said: list[str] = []
+    repairs: list[str] = []
     with interruptible() as stop, epochs_bar(experiment.training.epochs, progress) as bar:
 
         def advance(now: TrainingProgress) -> None:
@@ -122,13 +122,13 @@ def _run(
         try:
             return run(
                 experiment, runs, device=device, data_root=data_root, on_progress=advance,
-                on_measure=bar.measuring, stop=stop, on_repair=said.append,
+                on_measure=bar.measuring, stop=stop, on_repair=repairs.append,
             )  # fmt: skip
         except Stopped as stopped:
             typer.echo(str(stopped), err=True)
             raise typer.Exit(3) from stopped
         finally:
-            for sentence in said:
+            for sentence in repairs:
                 typer.echo(f"repaired: {sentence}", err=True)
 
 
