@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from regionscope.errors import DiskFull, InputError, Stopped
-from regionscope.lab import experiment as lab
+from regionscope.lab import experiment as experiment_module
 from regionscope.lab import instruments
 from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
 from regionscope.lab.data import load
@@ -137,7 +137,7 @@ def test_states_are_saved_rarely_but_stopping_is_not_slow(tmp_path: Path, monkey
     saved = []
     monkeypatch.setattr(RunFolder, "save_state", lambda self, state: saved.append(state.step))
     folder = RunFolder.create(tmp_path, EXPERIMENT)
-    saver = lab._Saver(folder, lambda: len(saved) == 1, 1000.0)
+    saver = experiment_module._Saver(folder, lambda: len(saved) == 1, 1000.0)
     state = TrainState(1, {}, {})
     saver(state)
     assert saved == []
@@ -171,7 +171,7 @@ def test_an_error_is_stored_and_the_next_start_tries_again(tmp_path: Path, monke
         raise RuntimeError("the cable is loose\nand more")
 
     with monkeypatch.context() as patch:
-        patch.setattr(lab, "train", broken)
+        patch.setattr(experiment_module, "train", broken)
         folder = run(EXPERIMENT, tmp_path)
     wanted = {"status": "failed", "error": "RuntimeError: the cable is loose", "measures": {}, "checkpoints": {}}
     assert outcome(folder) == wanted
@@ -289,21 +289,21 @@ def test_runs_share_their_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         loaded.append(spec.seed)
         return load(spec, **options)
 
-    monkeypatch.setattr(lab, "load", counting)
-    lab._data_cache.clear()
+    monkeypatch.setattr(experiment_module, "load", counting)
+    experiment_module._data_cache.clear()
     for seed in range(2):
         run(replace(EXPERIMENT, seed=seed), tmp_path)
     assert loaded == [0]
     for seed in (1, 2, 0):
-        lab._data(replace(EXPERIMENT.data, seed=seed), None, torch.device("cpu"))
+        experiment_module._data(replace(EXPERIMENT.data, seed=seed), None, torch.device("cpu"))
     assert loaded == [0, 1, 2, 0]
 
 
 def test_what_is_trained_is_what_the_config_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A network's name changes no setting: a paper's special rule belongs to the experiments of its study."""
     trained = []
-    monkeypatch.setattr(lab, "train", lambda model, split, training, **rest: trained.append(training))
-    monkeypatch.setattr(lab, "_result", lambda found, rows: {"status": "finished", "measures": {}})
+    monkeypatch.setattr(experiment_module, "train", lambda model, split, training, **rest: trained.append(training))
+    monkeypatch.setattr(experiment_module, "_result", lambda found, rows: {"status": "finished", "measures": {}})
     one = replace(
         EXPERIMENT,
         network=NetworkSpec(name="vgg19"),

@@ -13,10 +13,9 @@ import torch
 
 from devices import needs_cuda
 from regionscope.errors import DiskFull, InputError
-from regionscope.lab import sweep as lab
 from regionscope.lab.config import Experiment
 from regionscope.lab.store import RunFolder
-from regionscope.lab.sweep import Sweep, run_sweep, work
+from regionscope.lab.sweep import JobResult, Sweep, read_runs, run_sweep, work
 from small_sweep import BASE, MEASURES, small
 
 TOML = """
@@ -118,7 +117,7 @@ def test_what_has_ended_is_skipped_and_a_changed_setting_is_a_new_run(tmp_path: 
     assert {path: path.stat().st_mtime_ns for path in times} == times
     longer = small(0, **{"training.epochs": [3]})
     assert not run_sweep(longer, tmp_path).outcomes[0].skipped
-    assert len(lab.read_runs(tmp_path)) == 4
+    assert len(read_runs(tmp_path)) == 4
 
 
 def test_a_failing_run_does_not_stop_the_sweep(tmp_path: Path) -> None:
@@ -127,7 +126,7 @@ def test_a_failing_run_does_not_stop_the_sweep(tmp_path: Path) -> None:
     assert [outcome.status for outcome in report.outcomes] == ["finished", "failed", "finished"]
     assert report.complete
     assert "-1" in report.outcomes[1].message
-    table = lab.read_runs(tmp_path)
+    table = read_runs(tmp_path)
     assert table.column("status") == ["finished", "failed", "finished"]
     assert "-1" in table.column("error")[1]
 
@@ -136,7 +135,7 @@ def test_a_time_limit_saves_and_stops(tmp_path: Path, monkeypatch: pytest.Monkey
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now)
 
-    def tick(outcome: lab.JobResult) -> None:
+    def tick(outcome: JobResult) -> None:
         nonlocal now
         now += 10
 
@@ -173,7 +172,7 @@ def test_two_sweeps_on_one_folder_share_the_work(tmp_path: Path, monkeypatch: py
             finished.wait(30)
             theirs.finish({"status": "finished", "seconds": 1.0, "measures": {}, "train_loss": 0.25})
 
-    def listen(outcome: lab.JobResult) -> None:
+    def listen(outcome: JobResult) -> None:
         done.append(outcome.key)
         finished.set()
 
@@ -184,7 +183,7 @@ def test_two_sweeps_on_one_folder_share_the_work(tmp_path: Path, monkeypatch: py
     holder.join()
     assert report.complete
     assert done == [sweep.experiments[1].key, sweep.experiments[0].key]
-    assert lab.read_runs(tmp_path).column("train_loss")[0] == 0.25
+    assert read_runs(tmp_path).column("train_loss")[0] == 0.25
 
 
 def test_a_damaged_result_is_done_again_and_said(tmp_path: Path) -> None:
@@ -192,11 +191,11 @@ def test_a_damaged_result_is_done_again_and_said(tmp_path: Path) -> None:
     run_sweep(sweep, tmp_path)
     path = tmp_path / sweep.experiments[1].key / "result.json"
     path.write_text(path.read_text()[:-20])
-    assert lab.read_runs(tmp_path).column("status") == ["finished", "damaged"]
+    assert read_runs(tmp_path).column("status") == ["finished", "damaged"]
     report = run_sweep(sweep, tmp_path)
     assert [outcome.skipped for outcome in report.outcomes] == [True, False]
     assert any("set aside" in sentence for sentence in report.repaired)
-    assert lab.read_runs(tmp_path).column("status") == ["finished", "finished"]
+    assert read_runs(tmp_path).column("status") == ["finished", "finished"]
 
 
 def test_without_dask_the_sentence_says_what_still_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

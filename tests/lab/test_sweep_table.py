@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from regionscope.errors import InputError
-from regionscope.lab import sweep as lab
 from regionscope.lab.store import RunFolder
-from regionscope.lab.sweep import Sweep, run_sweep
+from regionscope.lab.sweep import Sweep, query, read_runs, read_series, run_sweep, sweep_status, write_parquet
 from regionscope.lab.sweep.settings import flatten
 from small_sweep import BASE, small
 
@@ -24,7 +23,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_table_has_a_row_a_run_in_the_order_of_the_sweep(runs: Path) -> None:
-    table = lab.read_runs(runs)
+    table = read_runs(runs)
     assert table.column("training.lr") == [0.1, 0.1, 0.05, 0.05, 1e30, 1e30]
     assert table.column("seed") == [0, 1] * 3
     assert table.column("status") == ["finished"] * 4 + ["diverged"] * 2
@@ -44,7 +43,7 @@ def test_measures_called_as_columns_of_a_run_are_kept_apart(tmp_path: Path) -> N
     names = ("error", "note", "status")
     measures = [{"instrument": "error_rate", "name": name} for name in names]
     run_sweep(Sweep.from_dict({"base": BASE, "measure": measures, "grid": {"seed": [0]}}), tmp_path)
-    table = lab.read_runs(tmp_path)
+    table = read_runs(tmp_path)
     (row,) = table.rows
     assert len(set(table.columns)) == len(table.columns)
     assert row["status"] == "finished"
@@ -53,38 +52,36 @@ def test_measures_called_as_columns_of_a_run_are_kept_apart(tmp_path: Path) -> N
 
 
 def test_the_time_series_of_all_runs(runs: Path) -> None:
-    series = lab.read_series(runs)
-    for row in lab.read_runs(runs).rows:
+    series = read_series(runs)
+    for row in read_runs(runs).rows:
         mine = [each for each in series.rows if each["key"] == row["key"]]
         assert len(mine) == len(RunFolder.open(runs / row["key"]).rows())
 
 
 def test_questions_in_sql(runs: Path) -> None:
     pytest.importorskip("duckdb")
-    found = lab.query(runs, 'SELECT "training.lr" AS lr, count(*) AS n FROM runs GROUP BY ALL ORDER BY lr')
+    found = query(runs, 'SELECT "training.lr" AS lr, count(*) AS n FROM runs GROUP BY ALL ORDER BY lr')
     assert [(row["lr"], row["n"]) for row in found.rows] == [(0.05, 2), (0.1, 2), (1e30, 2)]
-    both = lab.query(
-        runs, "SELECT r.key FROM runs r JOIN rows s USING (key) WHERE s.name = 'test_error' AND s.epoch = 2"
-    )
+    both = query(runs, "SELECT r.key FROM runs r JOIN rows s USING (key) WHERE s.name = 'test_error' AND s.epoch = 2")
     assert len(both) == 4
     with pytest.raises(InputError, match=r"The query failed: .*nothere"):
-        lab.query(runs, "SELECT nothere FROM runs")
+        query(runs, "SELECT nothere FROM runs")
 
 
 def test_columns_of_one_name_are_kept_apart(runs: Path) -> None:
     pytest.importorskip("duckdb")
-    found = lab.query(runs, "SELECT 1 AS seed, 2 AS seed, 3 AS seed_2, 4 AS seed")
+    found = query(runs, "SELECT 1 AS seed, 2 AS seed, 3 AS seed_2, 4 AS seed")
     assert found.columns == ("seed", "seed_3", "seed_2", "seed_4")
     assert found.rows == ({"seed": 1, "seed_3": 2, "seed_2": 3, "seed_4": 4},)
-    assert lab.query(runs, "SELECT a.seed, b.seed FROM runs a, runs b").columns == ("seed", "seed_2")
+    assert query(runs, "SELECT a.seed, b.seed FROM runs a, runs b").columns == ("seed", "seed_2")
 
 
 @pytest.mark.parametrize("sql", ["", " -- why?", "CREATE TABLE mine (n INT)", "SET VARIABLE n = 1"])
 def test_a_query_that_asks_for_nothing_is_refused(sql: str, runs: Path) -> None:
     pytest.importorskip("duckdb")
     with pytest.raises(InputError, match="a query that begins with SELECT"):
-        lab.query(runs, sql)
-    assert len(lab.query(runs, "SELECT key FROM runs WHERE false")) == 0
+        query(runs, sql)
+    assert len(query(runs, "SELECT key FROM runs WHERE false")) == 0
 
 
 @pytest.mark.parametrize(
@@ -109,18 +106,18 @@ def test_a_query_sees_the_runs_and_nothing_else(sql: str, runs: Path, tmp_path: 
     names = {"a": [1]}
     assert names  # DuckDB would find such a variable of its caller
     with pytest.raises(InputError, match=r"^The query failed: (Permission|Invalid Input|Catalog|IO) Error"):
-        lab.query(runs, sql.format(folder=tmp_path))
+        query(runs, sql.format(folder=tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["secret.csv"]
 
 
 def test_export_to_csv_and_parquet(runs: Path, tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb")
-    table = lab.read_runs(runs)
+    table = read_runs(runs)
     table.write_csv(tmp_path / "out.csv")
     with (tmp_path / "out.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
     assert [float(line["training.lr"]) for line in lines] == table.column("training.lr")
-    lab.write_parquet(table, tmp_path / "out.parquet")
+    write_parquet(table, tmp_path / "out.parquet")
     with duckdb.connect() as connection:
         found = connection.execute(f"SELECT key, gap FROM '{tmp_path / 'out.parquet'}'").fetchall()
     assert found == [(row["key"], row.get("gap")) for row in table.rows]
@@ -130,11 +127,11 @@ def test_sql_and_parquet_have_names_that_differ_in_case_only_and_the_largest_see
     duckdb = pytest.importorskip("duckdb")
     measures = [{"instrument": "error_rate", "name": name} for name in ("Gap", "GAP")]
     run_sweep(Sweep.from_dict({"base": BASE, "measure": measures, "grid": {"seed": [0, 2**64 - 1]}}), tmp_path / "runs")
-    table = lab.read_runs(tmp_path / "runs")
+    table = read_runs(tmp_path / "runs")
     wanted = [tuple(row[name] for name in ("seed", "gap", "Gap", "GAP")) for row in table.rows]
     asked = "SELECT seed, gap, Gap_2, GAP_3 FROM"
-    assert [tuple(row.values()) for row in lab.query(tmp_path / "runs", f"{asked} runs").rows] == wanted
-    lab.write_parquet(table, tmp_path / "out.parquet")
+    assert [tuple(row.values()) for row in query(tmp_path / "runs", f"{asked} runs").rows] == wanted
+    write_parquet(table, tmp_path / "out.parquet")
     with duckdb.connect() as connection:
         assert connection.execute(f"{asked} '{tmp_path / 'out.parquet'}'").fetchall() == wanted
 
@@ -142,8 +139,8 @@ def test_sql_and_parquet_have_names_that_differ_in_case_only_and_the_largest_see
 def test_without_duckdb_the_sentence_says_what_still_works(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(InputError, match=r"pip install 'regionscope\[lab\]'"):
-        lab.query(runs, "SELECT 1")
-    assert len(lab.read_runs(runs)) == 6
+        query(runs, "SELECT 1")
+    assert len(read_runs(runs)) == 6
 
 
 def test_status_knows_what_is_still_to_come(tmp_path: Path) -> None:
@@ -153,19 +150,19 @@ def test_status_knows_what_is_still_to_come(tmp_path: Path) -> None:
     with running.claim():
         running.append([{"step": 2, "epoch": 1, "name": "train_loss", "value": 1.0}])
         running.append([{"step": 2, "name": "norm", "value": 3.0}])  # a measure's row has no epoch
-        status = lab.sweep_status(tmp_path)
+        status = sweep_status(tmp_path)
     assert status.counts == {"finished": 1, "running": 1, "new": 1}
     assert status.running == {running.key: 0.5}
     assert status.labels == {running.key: "mlp on random_labels, seed 1"}
     assert status.remaining_seconds == pytest.approx(1.5 * status.mean_seconds)
-    assert (status.total, lab.sweep_status(tmp_path).counts["stopped"]) == (3, 1)
+    assert (status.total, sweep_status(tmp_path).counts["stopped"]) == (3, 1)
 
 
 def test_other_folders_are_no_runs(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
-    assert len(lab.read_runs(tmp_path)) == 0
+    assert len(read_runs(tmp_path)) == 0
     with pytest.raises(InputError, match="No folder found at"):
-        lab.read_runs(tmp_path / "nothere")
+        read_runs(tmp_path / "nothere")
 
 
 def test_settings_become_columns() -> None:

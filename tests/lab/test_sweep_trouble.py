@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from regionscope.errors import DiskFull, InputError, RegionscopeError
-from regionscope.lab import sweep as lab
 from regionscope.lab.store import RunFolder
-from regionscope.lab.sweep import cluster, pool, run_sweep, work
+from regionscope.lab.sweep import JobResult, cluster, pool, run_sweep, work
 from small_sweep import small
 
 
@@ -41,7 +40,7 @@ def test_workers_are_started_only_for_runs_that_nobody_has(tmp_path: Path, monke
         assert started == [[sweep.keys[2]]]
         assert next(looks, None) is None  # it did wait
         held[0].finish({"status": "finished", "seconds": 1.0, "measures": {}})
-    heard: list[lab.JobResult] = []
+    heard: list[JobResult] = []
     assert run_sweep(sweep, tmp_path, workers=2, on_outcome=heard.append).complete
     assert started == [[sweep.keys[2]], [sweep.keys[1]]]
 
@@ -66,7 +65,7 @@ def test_workers_get_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     def do(jobs: list[work.Job], *, report: Any, **_: object) -> None:
         seen.extend(jobs)
-        report(lab.JobResult(jobs[0].key, "", "finished"))
+        report(JobResult(jobs[0].key, "", "finished"))
 
     monkeypatch.setattr("regionscope.lab.sweep.run.run_on_dask", do)
     run_sweep(small(0), "runs", dask="local:1", data_root=Path("data"))
@@ -123,7 +122,7 @@ def job_of(tmp_path: Path) -> work.Job:
 
 
 def test_a_run_whose_workers_die_twice_has_failed(tmp_path: Path) -> None:
-    said: list[lab.JobResult] = []
+    said: list[JobResult] = []
     job = job_of(tmp_path)
     crew = pool._WorkerPool([], 1, said.append, lambda key, share: None, lambda: False)
 

@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from regionscope.formatting import estimated
-from regionscope.lab import sweep as lab
 from regionscope.lab.config import DataSpec, Experiment, NetworkSpec
+from regionscope.lab.sweep import RunTable, differing, flatten, short_names
 from regionscope.lab.sweep.settings import is_setting
 
 _ERRORS = ("train_error", "test_error", "gap")
@@ -20,21 +20,21 @@ _KEY = 8  # digits of a key that are shown
 _AROUND = 3  # the border and two spaces of each column
 
 
-def agreed(found: lab.RunTable) -> list[str]:
+def agreed(found: RunTable) -> list[str]:
     """The settings that all runs share, where they are not the defaults."""
-    usual = lab.flatten(Experiment(data=DataSpec(name=""), network=NetworkSpec(name="")).to_dict())
-    apart = lab.differing(found.rows)
+    usual = flatten(Experiment(data=DataSpec(name=""), network=NetworkSpec(name="")).to_dict())
+    apart = differing(found.rows)
     same = {name: found.rows[0].get(name) for name in found.columns if is_setting(name) and name not in apart}
     return [f"{name} {value}" for name, value in same.items() if usual.get(name) != value]
 
 
-def runs_table(found: lab.RunTable, *, width: int, all_columns: bool = False) -> tuple[Table, int]:
+def runs_table(found: RunTable, *, width: int, all_columns: bool = False) -> tuple[Table, int]:
     """The table of as many columns as the width takes, and how many were left out.
 
     Shown are the key, the settings in which the runs differ, the status, errors, gap and measures. Where they do not
     fit, the first to go are a status that all share, the errors, then settings and measures in turn.
     """
-    settings = [name for name in lab.differing(found.rows) if name in found.columns]
+    settings = [name for name in differing(found.rows) if name in found.columns]
     measures = [name for name in found.columns if not is_setting(name) and not name.startswith("measures.")]
     measures = [name for name in measures if name not in ("key", "status", *_ERRORS, *_HIDDEN)]
     measures = [name for name in measures if not name.endswith(".stderr")]
@@ -42,7 +42,7 @@ def runs_table(found: lab.RunTable, *, width: int, all_columns: bool = False) ->
     status = ["status"] if "status" in found.varying() else []
     turns = [name for name in chain(*zip_longest(settings, measures)) if name is not None]
     ranked = list(dict.fromkeys(["key", *status, "gap", *turns, "test_error", "train_error", *columns]))
-    short = {name: name for name in columns} | ({} if all_columns else lab.short_names(settings))
+    short = {name: name for name in columns} | ({} if all_columns else short_names(settings))
     texts = {name: [_header(short[name]), *(_text(name, row) for row in found.rows)] for name in columns}
     room, kept = width - 1, set[str]()
     for name in ranked:
@@ -59,7 +59,7 @@ def runs_table(found: lab.RunTable, *, width: int, all_columns: bool = False) ->
     return table, len(columns) - len(shown)
 
 
-def answer_table(found: lab.RunTable) -> Table:
+def answer_table(found: RunTable) -> Table:
     """The result of a query; long texts are wrapped."""
     table = Table()
     for name in found.columns:

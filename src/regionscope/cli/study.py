@@ -17,9 +17,9 @@ from regionscope.checks import unknown_name
 from regionscope.cli import options, output
 from regionscope.cli.running import duration, interruptible, print_failed, shown_progress, work_bar
 from regionscope.formatting import counted
-from regionscope.lab import sweep as lab
 from regionscope.lab.provenance import provenance
 from regionscope.lab.store.files import write_bytes, write_document
+from regionscope.lab.sweep import run_sweep
 from regionscope.plot.charts import chart_figure
 from regionscope.studies import report as pages
 from regionscope.studies.archive import pack, unpack
@@ -93,7 +93,7 @@ def run(
     while missing := place.missing(experiment for study in chosen for experiment in study.planned(place, scale)):
         rest = None if limit_seconds is None else max(limit_seconds - (time.monotonic() - began), 1e-3)
         with interruptible() as stop, shown_progress(len(missing), progress, workers=several) as shown:
-            done = lab.run_sweep(
+            done = run_sweep(
                 missing, place.runs_folder, workers=workers, device=device, data_root=data_root, dask=dask,
                 limit_seconds=rest, stop=stop, on_outcome=shown.outcome, on_share=shown.share,
             )  # fmt: skip

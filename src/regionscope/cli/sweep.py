@@ -16,8 +16,18 @@ from regionscope.cli.run_table import agreed, answer_table, runs_table
 from regionscope.cli.running import duration, interruptible, print_failed, shown_progress
 from regionscope.errors import InputError
 from regionscope.formatting import counted
-from regionscope.lab import sweep as lab
 from regionscope.lab.store import ENDED
+from regionscope.lab.sweep import (
+    Sweep,
+    SweepReport,
+    SweepStatus,
+    query,
+    read_runs,
+    read_series,
+    run_sweep,
+    sweep_status,
+    write_parquet,
+)
 
 sweep = typer.Typer(no_args_is_help=True, help="Run a grid of experiments, resume it and query its results.")
 
@@ -71,17 +81,17 @@ def run(
 
     Example: regionscope sweep run grid.toml --runs runs --workers 2
     """
-    plan = lab.Sweep.from_toml(grid, network=model, data=data, output=output_name)
+    plan = Sweep.from_toml(grid, network=model, data=data, output=output_name)
     if dask is None:
         options.read_device(device)
     several = workers > 1 or dask is not None
     with interruptible() as stop, shown_progress(len(plan), progress, workers=several) as shown:
-        report = lab.run_sweep(
+        report = run_sweep(
             plan, runs, workers=workers, device=device, data_root=data_root, dask=dask, gpu_resource=gpu_resource,
             threads=threads, limit_seconds=limit_seconds, compiled=compile_steps, stop=stop, on_outcome=shown.outcome,
             on_share=shown.share,
         )  # fmt: skip
-    _say(report)
+    _print_report(report)
     if not report.complete:
         raise typer.Exit(3)
     if report.count("failed"):
@@ -102,14 +112,14 @@ def status(
     Example: regionscope sweep status --runs runs --watch
     """
     console = Console()
-    found = lab.sweep_status(runs)
+    found = sweep_status(runs)
     if not watch:
         console.print(_status_table(found))
         return
     with Live(_status_table(found), console=console) as live:
         while sum(found.counts.get(name, 0) for name in (*ENDED, "failed")) < found.total:
             time.sleep(2)
-            found = lab.sweep_status(runs)
+            found = sweep_status(runs)
             live.update(_status_table(found))
 
 
@@ -124,9 +134,9 @@ def table(
     Example: regionscope sweep table --runs runs --sql 'SELECT "training.lr", avg(gap) FROM runs GROUP BY ALL'
     """
     if sql is not None:
-        Console().print(answer_table(lab.query(runs, sql)))
+        Console().print(answer_table(query(runs, sql)))
         return
-    found = lab.read_runs(runs)
+    found = read_runs(runs)
     if not found.rows:
         raise InputError(f"No runs found in {str(runs)!r}. Pass the folder of `sweep run --runs`.")
     if not all_columns:
@@ -158,16 +168,16 @@ def export(
             f"Expected a file that ends in .csv or .parquet, got {str(target)!r}. Change the ending of the file."
         )
     output.check_folder(target)
-    found = lab.read_series(runs) if rows else lab.read_runs(runs)
+    found = read_series(runs) if rows else read_runs(runs)
     with output.writing_to(target):
         if target.suffix == ".csv":
             found.write_csv(target)
         else:
-            lab.write_parquet(found, target)
+            write_parquet(found, target)
     typer.echo(f"wrote {target} ({counted(len(found), 'line')})")
 
 
-def _say(report: lab.SweepReport) -> None:
+def _print_report(report: SweepReport) -> None:
     """Print the repaired and the failed runs on stderr, and the summary on stdout."""
     for sentence in report.repaired:
         typer.echo(f"repaired: {sentence}", err=True)
@@ -186,7 +196,7 @@ def _say(report: lab.SweepReport) -> None:
         typer.echo("Run the same command again to retry the failed runs.", err=True)
 
 
-def _status_table(found: lab.SweepStatus) -> Table:
+def _status_table(found: SweepStatus) -> Table:
     table = Table("", Column("", justify="right"), title=counted(found.total, "run"), show_header=False)
     for name in _STATUSES:
         if found.counts.get(name):
