@@ -46,13 +46,13 @@ class Budget:
 
     @staticmethod
     def of(device: torch.device, memory: int | None, max_regions: int | None) -> Budget:
-        """``memory`` None is 2 GiB, or half of what is free on a GPU."""
+        """memory: bytes; by default 2 GiB, or half of the free memory of a GPU."""
         if memory is None:
             memory = _free(device) // 2 if device.type == "cuda" else 2 << 30
         return Budget(memory, max_regions)
 
     def rows(self, kink: Kink, held: int, device: torch.device, preferred: Mapping[str, int] = _PREFERRED_BYTES) -> int:
-        """How many vertices may be live at this nonlinearity. preferred: bytes by type of device.
+        """Number of vertices that may be live at this nonlinearity. preferred: bytes by type of device.
 
         Depth-first work holds the values of every nonlinearity at which it was cut into parts (``held`` bytes now), and
         takes at most a third of what is left, so that deeper ones find room too.
@@ -62,7 +62,7 @@ class Budget:
         return max(16, min((self.memory - held) // 3, wanted) // row)
 
     def inputs(self, program: Program) -> int:
-        """How many inputs may go through the whole network at a time, in two versions of each."""
+        """Number of inputs that may pass the whole network at a time, in two versions of each."""
         kind = "cuda" if program.device.type == "cuda" else "cpu"
         near_caches = max(_PREFERRED_ROWS, _PREFERRED_BYTES[kind] // program.row_bytes)
         return max(1, min(self.memory // (2 * program.row_bytes), _PREFERRED_INPUTS[kind], near_caches))
@@ -122,7 +122,7 @@ class Record:
 
 
 def rising(progress: Progress) -> Progress:
-    """Pass on the shares that are larger than all before, so that a computation that starts again does not go back."""
+    """``progress`` for increasing shares only, so that a computation that starts again does not go back."""
     most = 0.0
 
     def report(share: float) -> None:
@@ -135,7 +135,7 @@ def rising(progress: Progress) -> Progress:
 
 
 def shares_of_kinks(program: Program, dim: int) -> list[float]:
-    """For each nonlinearity, the part that it takes of the work that is left before it, estimated; the last is 1.
+    """For each nonlinearity, its estimated share of the work that is left before it; the last is 1.
 
     The work is in proportion to the number of regions after the nonlinearity, which grows with the number of units so
     far to the power of the slice's dimension, and to the size of the values at a vertex.
@@ -153,7 +153,7 @@ def _free(device: torch.device) -> int:
 
 
 def bytes_of(values: Mapping[str, Tensor]) -> int:
-    """Memory that the live values take."""
+    """Bytes of the live values."""
     return sum(rows.numel() * rows.element_size() for rows in values.values())
 
 

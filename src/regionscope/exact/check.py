@@ -37,7 +37,7 @@ _CANDIDATES = 4096  # regions among which the steepest are looked for
 
 
 def check_coverage(sizes: Tensor, whole: float) -> None:
-    """No region (sizes (r,)) has a negative size, and the sizes add up to that of the slice."""
+    """Raise unless no region (sizes (r,)) has a negative size, and the sizes add up to that of the slice."""
     total = float(sizes.sum())
     if not abs(total - whole) <= COVERAGE_ERROR * whole:  # a NaN fails too, here and below
         raise CheckFailed(
@@ -52,7 +52,7 @@ def check_coverage(sizes: Tensor, whole: float) -> None:
 def check_maps(
     maps: AffineMaps, region: Tensor, coords: Tensor, outputs: Tensor, rounding: float, accuracy: float
 ) -> None:
-    """The map of each region meets the network's outputs at all its corners, so that neighbours agree.
+    """Raise unless the map of each region meets the network's outputs at all its corners, so that neighbours agree.
 
     region (n,), coords (n, k), outputs (n, c): of each corner of each region. rounding: of the outputs.
     accuracy: relative.
@@ -71,7 +71,7 @@ def check_maps(
 def check_network(
     program: Program, slice: Slice, interior: Tensor, maps: AffineMaps, rounding: float, accuracy: float
 ) -> None:
-    """Map and network agree at the interior point (r, k) of each region, and no two regions show one pattern there.
+    """Raise unless map and network agree at the interior point (r, k) of each region, with a different pattern in each.
 
     Regions thinner than rounding may share a pattern. Cost: one forward pass over the regions.
     """
@@ -108,7 +108,7 @@ def check_sample(
     budget: Budget,
     probe_outputs: Sequence[Tensor] = (),
 ) -> None:
-    """The network agrees with the mean of its outputs at the corners in the middle of some regions.
+    """Raise unless the network agrees, in the middle of some regions, with the mean of its outputs at their corners.
 
     probe_outputs: of a line, the outputs at its probe points. Where no slope is steep, they are compared with the maps
     instead.

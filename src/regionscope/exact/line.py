@@ -59,7 +59,7 @@ def partition_lines(
 
 
 def cut_line(cuts: Thresholds | Maxima, state: LineState, zero_tolerance: Tensor) -> tuple[Points, Tensor]:
-    """New breakpoints, sorted; and an old vertex for each sign, or pair of folds, that could not be told.
+    """New breakpoints, sorted; and an old vertex for each sign, or pair of folds, that rounding hides.
 
     zero_tolerance: of this nonlinearity, from ``zero_tolerances_of``.
     """

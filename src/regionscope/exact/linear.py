@@ -121,14 +121,14 @@ class BatchResult:
     seconds: float
 
     def partitions(self) -> list[Partition]:
-        """One Partition a slice."""
-        parts = self.regions.apart(len(self.slices))
+        """One Partition for each slice."""
+        parts = self.regions.by_slice(len(self.slices))
         covered = torch.stack([part.sizes.sum() for part in parts]).tolist()
         rounding, snapped = self.rounding.tolist(), self.snapped.tolist()
         partitions = []
         for i, (slice, part) in enumerate(zip(self.slices, parts, strict=True)):
             scale = slice.scale
-            must_cover(slice, covered[i] * scale)
+            check_covers(slice, covered[i] * scale)
             partitions.append(
                 Partition(
                     slice=slice,
@@ -148,8 +148,8 @@ class BatchResult:
         return partitions
 
 
-def must_cover(slice: Slice, total: float) -> None:
-    """Raise unless regions of this total size cover the slice: a number of fewer regions would look like any other."""
+def check_covers(slice: Slice, total: float) -> None:
+    """Raise unless regions of this total size cover the slice; without this check lost regions would not be noticed."""
     size = slice.size
     if not abs(total - size) <= LOST_SHARE * size:
         raise CheckFailed(

@@ -1,4 +1,4 @@
-"""The regions of several slices in one set of arrays, and the same slice by slice."""
+"""The regions of several slices in one set of arrays, and their division by slice."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from regionscope.network import Program
 
 @dataclass(frozen=True)
 class RegionBatch:
-    """Regions and walls; those of different slices share no vertex.
+    """Regions and walls of one or several slices; those of different slices share no vertex.
 
-    coords, outputs: (v, k) and (v, c) where the vertices are and what the network says there.
+    coords, outputs: (v, k) coordinates of the vertices, and (v, c) outputs of the network there.
     slice_id: (v,) the slice of each vertex.
     corners, offsets, sizes, walls: as in ``Partition``, but sizes are in slice coordinates.
     in_order: whether the vertices of each wall run around it, in three dimensions.
@@ -64,14 +64,14 @@ class RegionBatch:
 
     @staticmethod
     def of_space(found: Sequence[SpacePartition | CellPartition], program: Program) -> RegionBatch:
-        """Of partitions in three or more dimensions."""
+        """The regions of partitions in three or more dimensions."""
         parts = [
             RegionBatch.of_cells(part.cells, part.coords, part.outputs, program)
             if isinstance(part, CellPartition)
             else RegionBatch._of_solids(part, program)
             for part in found
         ]
-        return parts[0] if len(parts) == 1 else RegionBatch._together(parts)
+        return parts[0] if len(parts) == 1 else RegionBatch._concatenated(parts)
 
     @staticmethod
     def _of_solids(found: SpacePartition, program: Program) -> RegionBatch:
@@ -93,7 +93,7 @@ class RegionBatch:
         return RegionBatch(coords, outputs, cells.vertex_slice_id, cells.corners, cells.offsets, sizes, walls)
 
     @staticmethod
-    def _together(parts: Sequence[RegionBatch]) -> RegionBatch:
+    def _concatenated(parts: Sequence[RegionBatch]) -> RegionBatch:
         """All regions in the order of the parts, which share no vertex."""
         first_vertex = [0, *accumulate(len(part.coords) for part in parts)]
         first_region = [0, *accumulate(len(part.sizes) for part in parts)]
@@ -116,8 +116,8 @@ class RegionBatch:
             ),
         )  # fmt: skip
 
-    def apart(self, n_slices: int) -> list[RegionBatch]:
-        """One for each slice, numbered from 0 in every one; their order stays. One pass, however many there are."""
+    def by_slice(self, n_slices: int) -> list[RegionBatch]:
+        """One batch for each slice, in the same order, numbered from 0 in each. Cost: one pass."""
         if n_slices == 1:
             return [self]
         own = xp.numpy_on_cpu(self)

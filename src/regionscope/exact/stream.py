@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.exact.affine_maps import AffineMaps, affine_maps
-from regionscope.exact.linear import exact_regions, must_cover, program_of
+from regionscope.exact.linear import check_covers, exact_regions, program_of
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.geometry import Slice
 from regionscope.geometry.ragged import mean_of_rows
@@ -172,6 +172,6 @@ def stream_regions(
         program, [slice], max_regions=max_regions, on_limit="raise", memory=memory, tolerance=tolerance,
         progress=progress, consume=take,
     )  # fmt: skip
-    must_cover(slice, size)
+    check_covers(slice, size)
     stats = Stats(int(result.snapped[0]), float(result.rounding[0]), result.seconds)
     return RegionTotals(slice, sum(counts), result.by_layer[0], size, len(counts), max(counts), stats)
