@@ -61,7 +61,7 @@ class Instruction:
             out[-shaken:].add_(size, alpha=torch.finfo(out.dtype).eps ** 0.5)
 
 
-def _run(instructions: tuple[Instruction, ...], values: Values, consume: bool, shaken: int = 0) -> Values:
+def _run(instructions: tuple[Instruction, ...], values: Values, *, consume: bool = False, shaken: int = 0) -> Values:
     for instruction in instructions:
         instruction.run(values, consume, shaken=shaken)
     return values
@@ -107,13 +107,13 @@ class Kink:
         """
         values, first = values if consume else dict(values), self.instructions[0]
         if noise is None:
-            return _run(self.instructions, values, consume)
+            return _run(self.instructions, values, consume=consume)
         first.run(values, consume)
         out = values[first.writes]
         shaken = math.prod(noise.shape[:-1])
         last = out[len(out) - shaken :]
         last += noise.reshape(last.shape)
-        return _run(self.instructions[1:], values, consume, shaken)
+        return _run(self.instructions[1:], values, consume=consume, shaken=shaken)
 
     def pattern(self, values: Values) -> Tensor:
         """(v, n_units) int8 or int16: the side or piece each unit is on (see ``Thresholds`` and ``Maxima``)."""
@@ -162,7 +162,7 @@ class Program:
 
         shaken: number of rows, the last ones, that are perturbed; operations add their ``rounding`` there.
         """
-        return _run(self.instructions, {self.input_name: self._checked(x)}, False, shaken)
+        return _run(self.instructions, {self.input_name: self._checked(x)}, shaken=shaken)
 
     def outputs(self, values: Values) -> Tensor:
         """(v, c): the outputs, flattened per row, once the last kink has advanced."""
