@@ -86,15 +86,17 @@ def run(
     chosen, scale = find(name), _size(size)
     if dask is None:
         options.read_device(device)
-    place = Workspace(folder, data_root=data_root, workers=workers, device=device)
+    workspace = Workspace(folder, data_root=data_root, workers=workers, device=device)
     if archive is not None:
         unpack(archive, folder)
     began, several = time.monotonic(), workers > 1 or dask is not None
-    while missing := place.missing(experiment for study in chosen for experiment in study.planned(place, scale)):
+    while missing := workspace.missing(
+        experiment for study in chosen for experiment in study.planned(workspace, scale)
+    ):
         rest = None if limit_seconds is None else max(limit_seconds - (time.monotonic() - began), 1e-3)
         with interruptible() as stop, shown_progress(len(missing), progress, workers=several) as shown:
             done = run_sweep(
-                missing, place.runs_folder, workers=workers, device=device, data_root=data_root, dask=dask,
+                missing, workspace.runs_folder, workers=workers, device=device, data_root=data_root, dask=dask,
                 limit_seconds=rest, stop=stop, on_outcome=shown.outcome, on_share=shown.share,
             )  # fmt: skip
         print_failed(done.outcomes)
@@ -104,7 +106,7 @@ def run(
         if done.count("failed"):
             raise typer.Exit(1)
     for study in chosen:
-        _write(study, scale, place, folder / "reports")
+        _write(study, scale, workspace, folder / "reports")
 
 
 @study.command()
@@ -147,18 +149,18 @@ def pack_runs(
     typer.echo(f"{archive}: {counted(runs, 'run')}, {archive.stat().st_size:,} bytes")
 
 
-def _write(study: Study, size: Size, place: Workspace, target: Path) -> None:
+def _write(study: Study, size: Size, workspace: Workspace, target: Path) -> None:
     """Analyse one study and write its page, figures and numbers."""
     home = target / study.name
     output.check_out(home)
-    place.used.clear()
-    with work_bar(study.name) as place.on_share:
-        outcome = study.analyse(place, size)
-    wanted = study.planned(place, size)
-    runs = (place.of_seeds(place.whole_seeds(wanted)) if study.seeded else place).ended(wanted)
-    made = [*(each.result() or {} for each in runs), *place.used.values()]
+    workspace.used.clear()
+    with work_bar(study.name) as workspace.on_share:
+        outcome = study.analyse(workspace, size)
+    wanted = study.planned(workspace, size)
+    runs = (workspace.of_seeds(workspace.whole_seeds(wanted)) if study.seeded else workspace).ended(wanted)
+    made = [*(each.result() or {} for each in runs), *workspace.used.values()]
     seconds = sum(float(each.get("seconds") or 0) for each in made)
-    known = [each["provenance"] for each in place.used.values() if "provenance" in each]
+    known = [each["provenance"] for each in workspace.used.values() if "provenance" in each]
     figures = _write_figures(outcome.charts, home)
     page = pages.Page(
         study=study, size=size, outcome=outcome, figures=tuple(figures), seconds=seconds,

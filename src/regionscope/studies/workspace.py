@@ -1,4 +1,4 @@
-"""Where the studies work: one folder of runs that they share, and one of everything else that was computed."""
+"""The workspace of the studies: a folder of runs that they share, and one of everything else that is computed."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Place:
 
 class Workspace:
     """A folder with ``runs/`` (trainings, by the key of their experiment) and ``computed/`` (results as JSON, by the
-    key of the function and its settings). What is there is never done again.
+    key of the function and its settings). What exists is never computed again.
 
-    device: what computations on stored runs use. on_share: told the finished share of what ``compute`` has to do.
+    device: of computations on stored runs. on_share: called with the finished share of what ``compute`` has to do.
     """
 
     def __init__(
