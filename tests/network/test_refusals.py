@@ -171,6 +171,16 @@ def _stale(self: Lambda, x: Tensor) -> Tensor:
     return h
 
 
+def _stale_copy(self: Lambda, x: Tensor) -> Tensor:
+    h = x.view(-1, 2, 2).transpose(1, 2)
+    return h.contiguous().add_(1) + h
+
+
+def _stale_cast(self: Lambda, x: Tensor) -> Tensor:
+    h = x * 2
+    return h.double().relu_() + h
+
+
 def _branch(self: Lambda, x: Tensor) -> Tensor:
     return x if x.sum() > 0 else -x
 
@@ -213,6 +223,8 @@ UNTRACEABLE: dict[str, tuple[Callable[[Any, Tensor], Any], str]] = {
     "rows": (lambda s, x: sum(row for row in x), "the forward loops over the rows of a batch"),
     "assignment": (_assign, "the forward assigns into part of a tensor"),
     "stale view": (_stale, "after an in-place operation has changed its memory through another view"),
+    "stale copy": (_stale_copy, "after an in-place operation has changed its memory through another view"),
+    "stale cast": (_stale_cast, "after an in-place operation has changed its memory through another view"),
     "constant written": (_write_constant, "reads a tensor after an in-place operation has written values of the input"),
     "constant with two names": (_write_alias, "reads a tensor after an in-place operation has written values"),
     "constant written in part": (_write_view, "reads a tensor after an in-place operation has written values"),

@@ -124,7 +124,7 @@ class Reader(ForwardTracer):
         if bound.arguments.get("inplace") and first is not None and result is not first.data_value:
             first.write(result, call.node)
             return first
-        return self._wrap(result, call, storage, first)
+        return self._wrap(result, call, storage, None if rule.may_copy else first)
 
     def write(
         self, tensor: Any, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], rule: Rule | None = None

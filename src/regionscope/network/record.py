@@ -204,13 +204,15 @@ class Rule:
 
     function: ``function(call, *args)`` with the arguments torch takes; tensors that depend on the input come as Data.
     data: the parameters that may depend on the input. view: the result shares memory with the first argument in torch.
-    any_axis: the rule minds ``Data.axis``; all others expect the batch in front.
+    any_axis: the rule minds ``Data.axis``; all others expect the batch in front. may_copy: whether torch returns its
+    argument or a copy of it depends on dtypes and on the layout in memory.
     """
 
     function: Callable[..., Any]
     data: frozenset[str]
     view: bool
     any_axis: bool
+    may_copy: bool = False
 
 
 RULES: dict[object, Rule] = {}
@@ -218,13 +220,13 @@ RULES: dict[object, Rule] = {}
 
 
 def rule(
-    *keys: object, data: Sequence[str] = ("x",), view: bool = False, any_axis: bool = False
+    *keys: object, data: Sequence[str] = ("x",), view: bool = False, any_axis: bool = False, may_copy: bool = False
 ) -> Callable[[Function], Function]:
     """Register a rule under its torch names. In-place forms (``relu_``, ``x += y``) need no rule of their own."""
 
     def register(function: Function) -> Function:
         for key in keys:
-            RULES[key] = Rule(function, frozenset(data), view, any_axis)
+            RULES[key] = Rule(function, frozenset(data), view, any_axis, may_copy)
         return function
 
     return register

@@ -136,13 +136,17 @@ def _movedim(call: Call, x: Data, source: Any, destination: Any) -> Data:
 # copies, casts and other operations that leave the values as they are
 
 
-@rule("contiguous", "detach", "detach_", "requires_grad_", "cpu", "cuda", view=True, any_axis=True)
+@rule("detach", "detach_", "requires_grad_", view=True, any_axis=True)
+@rule("contiguous", "cpu", "cuda", view=True, any_axis=True, may_copy=True)
 def _same(call: Call, x: Data, *args: Any, **options: Any) -> Data:
     """Moves are ignored: the whole program computes on its own device."""
     return x
 
 
-@rule("float", "double", "half", "bfloat16", "to", "type", "type_as", data=("x", "other"), view=True, any_axis=True)
+@rule(
+    "float", "double", "half", "bfloat16", "to", "type", "type_as",
+    data=("x", "other"), view=True, any_axis=True, may_copy=True,
+)  # fmt: skip
 def _cast(call: Call, x: Data, *other: Any, **options: Any) -> Data:
     """Casts are ignored: the whole program computes in its own dtype. One that is not to real numbers is refused."""
     for target in (*other, *options.values()):
