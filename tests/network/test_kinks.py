@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -274,6 +275,30 @@ def test_in_place_operators_follow_every_alias() -> None:
     x = torch.randn(5, 4, dtype=torch.float64)
     program = trace(Lambda(forward), (4,))
     assert torch.allclose(program(x), forward(None, x), rtol=1e-13)
+
+
+def test_constants_may_be_float32() -> None:
+    """The first state of a recurrent network, and positions: the weights beside them are read in float64."""
+
+    def forward(self: Any, x: Tensor) -> Tensor:
+        h: Any = torch.zeros(x.shape[0], 3)
+        places = self.a(torch.linspace(0, 1, 8).reshape(4, 2))
+        for step in x.unbind(1):
+            h = torch.relu(self.a(step) + self.b(h)) + places.sum(0)
+        return h + torch.ones(3) @ self.b.weight
+
+    net = Lambda(forward, a=nn.Linear(2, 3), b=nn.Linear(3, 3))
+    x = torch.randn(5, 4, 2)
+    assert torch.allclose(trace(net, (4, 2))(x.double()).float(), net(x), rtol=1e-4, atol=1e-5)
+
+
+def test_embeddings_of_fixed_positions_are_constants() -> None:
+    def forward(self: Any, x: Tensor) -> Tensor:
+        return torch.relu(x + self.places(torch.arange(x.shape[1]))).flatten(1)
+
+    net = Lambda(forward, places=nn.Embedding(4, 3))
+    x = torch.randn(5, 4, 3)
+    assert torch.allclose(trace(net, (4, 3))(x.double()).float(), net(x))
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves
 from regionscope.errors import NotPiecewiseAffine, RegionscopeError, UntraceableModel
 from regionscope.formatting import counted, with_article
 from regionscope.network import refuse
+from regionscope.network.mixed_dtypes import MixedDtypes
 from regionscope.network.overwritten import Overwritten
 from regionscope.network.private_copy import ReadableCopy
 from regionscope.network.proxy import PURE, ForwardTracer, Storage, Traced, traced
@@ -48,7 +49,7 @@ class Reader(ForwardTracer):
     def read(self) -> Data:
         """Follow the forward; return the value it returns."""
         try:
-            with self._overwritten:
+            with MixedDtypes(self.recorder.dtype), self._overwritten:
                 result = self.module(Traced(self.graph.placeholder("x"), self, self.input))
         finally:
             if self._refusal is not None:

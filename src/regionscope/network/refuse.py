@@ -36,6 +36,7 @@ REASONS: dict[str, str] = {
     **dict.fromkeys((f"{kind}max_pool{d}d_with_indices" for kind in ("", "adaptive_") for d in (1, 2, 3)), INDICES),
     **dict.fromkeys(("softmax", "log_softmax", "softmin", "gumbel_softmax"), "softmax"),
     **dict.fromkeys(_RANDOM.split(), "it is random"),
+    **dict.fromkeys(("embedding", "embedding_bag"), "it takes integers, which have no slices"),
     **dict.fromkeys(("new_empty", "empty_like"), "its values are whatever memory holds"),
 }
 """Known functions that are not continuous and piecewise affine, with the reason where the name does not say it.
@@ -51,8 +52,6 @@ LAYERS: dict[type[nn.Module], str] = {
     nn.TransformerEncoderLayer: PRODUCT,
     nn.TransformerDecoderLayer: PRODUCT,
     nn.Bilinear: PRODUCT,
-    nn.Embedding: "it takes integers, which have no slices",
-    nn.EmbeddingBag: "it takes integers, which have no slices",
 }
 """Layers refused as a whole, because their forward cannot be followed to the operation that is to blame."""
 
