@@ -121,6 +121,16 @@ def test_lipschitz_does_not_depend_on_the_coordinates_of_the_slice() -> None:
         assert skew.lipschitz(norm=norm, target=0).value == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("norm", [1, 2, math.inf])
+def test_lipschitz_on_slices_with_almost_parallel_directions(norm: float) -> None:
+    """A linear map has one constant on all slices of one span, however flat they are."""
+    net, generator = nn.Linear(4, 2), torch.Generator().manual_seed(1)
+    a, b, c = torch.randn(3, 4, generator=generator, dtype=torch.float64)
+    wide, flat = (rs.Simplex(torch.stack([0 * a, a, 0.5 * a + thin * b, 0.3 * a - thin * c])) for thin in (1.0, 2e-9))
+    expected = rs.linear_regions(net, wide).lipschitz(norm=norm).value
+    assert rs.linear_regions(net, flat).lipschitz(norm=norm).value == pytest.approx(expected, rel=1e-4)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("norm", [1, 2, math.inf])
 @pytest.mark.parametrize("k", [1, 2, 3])

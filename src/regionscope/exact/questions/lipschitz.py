@@ -109,12 +109,11 @@ class OperatorNorms:
     @staticmethod
     def of(slice: Slice, norm: float) -> OperatorNorms:
         basis = slice.basis.flatten(1).double().cpu()
-        if norm == 2:
-            upper = torch.linalg.qr(basis.T).R
-            found = torch.linalg.inv(upper).T.contiguous()  # rows @ basis are orthonormal
-        else:
-            found = _ball(basis, norm)
-        return OperatorNorms(found.to(slice.basis.device), norm)
+        frame, upper = torch.linalg.qr(basis[:, basis.abs().amax(0) > 0].T)
+        found = torch.linalg.inv(upper).T  # rows @ basis are orthonormal, which a slice need not be
+        if norm != 2:
+            found = _ball(frame.T, norm) @ found
+        return OperatorNorms(found.contiguous().to(slice.basis.device), norm)
 
     @property
     def largest(self) -> float:
@@ -136,12 +135,12 @@ class OperatorNorms:
 
 
 def _ball(basis: Tensor, norm: float) -> Tensor:
-    """Vertices (m, k) of {c : |c @ basis| <= 1} up to sign."""
+    """Vertices (m, k) of {c : |c @ basis| <= 1} up to sign, for an orthonormal basis (k, d)."""
     k = len(basis)
     if k == 1:
         reach: Tensor = torch.linalg.vector_norm(basis, ord=norm)
         return (1 / reach)[None, None]
-    columns = basis.T[basis.abs().amax(0) > 0].numpy()
+    columns = basis.T.numpy()
     if norm == math.inf:
         sides = np.concatenate([columns, -columns])
         halfspaces = np.concatenate([sides, np.full((len(sides), 1), -1.0)], 1)
