@@ -141,6 +141,7 @@ def test_a_box_between_two_corners() -> None:
         (1.0, 1.0, 0.0, "low < high in every entry"),
         ([0.0, 1.0], [1.0, 0.0], 0.0, "low < high in every entry"),
         ([0.0, 0.0, 0.0], 1.0, 0.0, "one number or 2 for low, got 3. Pass one"),
+        (-1e150, 1.0, 0.0, r"low to hold numbers of at most 1e\+100, got 1e\+150, for which sizes overflow"),
         (0.0, math.nan, 0.0, "high to be finite, got NaN or infinite values"),
         (0.0, 1.0, -0.1, "margin of at least 0, .* got -0.1"),
     ],

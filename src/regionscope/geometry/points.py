@@ -14,6 +14,7 @@ from regionscope.errors import SliceError
 from regionscope.formatting import counted
 from regionscope.tolerance import RANK_RATIO
 
+_LARGEST = 1e100  # of a coordinate: volumes of more overflow
 PointLike = Tensor | np.ndarray[Any, Any] | Sequence[Any]
 
 
@@ -69,6 +70,11 @@ def _finite(value: Tensor, what: str) -> Tensor:
         raise SliceError(
             f"Expected {what} to be finite, got NaN or infinite values. "
             "Replace them, for example with torch.nan_to_num()."
+        )
+    if (largest := float(value.abs().max())) > _LARGEST:
+        raise SliceError(
+            f"Expected {what} to hold numbers of at most {_LARGEST:g}, got {largest:g}, for which sizes overflow. "
+            "Use another unit."
         )
     return value
 
