@@ -18,6 +18,9 @@ from torch import nn
 def build():
     return nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2))
 
+def line():
+    return nn.Sequential(nn.Linear(1, 8), nn.ReLU(), nn.Linear(8, 1))
+
 def conv():
     return nn.Sequential(nn.Conv2d(1, 2, 2), nn.ReLU(), nn.Flatten(), nn.Linear(2, 3))
 """
@@ -42,6 +45,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("complexity --model net.py:conv --data images.npy --layers conv", "0; with --linear-outputs also 3."),
         (f"count {MODEL} --data net.py", "Expected an .npy, .npz, .csv or .pt file of numbers, got net.py."),
         (f"surface {MODEL} --box -1 1 --classes 0,9", "Number the classes from 0, or use --value for a network with"),
+        (f"regions {MODEL} --box 0 1 --memory 10", "Write 2147483648 for 2 GiB, or leave it out"),
+        ("surface --model net.py:line --box -1 1", "Run regionscope ask flips, or pass --points with 3 rows."),
+        (f"regions {MODEL} --box -1e300 1e300", "at most 1e+100, got 1e+300, for which sizes overflow. Use another"),
         (f"surface {MODEL} --box -1 1 --minus 1", "Expected --index I for a network with"),
         (f"surface {MODEL} --box -1 1", "one output, or --index I --minus J for the difference of two."),
         (

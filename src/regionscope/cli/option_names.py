@@ -14,6 +14,8 @@ _ALSO = {"--data-root": "root"}  # arguments with another name than their option
 PHRASES = (  # what name= cannot express: an option, the words of the library, the words of a command with this option
     ("--set", "data.options.size=32", "--set data.options.size=32"),
     ("--fix", "property.fixed({i: value})", "--fix I=VALUE"),
+    ("--memory", "Write 2 * 2**30 for 2 GiB", "Write 2147483648 for 2 GiB"),
+    ("--classes", "Use flips() on a Segment.", "Run regionscope ask flips, or pass --points with 3 rows."),
     ("--domain", "a domain (low, high) with low < high", "--domain LO HI with LO < HI"),
     ("--domain", "Write (-1.0, 1.0), for example.", "Write --domain -1 1, for example."),
 )
