@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -299,6 +301,37 @@ def test_embeddings_of_fixed_positions_are_constants() -> None:
     net = Lambda(forward, places=nn.Embedding(4, 3))
     x = torch.randn(5, 4, 3)
     assert torch.allclose(trace(net, (4, 3))(x.double()).float(), net(x))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        np.array([0, 2]),
+        np.array([[2], [0]]),
+        np.array([True, False, True]),
+        np.int64(1),
+        (slice(None), np.array([0, 1])),
+    ],
+)
+def test_indices_may_be_of_numpy(index: Any) -> None:
+    x = torch.randn(5, 3, 3, dtype=torch.float64)
+    rows = index if isinstance(index, tuple) else (index,)
+    program = trace(Lambda(lambda s, x: x[(slice(None), *deepcopy(rows))].relu()), (3, 3))
+    expected = x.numpy()[(slice(None), *rows)].reshape(5, -1).clip(0)
+    assert np.array_equal(program(x).numpy(), expected)
+
+
+def test_constants_may_be_of_numpy() -> None:
+    x, scale, shift = torch.randn(5, 3, dtype=torch.float64), np.arange(1.0, 4.0), np.array([2.0, -1.0, 0.0])[::-1]
+    program = trace(Lambda(lambda s, x: (x * scale + shift).relu() / scale), (3,))
+    assert np.allclose(program(x).numpy(), (scale * x.numpy() + shift).clip(0) / scale)
+
+
+@pytest.mark.filterwarnings("ignore:The use of `x.T`")
+def test_the_transpose_of_three_dimensions_reverses_them() -> None:
+    x, scale = torch.randn(5, 1, 3, dtype=torch.float64), torch.arange(3.0, dtype=torch.float64)
+    program = trace(Lambda(lambda s, x: (x.T * scale[:, None, None]).T), (1, 3))
+    assert torch.equal(program(x), (x * scale).flatten(1))
 
 
 @pytest.mark.slow

@@ -130,7 +130,7 @@ class Traced(fx.Proxy, _Tensor):
     grad = property(lambda self: None)
     data = property(lambda self: self.tracer.apply("call_method", "detach", (self,), {}))
     mT = property(lambda self: self.tracer.apply("call_method", "transpose", (self, -2, -1), {}))
-    T = property(lambda self: self.tracer.apply("call_method", "transpose", (self, 0, 1), {}))
+    T = property(lambda self: self.tracer.apply("call_method", "permute", (self, *reversed(range(self.ndim))), {}))
 
     def size(self, dim: int | None = None) -> Any:
         return self.shape if dim is None else self.shape[dim]

@@ -6,6 +6,7 @@ import functools
 import inspect
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
 from torch import Tensor, fx, nn
 from torch.utils._pytree import tree_leaves
@@ -216,7 +217,9 @@ class Reader(ForwardTracer):
             return items if isinstance(value, list) else tuple(items)
         if isinstance(value, slice):
             return slice(*(self._unwrap(part) for part in (value.start, value.stop, value.step)))
-        return value
+        if isinstance(value, np.ndarray):
+            return torch.from_numpy(value.copy())  # which may not be writeable or have negative strides
+        return int(value) if isinstance(value, np.integer) else value
 
     def _wrap(self, result: Any, call: Call, storage: Storage | None, first: Traced | None) -> Any:
         if isinstance(result, Data):
