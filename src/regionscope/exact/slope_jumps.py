@@ -252,7 +252,7 @@ class _Walls:
         index = piece.reshape(1, self.n, -1)
         total = tangents[0].new_zeros(())
         for tangent, slopes in zip(tangents, fold.slopes, strict=True):
-            slope = slopes.flatten(1).gather(0, index[0]).reshape(1, self.n, *fold.shape)
+            slope = slopes[..., None].flatten(1).gather(0, index[0]).reshape(1, self.n, *fold.shape)
             total = total + tangent.reshape(blocks, self.n, *tangent.shape[1:]) * slope
         return total.flatten(0, 1)
 

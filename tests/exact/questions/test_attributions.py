@@ -99,6 +99,19 @@ def test_many_steps_approach_the_exact_answer() -> None:
         assert float((fine - exact).norm()) < float((coarse - exact).norm())
 
 
+class Columns(nn.Module):
+    """max(relu(x_0), x_1), whose values have no axis but the batch."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.maximum(torch.relu(x[:, 0]), x[:, 1])[:, None]
+
+
+def test_values_without_an_axis_but_the_batch() -> None:
+    found = rs.integrated_gradients(Columns(), [[2.0, 1.0], [1.0, 3.0]])
+    assert torch.allclose(found.attributions, torch.tensor([[2.0, 0.0], [0.0, 3.0]], dtype=torch.float64))
+    assert float(found.gap.max()) < 1e-12
+
+
 def test_completeness_and_targets() -> None:
     out = NET(X).detach() - NET(torch.zeros(1, 6, dtype=torch.float64)).detach()
     targets = {

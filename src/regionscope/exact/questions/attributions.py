@@ -164,7 +164,7 @@ def _weighted(some: PathPieces, place: Tensor, n: int) -> Values:
     for name, rows in some.gradient.items():
         lengths = rows.new_zeros(n, len(place))
         lengths[place, index] = (some.end - some.start).to(rows.dtype)
-        found[name] = (lengths @ rows.flatten(1)).reshape(n, *rows.shape[1:])
+        found[name] = (lengths @ rows[..., None].flatten(1)).reshape(n, *rows.shape[1:])
     return found
 
 

@@ -142,7 +142,7 @@ def rises(paths: Paths, *, memory: int | None = None) -> Tensor:
                     step.run(values, consume=False, pure=True)
         weights = paths.weights[paths.pairs[own, 0]]
         slopes = _gradients(program, before, weights, steps[split:])
-        terms = [(slope * (after[name] - before[name])).flatten(1).sum(1) for name, slope in slopes.items()]
+        terms = [(slope * (after[name] - before[name]))[..., None].flatten(1).sum(1) for name, slope in slopes.items()]
         found.append(torch.stack(terms).sum(0))
     return torch.cat(found)
 
