@@ -11,6 +11,7 @@ from regionscope.errors import InputError
 from regionscope.verification.formula import Atom
 
 _LARGEST = Fraction(10) ** 300  # of a number: float64 ends at 1.8e308
+_FARTHEST = Fraction(10) ** 100  # of an input, as of the points of a slice
 
 
 @dataclass(frozen=True)
@@ -162,9 +163,9 @@ def _sorted(atom: Atom, low: list[Fraction | None], high: list[Fraction | None],
         )
     ((_, i), factor) = variables[0]
     bound = -atom.form.constant / factor
-    if abs(bound) > _LARGEST:
+    if abs(bound) > _FARTHEST:
         raise InputError(
-            f"{source}, line {atom.line}: Expected a bound of at most 1e300, got a larger one. Write a smaller one."
+            f"{source}, line {atom.line}: Expected a bound of at most 1e100, got a larger one. Write a smaller one."
         )
     if factor > 0:
         old = high[i]
