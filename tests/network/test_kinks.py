@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from network.architectures import ARCHITECTURES, Architecture, Lambda, traced
+from regionscope.errors import InputError
 from regionscope.network import Kink, Maxima, Thresholds, trace
 
 
@@ -332,6 +333,13 @@ def test_the_transpose_of_three_dimensions_reverses_them() -> None:
     x, scale = torch.randn(5, 1, 3, dtype=torch.float64), torch.arange(3.0, dtype=torch.float64)
     program = trace(Lambda(lambda s, x: (x.T * scale[:, None, None]).T), (1, 3))
     assert torch.equal(program(x), (x * scale).flatten(1))
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+def test_a_nonlinearity_without_units_is_refused() -> None:
+    net = nn.Sequential(nn.Linear(3, 0), nn.ReLU(), nn.Linear(0, 2))
+    with pytest.raises(InputError, match="'1' is ReLU and gets a value without entries"):
+        trace(net, (3,))
 
 
 @pytest.mark.slow

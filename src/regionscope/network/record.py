@@ -107,6 +107,11 @@ class Call:
         shape: tuple[int, ...] | None = None, **options: Any,
     ) -> Data:  # fmt: skip
         """Record a piecewise-linear map; ``options`` are the fields of ``Fold``."""
+        if options["n_units"] == 0:
+            raise InputError(
+                f"Expected nonlinearities with at least one unit, but {self.subject} and gets a value without entries. "
+                "Leave this layer out."
+            )
         return self.record(Fold(function=function, kind=self.kind, **options), *inputs, axis=axis, shape=shape)
 
     def record(
