@@ -244,3 +244,16 @@ def test_other_bad_input() -> None:
         count(checkerboard(2), [SQUARE, TRIANGLE])
     with pytest.raises(InputError, match="NaN for 465 of 465"):
         count(lambda x: x * math.nan, TRIANGLE)
+
+
+def test_label_maps_take_any_classifier_and_one_slice_or_several() -> None:
+    net, segment = mlp([2, 16, 3], seed=0), Segment([0.0, 0.0], [1.0, 1.0])
+    with open_labeller(net, None, (2,)) as labeller:
+        wanted = label_maps(labeller, [SQUARE], 20)[0].labels
+    (found,) = label_maps(net, SQUARE, 20)
+    assert torch.equal(found.labels, wanted)
+    assert torch.equal(label_maps(lambda x: net(x.float()), [SQUARE], 20)[0].labels, wanted)
+    assert [len(each.labels) for each in label_maps(net, [segment, segment], 7)] == [7, 7]
+    assert label_maps(net, []) == []
+    with pytest.raises(InputError, match=r"Expected a Slice for label_maps\(\), got int\. Pass a Segment"):
+        label_maps(net, [3])

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from regionscope.checks import read_integer
+from regionscope.errors import InputError
 from regionscope.geometry import Slice
 from regionscope.sampled.components import count_linked
 from regionscope.sampled.label_points import label_lattice
-from regionscope.sampled.labels import Labeller
+from regionscope.sampled.labels import Labeller, open_labeller
 from regionscope.sampled.lattice import Lattice, default_grid, kind_of, make_lattice
 from regionscope.sampled.refinement.joining import joined_counts
 
@@ -59,11 +61,28 @@ def lattice_for(slices: Sequence[Slice], grid: int | None) -> Lattice:
     return make_lattice(kind, dim, default_grid(kind, dim) if grid is None else grid)
 
 
-def label_maps(labeller: Labeller, slices: Sequence[Slice], grid: int | None = None) -> list[LabelMap]:
-    """The labels of each slice on the lattice. Cost: one forward pass over all points."""
-    lattice = lattice_for(slices, grid)
-    labels = label_lattice(labeller, slices, lattice.units)
-    return [LabelMap(slice, lattice, row) for slice, row in zip(slices, labels, strict=True)]
+def label_maps(
+    model: Any, slices: Slice | Sequence[Slice], grid: int | None = None, *, memory: int | None = None
+) -> list[LabelMap]:
+    """The labels of each slice on the lattice. Cost: one forward pass over all points.
+
+    model: any classifier that ``region_count`` accepts, or a ``Labeller`` (see ``open_labeller``). slices: one, or
+    several of one dimension. grid: number of points along each axis; by default as in ``region_count``. memory: bytes
+    for the activations of a batch.
+    """
+    several = [slices] if isinstance(slices, Slice) else list(slices)
+    for slice in several:
+        if not isinstance(slice, Slice):
+            found = type(slice).__name__
+            raise InputError(f"Expected a Slice for label_maps(), got {found}. Pass a Segment, a Simplex or a Box.")
+    if not several:
+        return []
+    if not isinstance(model, Labeller):
+        with open_labeller(model, None, several[0].input_shape, memory=memory, widened=True) as labeller:
+            return label_maps(labeller, several, grid)
+    lattice = lattice_for(several, grid)
+    labels = label_lattice(model, several, lattice.units)
+    return [LabelMap(slice, lattice, row) for slice, row in zip(several, labels, strict=True)]
 
 
 def grid_counts(labeller: Labeller, slices: Sequence[Slice], grid: int | None = None) -> Tensor:
