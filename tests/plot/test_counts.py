@@ -109,3 +109,25 @@ def test_no_count_at_all_is_refused() -> None:
 def test_three_dimensions_are_refused() -> None:
     with pytest.raises(InputError, match="dimension 1 or 2"):
         label_map(maps(3, 4)[0], ax=Figure().add_subplot())
+
+
+def test_the_axis_says_which_regions_were_counted() -> None:
+    decision = rs.region_count(NET, DATA, slices=8)
+    linear = rs.linear_region_count(NET, DATA, slices=8)
+    folds = rs.linear_region_count(NET, DATA, slices=8, pieces="activation")
+    wanted = ((decision, ""), (linear, "linear "), (folds, "activation "))
+    for found, kind in wanted:
+        assert count_figure(found).axes[0].get_xlabel() == f"{kind}regions on a slice"
+    assert count_figure([linear, linear]).axes[0].get_xlabel() == "linear regions on a slice"
+    assert count_figure([decision, linear]).axes[0].get_xlabel() == "regions on a slice"
+    assert "pieces='linear'" in repr(linear)
+
+
+def test_the_title_of_a_single_slice_has_no_standard_error() -> None:
+    found = replace(rs.region_count(NET, DATA, slices=4), counts=torch.tensor([4]))
+    assert count_figure(found).axes[0].get_title() == "4 regions, 1 slice"
+
+
+def test_large_means_have_no_exponent() -> None:
+    found = replace(rs.region_count(NET, DATA, slices=4), counts=torch.tensor([12000, 15000]))
+    assert "RegionCount(13500 ± 1500, 95% [12000, 15000]" in repr(found)

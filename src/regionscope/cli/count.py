@@ -14,6 +14,7 @@ from regionscope.cli import options, output
 from regionscope.cli.job import NetworkJob, with_job
 from regionscope.cli.options import option
 from regionscope.cli.running import work_bar
+from regionscope.formatting import estimated
 from regionscope.measures.region_count import RegionCount, Through, region_count, slice_sampler
 from regionscope.measures.slice_counter import Method
 from regionscope.plot.counts import count_figure
@@ -162,10 +163,10 @@ def _table(result: RegionCount) -> Table:
     lattice = "exact" if result.grid is None else f"{result.method}, {result.grid} points along each axis"
     title = f"Decision regions on {result.n} slices of dimension {result.dim} ({lattice})"
     table = Table("", Column("", justify="right"), title=title, show_header=False)
-    table.add_row("mean", f"{result.value:.4g}")
+    table.add_row("mean", estimated(result.value, None))
     if result.n > 1:
         table.add_row("standard error", f"{result.stderr:.2g}")
-        table.add_row("95% interval", "{:.4g} to {:.4g}".format(*result.interval))
+        table.add_row("95% interval", " to ".join(estimated(end, None) for end in result.interval))
     table.add_row("fewest, most", f"{int(result.counts.min())}, {int(result.counts.max())}")
     if result.method == "grid" and result.dim > 1:
         table.add_row("error of the lattice", "not included; see --method refined")

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from regionscope.checks import one_of, unknown_name
 from regionscope.errors import InputError
 from regionscope.extras import data_frame
+from regionscope.formatting import estimated
 from regionscope.inputs import Examples, Inputs, read_examples
 from regionscope.measures.count_file import CountFile, setting_of
 from regionscope.measures.over_slices import bootstrap_interval
@@ -51,6 +52,7 @@ class RegionCount:
     seed: seed of the slices and of the bootstrap; None if you passed the slices.
     seconds: duration of the call; model_seconds: the part spent in the model (0 for exact counts).
     status: whether every count converged and the requested precision was reached.
+    pieces: what was counted: "decision" regions, or "linear" or "activation" regions (``linear_region_count``).
     """
 
     counts: Tensor
@@ -62,12 +64,14 @@ class RegionCount:
     model_seconds: float = 0.0
     plain_counts: Tensor | None = None
     status: Status = Status()  # noqa: RUF009 - frozen, and the same for all
+    pieces: Literal["decision", "linear", "activation"] = "decision"
 
     def __repr__(self) -> str:
-        low, high = self.interval
-        error = f" ± {self.stderr:.2g}, 95% [{low:.4g}, {high:.4g}]" if self.n > 1 else ""
+        low, high = (estimated(end, None) for end in self.interval)
+        mean = estimated(self.value, self.stderr) + (f", 95% [{low}, {high}]" if self.n > 1 else "")
+        counted = f"method={self.method!r}" if self.pieces == "decision" else f"pieces={self.pieces!r}"
         state = "" if self.status else ", incomplete"
-        return f"RegionCount({self.value:.4g}{error}, n={self.n}, dim={self.dim}, method={self.method!r}{state})"
+        return f"RegionCount({mean}, n={self.n}, dim={self.dim}, {counted}{state})"
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with one row for each slice: its count, and that of the first lattice if refined."""
@@ -225,7 +229,9 @@ def linear_region_count(
         results = counter.over(
             sampler, file, slices=number_of(slices), until=until, max_slices=max_slices, progress=progress
         )
-    return RegionCount(results.values, sampler.dim, "exact", None, sampler.seed, results.seconds, status=results.status)
+    return RegionCount(
+        results.values, sampler.dim, "exact", None, sampler.seed, results.seconds, status=results.status, pieces=pieces
+    )
 
 
 def slice_sampler(

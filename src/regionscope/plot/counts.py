@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -40,7 +40,7 @@ def count_histogram(result: RegionCount, *, ax: Axes | None = None) -> BarContai
     ax.legend(fontsize="x-small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
     if len(numbers) == 1:
         ax.set_xlim(numbers[0] - 1.5, numbers[0] + 1.5)
-    ax.set(xlabel="regions on a slice", ylabel="slices")
+    ax.set(xlabel=_regions_of([result]), ylabel="slices")
     whole_ticks(ax.xaxis, numbers.tolist())
     whole_ticks(ax.yaxis, [0, *times.tolist()])
     style.plain_axes([ax])
@@ -93,7 +93,7 @@ def count_figure(
     if len(several) == 1:
         (one,) = several.values()
         count_histogram(one, ax=first)
-        first.set_title(f"{one.value:.3g} ± {one.stderr:.2g} regions, {one.n} slices", fontsize="medium")
+        first.set_title(f"{estimated(one.value, one.stderr)} regions, {counted(one.n, 'slice')}", fontsize="medium")
     else:
         _compare(several, first)
     for number, (ax, found) in enumerate(zip(others, examples, strict=True)):
@@ -115,6 +115,13 @@ def _several(result: RegionCount | Mapping[str, RegionCount] | Sequence[RegionCo
     return {str(name): count_for("count_figure", one) for name, one in named.items()}
 
 
+def _regions_of(found: Iterable[RegionCount]) -> str:
+    """The name of an axis of counts, with the kind of regions unless they are decision regions or of several kinds."""
+    kinds = {one.pieces for one in found}
+    kind = f"{kinds.pop()} " if len(kinds) == 1 and "decision" not in kinds else ""
+    return f"{kind}regions on a slice"
+
+
 def _compare(several: Mapping[str, RegionCount], ax: Axes) -> None:
     """Bars beside each other for each number of regions, or for each range of numbers where there are many."""
     low = min(int(one.counts.min()) for one in several.values())
@@ -132,7 +139,7 @@ def _compare(several: Mapping[str, RegionCount], ax: Axes) -> None:
         if one.n > 1:
             ax.axvspan(*one.interval, color=style.hue(i), alpha=style.BAND_ALPHA, linewidth=0)
     ax.legend(fontsize="x-small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18))
-    ax.set(xlabel="regions on a slice", ylabel="share of slices", xlim=(low - 0.6, starts[-1] + step - 0.4))
+    ax.set(xlabel=_regions_of(several.values()), ylabel="share of slices", xlim=(low - 0.6, starts[-1] + step - 0.4))
     ax.set_title("vertical lines: mean counts, with 95% intervals", fontsize="small")
     whole_ticks(ax.xaxis, [low, high])
     style.plain_axes([ax])

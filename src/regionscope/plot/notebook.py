@@ -169,7 +169,7 @@ def _level_set(found: LevelSet) -> Shown:
 def _count(found: RegionCount) -> Shown:
     rows: list[tuple[str, object]] = [("mean", estimated(found.value, found.stderr))]
     if found.n > 1:
-        rows += [("95% interval", "{:.4g} to {:.4g}".format(*found.interval))]
+        rows += [("95% interval", " to ".join(estimated(end, None) for end in found.interval))]
     rows += [("slices", found.n), ("dimension", found.dim), ("method", found.method), ("seconds", found.seconds)]
     remark = "" if found.status else f"Not finished: {found.status.reason}."
     return Shown(("RegionCount", ""), rows, lambda: _panel(lambda ax: count_histogram(found, ax=ax)), remark)

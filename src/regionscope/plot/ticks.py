@@ -129,9 +129,18 @@ def log_ticks(axis: Axis) -> None:
 
 
 class _GroupedDigits(ScalarFormatter):
+    """Groups the digits of all labels of an axis or of none: 6,000 next to 10,000."""
+
+    _largest = 0.0
+
+    def set_locs(self, locs: Any) -> None:
+        super().set_locs(locs)
+        self._largest = max((abs(float(at)) for at in locs), default=0.0)
+
     def __call__(self, x: float, pos: int | None = None) -> str:
         text = super().__call__(x, pos)
-        return self.fix_minus(f"{x:,.0f}") if abs(x) >= _GROUPED and text == self.fix_minus(f"{x:.0f}") else text
+        grouped = max(self._largest, abs(x)) >= _GROUPED
+        return self.fix_minus(f"{x:,.0f}") if grouped and text == self.fix_minus(f"{x:.0f}") else text
 
 
 def group_digits(axis: Axis) -> None:

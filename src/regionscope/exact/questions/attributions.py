@@ -22,6 +22,7 @@ from regionscope.errors import InputError, NotPiecewiseAffine
 from regionscope.exact.questions.output_weights import Target, output_weights
 from regionscope.exact.questions.paths import PathPieces, Paths, input_gradients, pieces_of, rises
 from regionscope.exact.questions.quadrature_steps import StepsNeeded, quadrature_errors
+from regionscope.formatting import estimated
 from regionscope.inputs import Inputs, read_array, read_examples
 from regionscope.network import Program, Values, select_output, trace
 from regionscope.network.output import Arguments, Output
@@ -49,8 +50,8 @@ class Attributions:
     paths: Paths | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
-        pieces, gap = float(self.pieces.double().mean()), float(self.gap.max())
-        return f"Attributions(shape={tuple(self.attributions.shape)}, mean_pieces={pieces:.4g}, largest_gap={gap:.1e})"
+        pieces, gap = estimated(float(self.pieces.double().mean()), None), float(self.gap.max())
+        return f"Attributions(shape={tuple(self.attributions.shape)}, mean_pieces={pieces}, largest_gap={gap:.1e})"
 
     def readings(self) -> tuple[Reading, ...]:
         """The mean number of pieces on the paths to an input, and the largest gap."""
