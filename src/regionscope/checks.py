@@ -182,9 +182,12 @@ def unknown_name(
 
     >>> print(unknown_name("a data set", "two_mons", ["two_moons", "digits"]))
     Expected a data set, got 'two_mons'. Did you mean 'two_moons'? Choose from two_moons, digits.
+    >>> print(unknown_name("a part", "h.1.mlp", ["transformer.h.0.mlp", "transformer.h.1.mlp"], most=1))
+    Expected a part, got 'h.1.mlp'. Did you mean 'transformer.h.1.mlp'? Choose from transformer.h.0.mlp, ....
     """
     names = [*known]
-    near = get_close_matches(str(name), names, n=1)
+    ends = [full for full in names if full.endswith(f".{name}")]  # "h.1.mlp" of "transformer.h.1.mlp"
+    near = ends if len(ends) == 1 else get_close_matches(str(name), names, n=1)
     guess = f" Did you mean {near[0]!r}?" if near else ""
     listed = ", ".join(names[:most]) + (", ..." if names[most or len(names) :] else "")
     choice = f"Choose from {listed}" if names else "Leave it out, since there is none to choose from"

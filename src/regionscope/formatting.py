@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 
 def counted(n: int, noun: str) -> str:
@@ -12,6 +13,16 @@ def counted(n: int, noun: str) -> str:
     ('1 run', '1,200 runs')
     """
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def either(words: Iterable[str]) -> str:
+    """The words as a choice.
+
+    >>> either([".png"]), either([".png", ".pdf", ".svg"])
+    ('.png', '.png, .pdf or .svg')
+    """
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def size_name(dim: int) -> str:

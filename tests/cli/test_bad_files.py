@@ -92,7 +92,7 @@ def test_files_of_points_that_are_none(command: str, name: str) -> None:
     )
 
 
-@pytest.mark.parametrize(("name", "words"), [("times.npy", "real numbers"), ("a_folder.npy", "is a folder")])
+@pytest.mark.parametrize(("name", "words"), [("times.npy", "real numbers"), ("a_folder.npy", "got the folder")])
 def test_files_of_something_else(name: str, words: str) -> None:
     assert words in sentence(["count", "--data", name, "--model", "net.py:good"])
 

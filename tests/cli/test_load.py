@@ -72,6 +72,7 @@ def test_a_file_may_lie_elsewhere(folder: Path, monkeypatch: pytest.MonkeyPatch)
         ("nothere.py:build", "model file, got 'nothere.py'"),
         ("nothere.module:build", "No module named 'nothere'"),
         ("net.py:missing", "got no such name. Choose from build, ready, zoo, broken, needs."),
+        ("net.py:biuld", r"Expected 'biuld' in net.py, got no such name. Did you mean 'build'\? Choose from build, "),
         ("net.py:number", "got int"),
         ("net.py:broken", "RuntimeError: first line. Correct this function.$"),
         ("net.py:needs", "without arguments failed: TypeError.* Give every parameter a default value"),
@@ -163,6 +164,13 @@ def test_the_folder_of_a_run_points_to_its_checkpoints(tmp_path: Path) -> None:
         (tmp_path / "checkpoints" / f"step-{step:08d}.safetensors").touch()
     with pytest.raises(InputError, match=r"the folder of a run\. Pass .* --weights .*step-00000100\.safetensors\.$"):
         load_weights(nn.Linear(2, 1), tmp_path)
+
+
+def test_a_folder_of_images_is_no_file_of_points(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"Expected a file of points, got the folder .* numpy\.save\(\); .* pass --run\.$"
+    ):
+        load_points(tmp_path)
 
 
 def test_the_name_of_a_data_set_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

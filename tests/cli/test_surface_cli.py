@@ -67,12 +67,13 @@ def test_classes_and_targets(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--out", "mesh.off"], "ends in .ply, .obj, .vtp, .stl, got 'mesh.off'"),
+        (["--out", "mesh.off"], "Expected an --out file that ends in .ply, .obj, .vtp or .stl, got 'mesh.off'"),
         (["--input-shape", "2", "--out", "mesh.stl"], "Expected a slice of dimension 3 for an .stl file, got 2. Write"),
         (["--out", "none/mesh.ply"], "does not exist"),
         (["--classes", "a"], "Expected --classes such as 3 or 3,5"),
         (["--classes", "0", "--index", "0"], "Expected --classes or --index, got both. Pass one of them."),
         (["--minus", "1"], "Expected --index I for a network with 1 output"),
+        (["--page", "mesh.txt"], "Expected a --page file that ends in .html or .htm, got 'mesh.txt'"),
         (["--input-shape", "2", "--page", "mesh.html"], "Expected a slice of dimension 3 for --page"),
     ],
 )

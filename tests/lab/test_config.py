@@ -96,6 +96,11 @@ def test_a_measure_is_called_after_its_instrument() -> None:
         ),
         (("measures",), [{}], r"a value for 'instrument' in measures\[0\], which has no default, got none"),
         (("colour",), 1, "Expected a setting of an experiment, got 'colour'"),
+        (
+            ("grid",),
+            {"seed": [0, 1]},
+            "got 'grid', which is part of a sweep. Pass the file to `regionscope sweep run`.",
+        ),
     ],
 )
 def test_a_wrong_setting_is_named(path: tuple[str, ...], value: Any, sentence: str) -> None:

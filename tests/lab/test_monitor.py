@@ -186,6 +186,8 @@ def test_a_name_that_no_row_has() -> None:
     assert monitor.values("pair.a") == ([], [])
     monitor(0, noisy())
     assert monitor.values("pair.a") == ([0], [1.0])
+    with pytest.raises(InputError, match=r"Expected the name of one row, got 'pair', .* Choose from pair\.a\."):
+        monitor.values("pair")
     with pytest.raises(InputError, match=r"got 'wieght'. Did you mean 'weight'\? Choose from weight, pair\.a, pair"):
         monitor.values("wieght")
 

@@ -14,7 +14,7 @@ from regionscope.cli import options, output
 from regionscope.cli.job import NetworkJob, with_job
 from regionscope.cli.options import option
 from regionscope.cli.running import work_bar
-from regionscope.formatting import estimated
+from regionscope.formatting import counted, estimated
 from regionscope.measures.region_count import RegionCount, Through, region_count, slice_sampler
 from regionscope.measures.slice_counter import Method
 from regionscope.plot.counts import count_figure
@@ -134,7 +134,9 @@ def count(
         working["progress"] = bar
         result = region_count(network, inputs, dim=dim, slices=slices, grid=grid, method=method, **drawing, **working)
     if not job.quiet:
-        Console().print(_table(result))
+        console = Console()
+        console.print(_title(result), highlight=False)
+        console.print(_table(result))
     job.write(_numbers(result))
     if job.plot_file is not None:
         sampler = slice_sampler(inputs, dim=dim, slices=slices, **drawing)
@@ -159,10 +161,14 @@ def _examples(
         return label_maps(labeller, chosen, grid)
 
 
+def _title(result: RegionCount) -> str:
+    points = f"{result.grid} points{' along each axis' if result.dim > 1 else ''}"
+    how = result.method if result.grid is None else f"{result.method}, {points}"
+    return f"Decision regions on {counted(result.n, 'slice')} of dimension {result.dim} ({how})"
+
+
 def _table(result: RegionCount) -> Table:
-    lattice = "exact" if result.grid is None else f"{result.method}, {result.grid} points along each axis"
-    title = f"Decision regions on {result.n} slices of dimension {result.dim} ({lattice})"
-    table = Table("", Column("", justify="right"), title=title, show_header=False)
+    table = Table("", Column("", justify="right"), show_header=False)
     table.add_row("mean", estimated(result.value, None))
     if result.n > 1:
         table.add_row("standard error", f"{result.stderr:.2g}")

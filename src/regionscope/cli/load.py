@@ -131,6 +131,11 @@ def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least
             f"takes. Import load from regionscope.lab.data and DataSpec from regionscope.lab.config in Python, save "
             f'the inputs with numpy.save("{where}.npy", load(DataSpec(name="{where}")).train.inputs), and pass it.'
         )
+    if where.is_dir():
+        raise InputError(
+            f"Expected a file of points, got the folder {str(where)!r}. Stack its images to an array as the network "
+            "takes them and save it with numpy.save(); for a run of regionscope train on this folder, pass --run."
+        )
     check_file(where, "points")
     note_file(where)
     read = {".csv": lambda file: read_csv(file)[1], ".pt": _read_tensors, ".pth": _read_tensors}.get(

@@ -18,6 +18,7 @@ from rich.table import Column, Table
 from regionscope.cli.command_line import measured_with
 from regionscope.errors import InputError
 from regionscope.file_io import check_parent, plain, replace_file
+from regionscope.formatting import either
 from regionscope.lab.provenance import provenance
 
 _NO_DATE = {".png": {"Software": None}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
@@ -88,8 +89,7 @@ def check_plot(path: Path, dim: int) -> None:
     """Raise ``InputError`` if the picture cannot be drawn or written."""
     if path.suffix not in _NO_DATE:
         raise InputError(
-            f"Expected a --plot file that ends in {', '.join(_NO_DATE)}, got {str(path)!r}. "
-            "Change the ending of the file."
+            f"Expected a --plot file that ends in {either(_NO_DATE)}, got {str(path)!r}. Change the ending of the file."
         )
     if dim > 2:
         raise InputError(

@@ -137,10 +137,19 @@ def _lines(what: str) -> Iterator[Progress]:
         now = time.monotonic()
         if share > 0.0 and now - last >= _EVERY:
             last = now
-            typer.echo(f"{what}: {share:.0%} ({duration((now - start) * (1 - share) / share)} left)", err=True)
+            typer.echo(f"{what}: {_reached(share, now - start)}", err=True)
 
     yield report
     typer.echo(f"{what}: done in {duration(time.monotonic() - start)}", err=True)
+
+
+def _reached(share: float, seconds: float) -> str:
+    """The finished share and the time left, which the first percent of the work does not tell.
+
+    >>> _reached(0.25, 30), _reached(1e-7, 60)
+    ('25% (1 min 30 s left)', 'less than 1%')
+    """
+    return "less than 1%" if share < 0.01 else f"{share:.0%} ({duration(seconds * (1 - share) / share)} left)"
 
 
 class TrainingBar:

@@ -16,6 +16,7 @@ from regionscope.errors import InputError
 from regionscope.exact import LevelSet, level_set
 from regionscope.exact.surfaces.files import MESH_FILES
 from regionscope.explorer import explore as write_page
+from regionscope.formatting import either
 
 _SURFACE = "Surface"
 ValueOption = Annotated[float, options.option("--value V", "Level of the output.", _SURFACE)]
@@ -68,11 +69,11 @@ def surface(
 
 def _check_files(out: Path | None, page: Path | None, dim: int) -> None:
     """Raise ``InputError`` if a file cannot be written."""
-    for path, endings, name in ((out, tuple(MESH_FILES), "--out"), (page, (".html", ".htm"), "--page")):
+    for path, endings, name in ((out, tuple(MESH_FILES), "an --out"), (page, (".html", ".htm"), "a --page")):
         if path is not None:
             if path.suffix not in endings:
                 raise InputError(
-                    f"Expected an {name} file that ends in {', '.join(endings)}, got {str(path)!r}. "
+                    f"Expected {name} file that ends in {either(endings)}, got {str(path)!r}. "
                     "Change the ending of the file."
                 )
             output.check_folder(path)

@@ -161,7 +161,7 @@ def _report(folder: RunFolder, json_file: str | None, *, had_ended: bool) -> Non
         error = str((result or {}).get("error", "No result was written")).rstrip(".")
         raise RegionscopeError(f"The run failed: {error}. Remove the cause, then run the command again.")
     if json_file != "-":
-        table = Table("", Column("", justify="right"), title=folder.experiment.label, show_header=False)
+        table = Table("", Column("", justify="right"), show_header=False)
         table.add_row("status", result["status"])
         for name in ("train_loss", "train_error", "test_error", "gap"):
             if result[name] is not None:
@@ -169,7 +169,9 @@ def _report(folder: RunFolder, json_file: str | None, *, had_ended: bool) -> Non
         for name, found in result["measures"].items():
             table.add_row(name, "" if found["value"] is None else estimated(found["value"], found["stderr"]))
         table.add_row("training time", duration(result["seconds"]))
-        Console().print(table)
+        console = Console()
+        console.print(folder.experiment.label, highlight=False, markup=False)
+        console.print(table)
         ended = "; the run had ended before, and nothing was trained" if had_ended else ""
         typer.echo(f"stored in {folder.path}{ended}")
     if json_file is not None:

@@ -160,6 +160,7 @@ class Experiment:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """The experiment that ``to_dict`` or a file describes; what is left out has its default."""
+        _refuse_sweep(document)
         check_names("an experiment", document, [entry.name for entry in fields(cls)])
         for part in ("data", "network"):
             if part not in document:
@@ -276,6 +277,16 @@ def check_names(where: str, document: Mapping[str, Any], accepted: Sequence[str]
     for name in document:
         if name not in accepted:
             raise unknown_name(f"a setting of {where}", name, accepted)
+
+
+def _refuse_sweep(document: Mapping[str, Any]) -> None:
+    """Say so if the table is that of a sweep."""
+    sweep = [name for name in ("base", "grid", "grids") if name in document]
+    if sweep:
+        raise InputError(
+            f"Expected the settings of one experiment, got {sweep[0]!r}, which is part of a sweep. Pass the file to "
+            "`regionscope sweep run`."
+        )
 
 
 def _at_least(least: int, where: str, **values: float | None) -> None:

@@ -11,6 +11,7 @@ import inspect
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -76,7 +77,7 @@ def imported(spec: str, what: str, *, form: str = "FILE.py:FUNCTION") -> Iterato
         found: Any = _import_file(Path(source), what) if is_file else _import_module(source)
         for part in name.split("."):
             if not hasattr(found, part):
-                raise InputError(f"Expected {name!r} in {source}, got no such name. {_offer(found)}")
+                raise InputError(f"Expected {name!r} in {source}, got no such name. {_offer(found, part)}")
             found = getattr(found, part)
         yield found
 
@@ -141,14 +142,16 @@ def _import_module(name: str) -> ModuleType:
         raise InputError(f"Importing {name!r} failed: {described(error)} Correct this module.") from error
 
 
-def _offer(module: object) -> str:
+def _offer(module: object, wanted: str) -> str:
     names = [
         name
         for name, value in vars(module).items()
         if not name.startswith("_")
         and (isinstance(value, nn.Module) or (callable(value) and getattr(value, "__module__", None) == _name(module)))
     ]
-    return f"Choose from {', '.join(names[:8])}." if names else "Define a function or a class of this name."
+    near = get_close_matches(wanted, names, n=1)
+    guess = f"Did you mean {near[0]!r}? " if near else ""
+    return f"{guess}Choose from {', '.join(names[:8])}." if names else "Define a function or a class of this name."
 
 
 def _name(module: object) -> str | None:

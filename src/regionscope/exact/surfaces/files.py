@@ -10,6 +10,7 @@ import numpy as np
 
 from regionscope.errors import InputError
 from regionscope.file_io import check_parent, replace_file
+from regionscope.formatting import either
 from regionscope.types import Array
 
 
@@ -19,7 +20,7 @@ def write_mesh(path: Path, points: Array, corners: Array, offsets: Array) -> Pat
     points: (v, 2) or (v, 3). corners, offsets: ragged faces; triangles for an .stl file.
     """
     if path.suffix not in MESH_FILES:
-        raise InputError(f"Expected a file that ends in {', '.join(MESH_FILES)}, got {str(path)!r}. Change the name.")
+        raise InputError(f"Expected a file that ends in {either(MESH_FILES)}, got {str(path)!r}. Change the name.")
     check_parent(path)
     segments = points.shape[1] == 2
     if segments:

@@ -103,10 +103,19 @@ class Monitor:
         return tuple(sorted(self._rows.values(), key=lambda row: row.step))
 
     def values(self, name: str) -> tuple[list[int], list[float]]:
-        """Steps and values of the rows called ``name``, to plot or compare."""
+        """Steps and values of the rows called ``name``, to plot or compare.
+
+        A measure that returns several values has a row for each, such as "complexity.train".
+        """
         chosen = [row for row in self.rows if row.name == name]
+        known = dict.fromkeys(row.name for row in self.rows)
         if not chosen and self._owner(name) is None:
-            raise unknown_name("a measure", name, dict.fromkeys((*(row.name for row in self.rows), *self._measures)))
+            raise unknown_name("a measure", name, dict.fromkeys((*known, *self._measures)))
+        several = [row for row in known if row.startswith(f"{name}.")]
+        if not chosen and several:
+            raise InputError(
+                f"Expected the name of one row, got {name!r}, a measure with several. Choose from {', '.join(several)}."
+            )
         return [row.step for row in chosen], [row.value for row in chosen]
 
     def to_pandas(self) -> Any:
