@@ -221,3 +221,12 @@ def test_groups_may_be_arrays_tensors_and_names_of_several_types(names: Any) -> 
     assert {row.correlation.pearson.value for row in found} == {row.correlation.pearson.value for row in expected}
     intervals = [rs.correlate(a, b, clusters=clusters).pearson.interval for clusters in (names, plain)]
     assert intervals[0] == intervals[1]
+
+
+def test_a_table_of_correlations_can_be_read() -> None:
+    row, none = rs.correlation_table({"a": [1, 2, 3, 4], "same": [1, 1, 1, 1], "b": [1, 4, 9, 16]}, "b")
+    start = "CorrelationRow(measure='a', group='all', Correlation(pearson=+0.98 ["
+    assert repr(row).startswith(start)
+    assert repr(row).endswith(", n=4))")
+    assert repr(none) == f"CorrelationRow(measure='same', group='all', reason={none.reason!r})"
+    assert repr(row.correlation.spearman) == "Coefficient(+1.00 [+1.00, +1.00], n=4)"

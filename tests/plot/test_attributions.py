@@ -70,7 +70,7 @@ def test_a_vector_is_bars_with_the_largest_on_top() -> None:
     assert {tuple(bar.get_facecolor()) for bar in bars.patches if bar.get_width() > 0}.isdisjoint(
         {tuple(bar.get_facecolor()) for bar in bars.patches if bar.get_width() < 0}
     )
-    assert ax.get_xlabel() == f"attribution, sum {float(values.sum()):+.3g}"
+    assert ax.get_xlabel() == f"attribution, sum {float(values.sum()):+.3g}".replace("-", "\N{MINUS SIGN}")
 
 
 def test_many_bars_add_up_to_the_same_sum() -> None:
@@ -92,7 +92,9 @@ def test_the_figure_of_an_image_shows_the_input_beside_it() -> None:
     shown = np.asarray(left.images[0].get_array())
     np.testing.assert_allclose(shown, (pixels - pixels.min()) / np.ptp(pixels), atol=1e-6)
     assert (left.get_title(), right.get_title()) == ("input", "output 1")
-    assert bar.get_ylabel() == f"attribution, sum {float(found.attributions[1].sum()):+.3g}"
+    assert bar.get_ylabel() == f"attribution, sum {float(found.attributions[1].sum()):+.3g}".replace(
+        "-", "\N{MINUS SIGN}"
+    )
 
 
 def test_what_was_pickled_is_drawn_without_its_input() -> None:
@@ -121,3 +123,12 @@ def test_mistakes_are_sentences() -> None:
         plot.attribution_figure(VECTOR, image_shape=(2, 2))
     with pytest.raises(InputError, match="integrated_gradients"):
         plot.attributions(VECTOR.attributions)
+
+
+def test_the_title_names_the_classes() -> None:
+    (ax,) = plot.attribution_figure(VECTOR, class_names=["cat", "dog", "fox"]).axes
+    assert ax.get_title() == "fox minus cat"
+    _, heat, _ = plot.attribution_figure(colour_image(1), class_names=["cat", "dog"]).axes
+    assert heat.get_title() == "dog"
+    with pytest.raises(InputError, match=r"Expected 3 class names, got 1\."):
+        plot.attribution_figure(VECTOR, class_names=["cat"])

@@ -36,6 +36,9 @@ class Coefficient:
     def __str__(self) -> str:
         return f"{self.value:+.2f} [{self.interval[0]:+.2f}, {self.interval[1]:+.2f}]"
 
+    def __repr__(self) -> str:
+        return f"Coefficient({self}, n={self.n})"
+
 
 @dataclass(frozen=True)
 class Correlation:
@@ -53,6 +56,10 @@ class Correlation:
     def __str__(self) -> str:
         return f"Pearson {self.pearson}, Spearman {self.spearman}, Kendall {self.kendall} (n = {self.pearson.n})"
 
+    def __repr__(self) -> str:
+        found = f"pearson={self.pearson}, spearman={self.spearman}, kendall={self.kendall}"
+        return f"Correlation({found}, n={self.pearson.n})"
+
 
 @dataclass(frozen=True)
 class CorrelationRow:
@@ -64,6 +71,10 @@ class CorrelationRow:
     group: str
     correlation: Correlation | None
     reason: str = ""
+
+    def __repr__(self) -> str:
+        found = f"reason={self.reason!r}" if self.correlation is None else repr(self.correlation)
+        return f"CorrelationRow(measure={self.measure!r}, group={self.group!r}, {found})"
 
     def readings(self) -> tuple[Reading, ...]:
         """The readings of the correlation, if there is one."""

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from torch import Tensor
 
-from regionscope.checks import check_instance, is_integer
+from regionscope.checks import check_class_names, check_instance, is_integer
 from regionscope.errors import InputError
 from regionscope.exact import Attributions
 from regionscope.plot import style
@@ -30,49 +30,55 @@ def attributions(
     ax: Axes | None = None,
     image_shape: Sequence[int] | None = None,
     names: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None,
 ) -> AxesImage | BarContainer:
     """Draw the attributions of the input with this index: images as a heat map that is white at zero, vectors as bars.
 
     image_shape: (height, width), (channels, height, width) or (height, width, channels), which makes a flat input an
     image. The attributions of the channels of a pixel are added. names: name of each entry of a vector; "input 3" by
     default. Bars are sorted by size, and those after the 20 largest are added up, so that all bars have the same sum as
-    the attributions.
+    the attributions. class_names: name of each output, in order, for the title; "output 3" by default.
     """
     values = _row(found, index, "attributions")
     ax = style.axes_or_current(ax)
     if values.ndim == 1 and image_shape is None:
-        return _bars(found, index, values, names, ax)
+        return _bars(found, index, values, names, class_names, ax)
     if names is not None:
         raise InputError("Expected names for a vector only, got them with an image. Leave out names.")
     picture = pixels(values[None], image_shape)[0]
     heat = picture.sum(2) if picture.ndim == 3 else picture
     largest = max(float(np.abs(heat).max()), 1e-300)
     drawn = ax.imshow(heat, cmap=_SIGNED, vmin=-largest, vmax=largest, interpolation="nearest")
-    ax.set_title(_target(found, index))
+    ax.set_title(_target(found, index, class_names))
     style.map_axes([ax], ticks=False)
     return drawn
 
 
 def attribution_figure(
-    found: Attributions, index: int = 0, *, image_shape: Sequence[int] | None = None, names: Sequence[str] | None = None
+    found: Attributions,
+    index: int = 0,
+    *,
+    image_shape: Sequence[int] | None = None,
+    names: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None,
 ) -> Figure:
     """A figure of the attributions of one input, with the input beside them if it is an image.
 
-    index, image_shape, names: as in ``attributions``. Attributions that were pickled no longer know their inputs, and
-    are drawn alone.
+    index, image_shape, names, class_names: as in ``attributions``. Attributions that were pickled no longer know their
+    inputs, and are drawn alone.
     """
     values = _row(found, index, "attribution_figure")
     if values.ndim == 1 and image_shape is None:
         height = 1.1 + _ROW * min(len(values), _MOST + 1)
         figure, (ax,) = style.figure(1, 1, width=1.3 * style.PANEL_INCHES, height=height)
-        attributions(found, index, ax=ax, names=names)
+        attributions(found, index, ax=ax, names=names, class_names=class_names)
         return figure
     figure, panels = style.figure(1, 1 if found.paths is None else 2, width=3.6, height=3.4)
     if found.paths is not None:
         panels[0].imshow(as_pictures(found.paths.inputs[index][None], image_shape)[0], cmap="gray")
         panels[0].set_title("input")
         style.map_axes(panels[:1], ticks=False)
-    drawn = attributions(found, index, ax=panels[-1], image_shape=image_shape, names=names)
+    drawn = attributions(found, index, ax=panels[-1], image_shape=image_shape, names=names, class_names=class_names)
     assert isinstance(drawn, AxesImage)
     figure.colorbar(drawn, ax=panels[-1], label=_sum(values), shrink=0.8)
     return figure
@@ -85,7 +91,14 @@ def _row(found: Attributions, index: int, who: str) -> Tensor:
     return found.attributions[index].detach().cpu()
 
 
-def _bars(found: Attributions, index: int, values: Tensor, names: Sequence[str] | None, ax: Axes) -> BarContainer:
+def _bars(
+    found: Attributions,
+    index: int,
+    values: Tensor,
+    names: Sequence[str] | None,
+    class_names: Sequence[str] | None,
+    ax: Axes,
+) -> BarContainer:
     """One bar for each entry, the largest on top, with its name and the value of the input."""
     d = len(values)
     if names is not None and len(names) != d:
@@ -105,21 +118,23 @@ def _bars(found: Attributions, index: int, values: Tensor, names: Sequence[str] 
     ax.axvline(0.0, color=style.BLACK, linewidth=0.8)
     ax.set_yticks(range(len(labels)), labels)
     ax.set(xlabel=_sum(values), ylim=(len(labels) - 0.4, -0.6))
-    ax.set_title(_target(found, index))
+    ax.set_title(_target(found, index, class_names))
     style.plain_axes([ax])
     return drawn
 
 
 def _sum(values: Tensor) -> str:
-    return f"attribution, sum {float(values.sum()):+.3g}"
+    return f"attribution, sum {float(values.sum()):+.3g}".replace("-", "\N{MINUS SIGN}")
 
 
-def _target(found: Attributions, index: int) -> str:
+def _target(found: Attributions, index: int, class_names: Sequence[str] | None) -> str:
     """What is attributed, in words."""
     if found.paths is None:
         return "attributions"
     weights = found.paths.weights[index].tolist()
+    plain = [f"output {i}" for i in range(len(weights))]
+    outputs = plain if class_names is None else check_class_names(class_names, len(weights))
     plus, minus = ([i for i, weight in enumerate(weights) if weight == sign] for sign in (1.0, -1.0))
     if len(plus) != 1 or len(minus) > 1 or any(weight not in (0.0, 1.0, -1.0) for weight in weights):
         return "weighted outputs"
-    return f"output {plus[0]}" + "".join(f" minus output {i}" for i in minus)
+    return outputs[plus[0]] + "".join(f" minus {outputs[i]}" for i in minus)

@@ -155,6 +155,7 @@ def space_axes(ax: Any) -> None:
         axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
         axis.line.set(linewidth=0.6, color=GREY)
         axis.set_tick_params(labelsize="small", pad=0)
+    ax.zaxis.set_tick_params(pad=3)  # its labels stand beside the ticks, not below them
     ax.grid(False)
     ax.view_init(elev=38, azim=-60)
 
