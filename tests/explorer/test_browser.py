@@ -16,7 +16,7 @@ from regionscope.exact.tracking import locate
 from regionscope.exact.walls import Walls
 from regionscope.explorer import explore
 from regionscope.explorer.encode import encode, slope_norms
-from regionscope.explorer.figures import curve_figures
+from regionscope.explorer.figures import curve_figures, map_figure
 from regionscope.geometry import Box, Segment, Slice
 from regionscope.lab.training_frames import Frame, ModelAtStep, TrainingFrames, frames_of_models, frames_of_partition
 from regionscope.lab.zoo import mlp
@@ -290,6 +290,21 @@ def test_curves_name_their_axis(per_epoch: float | None, name: str) -> None:
     training = frames_of_models(moments, Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0))
     panels = curve_figures(replace(training, steps_per_epoch=per_epoch))
     assert {figure.xaxis.axis_label for _, _, figure in panels} == {name}
+
+
+def test_the_map_names_its_axes() -> None:
+    square = Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
+    plane = Box([0.0, 0.0, 0.0], [[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]], 1.0)
+    coordinates = ["slice coordinate 1", "slice coordinate 2"]
+    for where, names, wanted in (
+        (square, (), ["input 0", "input 1"]),
+        (square, ("width", ""), ["width", "input 1"]),
+        (plane, (), coordinates),
+        (Segment([0.0, 0.0], [1.0, 1.0]), (), ["position on the slice"]),
+    ):
+        moments = [ModelAtStep(0, mlp([where.origin.numel(), 6, 2], seed=0))]
+        figure = map_figure(replace(frames_of_models(moments, where), input_names=names))
+        assert [axis.axis_label for axis in (figure.xaxis, figure.yaxis) if axis.axis_label] == wanted
 
 
 def test_curves_of_a_wide_slice_have_the_height_of_the_window(open_page: Open, tmp_path: Path) -> None:

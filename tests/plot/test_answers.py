@@ -35,7 +35,8 @@ def test_extremes_are_marked_where_they_are() -> None:
     assert fill.get_array().tolist() == found.by_region.max.tolist()
     assert low.get_offsets().tolist() == [found.coords_of_min.tolist()]
     assert high.get_offsets().tolist() == [found.coords_of_max.tolist()]
-    assert texts(figure) == [f"min = {found.min:.4g}", f"max = {found.max:.4g}"]
+    ends = [f"min = {found.min:.4g}", f"max = {found.max:.4g}"]
+    assert texts(figure) == [text.replace("-", "\N{MINUS SIGN}") for text in ends]
     assert figure.axes[0].get_title() == "output 1"
 
 

@@ -45,9 +45,8 @@ def map_figure(training: TrainingFrames) -> Figure:
     plot.toolbar.logo = None
     plot.toolbar.active_scroll = wheel
     _look(plot, grid=False)
-    if is_input_space(training.slice):
-        for axis, name in zip((plot.xaxis, plot.yaxis), training.input_names, strict=False):
-            axis.axis_label = name or None
+    for axis, name in zip((plot.xaxis, plot.yaxis), _axis_names(training), strict=False):
+        axis.axis_label = name
     if training.slice.dim == 1:
         plot.yaxis.visible = False
     image: dict[str, list[Any]] = {"image": [], "x": [], "y": [], "dw": [], "dh": []}
@@ -63,6 +62,15 @@ def map_figure(training: TrainingFrames) -> Figure:
         )  # fmt: skip
     _connect(plot)
     return plot
+
+
+def _axis_names(training: TrainingFrames) -> list[str]:
+    """What each axis of the map shows, as in the figures of ``regionscope.plot``."""
+    dim = training.slice.dim
+    if not is_input_space(training.slice):
+        return ["position on the slice"] if dim == 1 else [f"slice coordinate {i + 1}" for i in range(dim)]
+    names = [*training.input_names, *([""] * dim)]
+    return [names[i] or f"input {i}" for i in range(dim)]
 
 
 def _add_points(plot: Figure, training: TrainingFrames) -> None:

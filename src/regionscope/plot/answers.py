@@ -47,7 +47,13 @@ def extremes_figure(part: Partition, found: Extremes) -> Figure:
         [(found.coords_of_min, "min", found.min, "v"), (found.coords_of_max, "max", found.max, "^")]
     ):
         where = [*coords.tolist(), *heights[i : i + 1]]
-        _mark(ax, where, marker, style.VERMILLION if name == "max" else style.BLUE, f"{name} = {value:.4g}")
+        _mark(
+            ax,
+            where,
+            marker,
+            style.VERMILLION if name == "max" else style.BLUE,
+            f"{name} = {value:.4g}".replace("-", "\N{MINUS SIGN}"),
+        )
     _legend(figure)
     return figure
 
