@@ -152,3 +152,19 @@ def test_a_frame_keeps_the_numbers_of_regions_that_stay() -> None:
     assert all(torch.equal(frame.ids, ids) for frame, ids in zip(training.frames, followed, strict=True))
     assert [frame.step for frame in training.frames] == [0, 1, 2]
     assert all(frame.decision is not None for frame in training.frames)
+
+
+def test_the_units_of_decision_regions_are_those_of_the_layers() -> None:
+    model = mlp([2, 8, 6, 3], seed=0)
+    square = Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
+    for found in (linear_regions(model, square), decision_regions(model, square)):
+        (frame,) = frames_of_partition(found).frames
+        packed = encode(frame)
+        assert packed.about["layers"] == ["relu1", "relu2"]
+        assert packed.about["units"] == [8, 6]
+        active = unpacked(packed)["active"].reshape(2, -1)
+        assert active.shape[1] == packed.about["pieces"]
+        assert (active.max(1) <= [8, 6]).all()
+        mesh = frame.linear
+        first = (model[0](mesh.slice.embed(mesh.interior).float()) > 0).sum(1)
+        assert active[0].tolist() == first.tolist()

@@ -66,7 +66,7 @@ def encode(frame: Frame) -> Packed:
         arrays |= {"decision": decision.piece_regions, "label": decision.piece_labels}
         about["counts"]["decision"] = decision.count
     if linear.program is not None and linear.program.kinks:
-        about["units"] = [kink.n_units for kink in linear.program.kinks]
+        about["units"] = _widths(linear)
         arrays["active"] = _active(linear)[home].T.reshape(-1)
     return _pack(about, arrays)
 
@@ -146,9 +146,15 @@ def _reversed(corners: Tensor, sides: Tensor) -> Tensor:
 
 def _active(part: Partition) -> Tensor:
     """How many units of each nonlinearity are on another piece than their first (for ReLU: active), (r, layers)."""
+    widths = _widths(part)
+    patterns = part.patterns()[:, : sum(widths)]
+    return torch.stack([(layer > 0).sum(1) for layer in patterns.split(widths, 1)], 1)
+
+
+def _widths(part: Partition) -> list[int]:
+    """The number of units of each nonlinearity; the label of decision regions, which comes last, is none."""
     assert part.program is not None
-    widths = [kink.n_units for kink in part.program.kinks]
-    return torch.stack([(layer > 0).sum(1) for layer in part.patterns().split(widths, 1)], 1)
+    return [kink.n_units for kink in part.program.kinks[: len(part.by_layer)]]
 
 
 def _pack(about: dict[str, Any], arrays: dict[str, Any]) -> Packed:
