@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import regionscope as rs
+from regionscope.errors import InputError
 from regionscope.network import patterns
 from regionscope.tolerance import Tolerance
 from small_slices import CUBE, SLICES, SQUARE, mlp
@@ -220,3 +221,12 @@ def test_a_wide_tolerance_swallows_breakpoints_of_a_line() -> None:
     line = rs.Segment(*torch.rand(2, 3, 12, 12))
     wide = Tolerance(zero=1e-6, slope=1e-4)
     assert len(rs.linear_regions(model, line, tolerance=wide)) < len(rs.linear_regions(model, line))
+
+
+def test_a_region_that_does_not_exist_is_refused() -> None:
+    part = rs.linear_regions(nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2)), rs.Box.between(-1, 1, (2,)))
+    last = len(part) - 1
+    assert len(part.region(last)) >= 3
+    for i in (last + 1, -1):
+        with pytest.raises(InputError, match=rf"Expected an index from 0 to {last}, got {i}\."):
+            part.region(i)

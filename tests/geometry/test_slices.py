@@ -282,8 +282,10 @@ def test_projecting_takes_images_arrays_and_datasets() -> None:
     assert torch.equal(plane.project(images.numpy()).coords, coords)
     pairs = TensorDataset(images, torch.tensor([0, 1, 2]))
     assert torch.equal(plane.project(pairs).coords, coords)
-    with pytest.raises(SliceError, match=r"Expected inputs of shape \(n, 1, 4, 4\), got \(3, 16\)"):
+    with pytest.raises(SliceError, match=r"Expected inputs of shape \(n, 1, 4, 4\), got \(3, 16\)\. Reshape them\."):
         plane.project(images.flatten(1))
+    with pytest.raises(SliceError, match=r"got \(3, 2\)\. Pass inputs of the network that the slice was made for\."):
+        plane.project(torch.zeros(3, 2))
 
 
 @pytest.mark.parametrize("d", [2, 3, 50, 784])

@@ -339,6 +339,10 @@ def test_shapes_that_do_not_fit() -> None:
         trace(conv, (3, 8, 8))
     with pytest.raises(InputError, match=r"'0' is Conv2d and cannot take a value of shape \(v, 1, 6, 6\)"):
         trace(conv, (1, 6, 6))
+    with pytest.raises(
+        InputError, match=r"'0' is Conv2d .* without the batch axis, such as x\[0\] in place of x\[:1\]\.$"
+    ):
+        trace(nn.Sequential(nn.Conv2d(3, 2, 3)), (1, 3, 8, 8))
     with pytest.raises(InputError, match=r"'0' is Conv2d .* with the batch\. Add the missing axis: x\[None\]"):
         trace(conv, (6, 6))
     with pytest.raises(InputError, match=r"'0' is Conv2d .* larger than the image"):

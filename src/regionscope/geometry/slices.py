@@ -174,7 +174,9 @@ class _AffineSlice(ABC):
         x = read_examples(inputs).all()
         if tuple(x.shape[1:]) != self.input_shape:
             expected = ", ".join(["n", *map(str, self.input_shape)])
-            raise SliceError(f"Expected inputs of shape ({expected}), got {tuple(x.shape)}. Reshape them.")
+            fits = math.prod(x.shape[1:]) == math.prod(self.input_shape)
+            advice = "Reshape them." if fits else "Pass inputs of the network that the slice was made for."
+            raise SliceError(f"Expected inputs of shape ({expected}), got {tuple(x.shape)}. {advice}")
         offsets = x.to(torch.float64).flatten(1) - self.origin.flatten().to(x.device)
         basis = self.basis.flatten(1).to(x.device)
         orthonormal, upper = torch.linalg.qr(basis.T)

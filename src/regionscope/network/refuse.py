@@ -104,12 +104,15 @@ def mixes_rows(subject: str) -> str:
     """The batch dimension must stay a batch dimension."""
     return (
         f"Expected a network that treats each row of a batch alone, but {subject} and works along the batch dimension. "
-        "Keep dimension 0 for the batch, as in x.flatten(1) and x.mean(dim=1)."
+        "Keep dimension 0 for the batch, as in x.flatten(1) and x.mean(dim=1). If this is the condition of an if "
+        "statement, use torch.where instead."
     )
 
 
 def misfit(subject: str, shapes: str, input_shape: tuple[int, ...], reason: str, advice: str = "") -> str:
     """A layer got a value of a shape it cannot take."""
+    if not advice and len(input_shape) == 4 and input_shape[0] == 1:  # an image with its batch axis
+        advice = "Pass points without the batch axis, such as x[0] in place of x[:1]."
     return (
         f"Expected shapes that fit, but {subject} and cannot take a value of shape {shapes}, which it gets from inputs "
         f"of shape (v, {', '.join(map(str, input_shape))}): {reason.strip().rstrip('.')}. "

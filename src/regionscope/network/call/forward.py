@@ -32,6 +32,8 @@ def call_model(function: Callable[..., Any], inputs: Any) -> Any:
                 f"Expected an exported program for any number of inputs, got one of a fixed number. {OPEN_BATCH}"
             ) from error
         advice = "Check the shape and the dtype of the inputs."
+        if isinstance(inputs, Tensor) and inputs.ndim == 3 and inputs.is_floating_point():
+            advice = f"If you passed a single image x, pass x[None]. {advice}"
         if isinstance(error, IndexError) and isinstance(inputs, Tensor) and inputs.dtype == torch.int64 and len(inputs):
             advice = (
                 f"If these are token ids, pass ids below the size of the vocabulary (the largest is {inputs.max()}), "
