@@ -384,8 +384,7 @@ class Partition:
         """Vertices of region i (m, k) in slice coordinates."""
         if not 0 <= i < len(self):
             raise InputError(f"Expected an index from 0 to {len(self) - 1}, got {int(i)}. Pass that of a region.")
-        index, _ = gather_rows(self.offsets, torch.tensor([i], device=self.offsets.device))
-        return self.vertices[self.corners[index]]
+        return self.vertices[self.corners[self.offsets[i] : self.offsets[i + 1]]]
 
     def _network(self) -> Program:
         self._require_complete()
