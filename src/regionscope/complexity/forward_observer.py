@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from torch.utils.hooks import RemovableHandle
 
 from regionscope.complexity.activations import (
     ATTENTION,
@@ -63,7 +64,8 @@ class ForwardObserver(TorchFunctionMode):
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Forward passes are watched inside; afterwards all hooks are gone."""
-        with ExitStack() as hooks:
+        hooks: list[RemovableHandle] = []
+        try:
             for path, module in self.model.named_modules():
                 if isinstance(module, torch.jit.ScriptModule):
                     raise InputError(
@@ -73,6 +75,9 @@ class ForwardObserver(TorchFunctionMode):
                     )
                 self._watch(path, module, hooks)
             yield
+        finally:
+            for hook in hooks:
+                hook.remove()
 
     def forward(self, inputs: Tensor) -> Any:
         """The output of one forward pass, with names counted from the start."""
@@ -81,7 +86,7 @@ class ForwardObserver(TorchFunctionMode):
         with self:
             return call_model(self.model, inputs)
 
-    def _watch(self, path: str, module: nn.Module, hooks: ExitStack) -> None:
+    def _watch(self, path: str, module: nn.Module, hooks: list[RemovableHandle]) -> None:
         """Hooks, since a wrapper in place of the module's call would go with a clone of the module to other weights."""
         stack, place = self._stack, (path, module)
 
@@ -91,8 +96,8 @@ class ForwardObserver(TorchFunctionMode):
         def leave(module: nn.Module, args: Any, output: Any) -> None:
             stack.pop()
 
-        hooks.callback(module.register_forward_pre_hook(enter, prepend=True).remove)
-        hooks.callback(module.register_forward_hook(leave, always_call=True).remove)
+        hooks.append(module.register_forward_pre_hook(enter, prepend=True))
+        hooks.append(module.register_forward_hook(leave, always_call=True))
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Mapping[str, Any] | None = None
