@@ -237,7 +237,7 @@ class _Copier:
     def _copy_methods(self, module: nn.Module, copied: nn.Module) -> None:
         """Methods of the user's classes that name a module of the tree as a global or enclosing variable."""
         for kind in type(module).__mro__:
-            if kind.__module__.startswith("torch."):
+            if kind is object or kind.__module__.startswith("torch."):
                 continue
             for name, method in vars(kind).items():
                 if isinstance(method, types.FunctionType) and name not in copied.__dict__:
