@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from complexity.listed_layers import names
-from regionscope.complexity import local_complexity
+from regionscope.complexity import local_complexity, soft_local_complexity
 
 
 class Calls(nn.Module):
@@ -137,8 +138,26 @@ def test_maxima_of_two_tensors_and_bounds_of_each_unit_are_folds() -> None:
         lambda x: torch.max(x, bound.expand_as(x)),
         lambda x: x.min(bound.expand_as(x)),
         lambda x: x.clamp(max=bound),
+        lambda x: x.clamp_max(bound),
+        lambda x: torch.clamp_min(x, min=bound),
     ):
         found = local_complexity(Net(fold), x, dims=4, radius=0.5, frames=torch.eye(4))
         assert found.total.tolist() == near.sum(1).tolist()
     both = local_complexity(Net(lambda x: x.clamp(-bound, bound)), x, dims=4, radius=0.5, frames=torch.eye(4))
     assert both.total.tolist() == (near.sum(1) + ((x + bound).abs() < 0.5).sum(1)).tolist()
+
+
+def test_an_activation_without_units_counts_nothing() -> None:
+    def in_two_parts(h: Tensor) -> Tensor:
+        return torch.cat([torch.relu(h[:, :0]), torch.relu(h)], 1)
+
+    torch.manual_seed(2)
+    model, x = Calls(in_two_parts), torch.randn(7, 4)
+    whole = Calls(torch.relu)
+    whole.linear = model.linear
+    for instrument in (lambda net: local_complexity(net, x, radius=0.5).total, partial(_soft, x)):
+        assert torch.equal(instrument(model), instrument(whole))
+
+
+def _soft(x: Tensor, model: nn.Module) -> Tensor:
+    return soft_local_complexity(model, x, radius=0.5, dims=3).detach()

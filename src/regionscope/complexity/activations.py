@@ -239,15 +239,23 @@ def _hardtanh(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Folds | None:
 
 def _clamp(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Folds | None:
     values = argument(args, kwargs, 0, "input")
-    given = argument(args, kwargs, 1, "min"), argument(args, kwargs, 2, "max")
-    bounds = [bound for bound in given if bound is not None]
-    if any(isinstance(bound, Tensor) for bound in bounds):  # every unit has its own
-        return _folds(torch.stack(torch.broadcast_tensors(*(values - bound for bound in bounds)), -1), (0.0,))
-    return _folds(values, bounds)
+    return _folds_at_bounds(values, argument(args, kwargs, 1, "min"), argument(args, kwargs, 2, "max"))
+
+
+def _clamp_on_one_side(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Folds | None:
+    return _folds_at_bounds(argument(args, kwargs, 0, "input"), argument(args, kwargs, 1, "min", "max"))
+
+
+def _folds_at_bounds(values: Tensor, *bounds: Any) -> Folds | None:
+    """bounds: numbers or tensors, or None for no bound."""
+    given = [bound for bound in bounds if bound is not None]
+    if any(isinstance(bound, Tensor) for bound in given):  # every unit has its own
+        return _folds(torch.stack(torch.broadcast_tensors(*(values - bound for bound in given)), -1), (0.0,))
+    return _folds(values, given)
 
 
 def _threshold(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Folds | None:
-    return _folds(argument(args, kwargs, 0, "input"), (argument(args, kwargs, 1, "threshold", "min", "max"),))
+    return _folds(argument(args, kwargs, 0, "input"), (argument(args, kwargs, 1, "threshold"),))
 
 
 def _shrink(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Folds | None:
@@ -271,8 +279,8 @@ _WITH_ARGUMENTS: dict[str, Callable[[Sequence[Any], Mapping[str, Any]], Folds | 
     "hardtanh": _hardtanh,
     "clamp": _clamp,
     "clip": _clamp,
-    "clamp_min": _threshold,
-    "clamp_max": _threshold,
+    "clamp_min": _clamp_on_one_side,
+    "clamp_max": _clamp_on_one_side,
     "threshold": _threshold,
     "_threshold": _threshold,  # what torch calls F.threshold inside
     "hardshrink": _shrink,

@@ -123,7 +123,7 @@ class SignChanges(ForwardObserver):
         if layer.role in ("max_pool", "attention"):
             return (low != high).sum(2)
         cut = reduce(add, (_crossings(low, high, t) for t in self._at[name]))
-        return torch.where(low.amin(2).isnan(), -1, cut)
+        return torch.where(low.isnan().any(2), -1, cut)
 
     def at_activation(self, call: ObservedCall, found: Folds) -> Any:
         if call.name in self._layers:  # before the call, which may work in place

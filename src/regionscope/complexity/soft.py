@@ -59,7 +59,7 @@ def soft_local_complexity(
         raise InputError(
             "Expected a model that calls activations, got one that calls none. Use those of torch, such as nn.ReLU."
         )
-    none = torch.zeros_like(observer.found[0][0][:, 0])
+    none = observer.found[0][0].new_zeros(len(where.points))
     return sum((_soft(low, high, temperature) for low, high in observer.found), none)
 
 
