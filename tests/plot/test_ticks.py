@@ -132,14 +132,3 @@ def test_labels_that_someone_chose_stay() -> None:
     ax.set_yticks([0, 50_000], ["none", "many"])
     style.plain_axes([ax])
     assert list(shown(ax.yaxis).values()) == ["none", "many"]
-
-
-def test_maps_on_axes_of_your_own_have_few_ticks_unless_you_set_them() -> None:
-    plane = rs.Box([0.0, 0.0, 0.0], [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], 1.0)
-    part = rs.linear_regions(mlp([3, 4, 2], seed=0), plane)
-    auto, chosen = Figure().add_subplot(), Figure().add_subplot()
-    plot.linear_regions(part, ax=auto)
-    assert [tick for tick in auto.get_xticks() if -1 <= tick <= 1] == [-1, -0.5, 0, 0.5, 1]
-    chosen.set_xticks([-1.0, -0.3, 1.0])
-    plot.linear_regions(part, ax=chosen)
-    assert chosen.get_xticks().tolist() == [-1.0, -0.3, 1.0]

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axis import Axis
 from matplotlib.ticker import (
-    AutoLocator,
     FixedLocator,
     Formatter,
     FuncFormatter,
@@ -90,10 +89,6 @@ def input_ticks(slice: Slice, axes: Sequence[Axis]) -> None:
         if inputs and (zero, step) != (0.0, 1.0):
             axis.set_major_locator(InputTicks(zero, step))
             axis.set_major_formatter(InputLabels(zero, step))
-        elif (
-            slice.dim > 1 and type(axis.get_major_locator()) is AutoLocator
-        ):  # nine labels that nearly touch, on the axes of pyplot
-            few_ticks(axis)
         if not axis.get_label_text():
             coordinate = f"slice coordinate {i + 1}" if slice.dim > 1 else "position on the slice"
             axis.set_label_text(f"input {i}" if inputs else coordinate)
