@@ -75,6 +75,13 @@ def test_bounds_table_and_json() -> None:
     assert "Kac" in run("bounds 1-8-1 --networks 2").stdout
 
 
+def test_bounds_without_networks_are_the_bounds_alone() -> None:
+    assert "Serra" in run("bounds 2-1000-1000-1000-2 --networks 0").stdout
+    alone, counted = (json.loads(run(f"bounds 2-8-2 --networks {n} --json -").stdout)["rows"] for n in (0, 2))
+    assert alone == [row for row in counted if "I = " not in row["kind"] and row["name"] != "measured, exact"]
+    assert len(counted) == len(alone) + 3
+
+
 def test_bounds_beyond_all_floats() -> None:
     done = run("bounds 400-800-800-2 --networks 2 --radius 0.001 --json -")
     assert done.exit_code == 0, done.output
@@ -90,6 +97,7 @@ def test_bounds_beyond_all_floats() -> None:
     ("command", "sentence"),
     [
         ("bounds 2-x-2", "2-32-32-2"),
+        ("bounds 2-8-2 --networks 1", "Expected --networks 0, or 2 and more"),
         ("shallow flow --switches a,b", "--switches"),
         ("shallow flow --switches 3.0", "in ascending order inside"),
         ("shallow two-layer --rates fast", "--rates"),

@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch import nn
 
+from regionscope import formatting
 from regionscope.complexity import (
     ComplexityHistory,
     ComplexityWatch,
@@ -23,6 +24,7 @@ from regionscope.complexity import (
     local_complexity,
     uniform_points,
 )
+from regionscope.complexity.history import Level
 from regionscope.errors import InputError
 
 
@@ -116,6 +118,12 @@ def test_a_watch_measures_the_same_points_with_the_same_frame() -> None:
     assert watch.history.stds("test")[0] == lc.std
     assert first.gap == complexity_gap(local_complexity(model, points.train, dims=4, radius=0.2), lc)
     assert json.loads(json.dumps(first.as_dict()))["train_accuracy"] == 0.5
+    assert repr(first).startswith(f"ComplexityRow(step=5, train={estimated(first.levels['train'])}, ")
+    assert estimated(first.levels["test"]) in repr(first.levels["test"])
+
+
+def estimated(level: Level) -> str:
+    return formatting.estimated(level.mean, level.stderr)
 
 
 def test_a_watch_has_the_options_of_local_complexity() -> None:

@@ -13,6 +13,7 @@ from rich.table import Column, Table
 
 from regionscope.cli import options, output
 from regionscope.cli.running import work_bar
+from regionscope.errors import InputError
 from regionscope.exact import linear_regions
 from regionscope.geometry import Box, Segment
 from regionscope.measures.bounds import layer_widths, region_bounds
@@ -27,7 +28,9 @@ def bounds(
         str, typer.Argument(help="Widths of all layers, including input and output, such as 2-32-32-32-2.")
     ],
     init: Annotated[Init, options.option("--init", "Initialisation of the random networks.")] = "he",
-    networks: Annotated[int, options.option("--networks", "Number of random networks.", least=2)] = 10,
+    networks: Annotated[
+        int, options.option("--networks", "Number of random networks; 0 for the bounds alone.", least=0)
+    ] = 10,
     radius: Annotated[float, options.option("--radius", "Radius R of the box [-R, R]^d.", least=1e-06)] = 1.0,
     target: Annotated[
         int, options.option("--target", "Number Q of regions on the segment in the theorem of Qi and Wei.", least=1)
@@ -39,8 +42,12 @@ def bounds(
 
     In JSON, a bound that is too large for a float is a string, such as "2.5e+2001".
 
+    Exact counts of planes of wide networks can take hours; --networks 0 leaves them out.
+
     Example: regionscope bounds 2-32-32-32-2
     """
+    if networks == 1:
+        raise InputError("Expected --networks 0, or 2 and more for a standard error, got 1. Pass --networks 2.")
     n_0, *widths, n_out = layer_widths(architecture)
     output.check_json(json_file)
     end = torch.full((n_0,), radius, dtype=torch.float64)
@@ -57,13 +64,14 @@ def bounds(
             progress((i + 1) / networks)
     rows: list[dict[str, Any]] = []
     for k in slices:
-        found = Estimate.of(torch.tensor(counts[k]))
+        found = Estimate.of(torch.tensor(counts[k])) if networks else None
         place = "segment" if k == 1 else "plane"
         rows += [_row(place, b.name, b.kind, b.value, b.reference) for b in region_bounds(k, widths)]
         if k == 1:
-            rows += _estimates(widths, segment, init=init, target=target, mean=found.value)
-        kind = f"mean of {networks} networks ± {found.stderr:.2g}"
-        rows.append(_row(place, "measured, exact", kind, found.value, "linear_regions"))
+            rows += _estimates(widths, segment, init=init, target=target, mean=None if found is None else found.value)
+        if found is not None:
+            kind = f"mean of {networks} networks ± {found.stderr:.2g}"
+            rows.append(_row(place, "measured, exact", kind, found.value, "linear_regions"))
     if n_0 > 2:
         rows += [_row("inputs", b.name, b.kind, b.value, b.reference) for b in region_bounds(n_0, widths)]
     if json_file != "-":
@@ -73,22 +81,27 @@ def bounds(
         output.write_result({"architecture": architecture, "rows": plain}, json_file)
 
 
-def _estimates(widths: list[int], segment: Segment, *, init: Init, target: int, mean: float) -> list[dict[str, Any]]:
+def _estimates(
+    widths: list[int], segment: Segment, *, init: Init, target: int, mean: float | None
+) -> list[dict[str, Any]]:
+    """mean: measured number of regions; without it, the estimate that needs it is left out."""
     ends, length = segment.embed(segment.corners), segment.size
     units, paper = sum(widths), "Qi & Wei 2023, Theorem 1"
-    need, less = qi_wei_neurons(target, length), qi_wei_neurons(target, length, extra=mean - 1)
-    return [
+    rows = [
         _row("segment", "Hanin & Rolnick", "estimate: 1 + length × units", hanin_rolnick(units, length), "ICML 2019"),
         _row(
             "segment", "Kac–Rice at initialisation", "estimate", kac_rice(ends.shape[1], widths, *ends, init=init),
             "Hanin & Rolnick 2019, Theorem 3",
         ),
-        _row("segment", f"units for Q = {target} regions", "estimate: Q / length", need, f"{paper}, equation 18"),
         _row(
-            "segment", f"units for Q = {target} regions", f"estimate: (Q − I) / length, I = {mean - 1:.3g}", less,
-            f"{paper}, equation 22",
+            "segment", f"units for Q = {target} regions", "estimate: Q / length", qi_wei_neurons(target, length),
+            f"{paper}, equation 18",
         ),
     ]  # fmt: skip
+    if mean is not None:
+        kind, less = f"estimate: (Q − I) / length, I = {mean - 1:.3g}", qi_wei_neurons(target, length, extra=mean - 1)
+        rows.append(_row("segment", f"units for Q = {target} regions", kind, less, f"{paper}, equation 22"))
+    return rows
 
 
 def _row(place: str, name: str, kind: str, value: float, reference: str) -> dict[str, Any]:

@@ -49,6 +49,13 @@ class Level:
         layers = {name: float(counts.double().mean()) for name, counts in found.by_layer.items()}
         return Level(found.mean, found.std, found.stderr, layers)
 
+    def readings(self) -> tuple[Reading, ...]:
+        """The mean, and those of the layers."""
+        return ("", self.mean, self.stderr), *((name, mean, None) for name, mean in self.by_layer.items())
+
+    def __repr__(self) -> str:
+        return repr_of(self, std=float(f"{self.std:.3g}"))
+
 
 @dataclass(frozen=True)
 class ComplexityRow:
@@ -65,6 +72,9 @@ class ComplexityRow:
         found = tuple((name, level.mean, level.stderr) for name, level in self.levels.items())
         gap = () if self.gap is None else self.gap.readings()
         return (*found, *((f"gap.{name}".rstrip("."), value, error) for name, value, error in gap))
+
+    def __repr__(self) -> str:
+        return repr_of(self, step=self.step)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""

@@ -129,7 +129,10 @@ class _Reader:
                 if stack:
                     stack[-1][1].append(form)
                 elif form.word:
-                    self._fail(number, f"expected a statement in brackets, got {form.word!r}")
+                    raise InputError(
+                        f"Expected a VNN-LIB file, whose statements stand in brackets, got {form.word!r} in line "
+                        f"{number} of {self.path}. Pass a .vnnlib file, or correct this line."
+                    )
                 else:
                     yield form
         if stack:

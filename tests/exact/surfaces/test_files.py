@@ -139,7 +139,7 @@ def test_stl_stays_closed_where_float32_merges_vertices(mesh: rs.LevelSet, tmp_p
 
 
 def test_wrong_files_are_named(mesh: rs.LevelSet, tmp_path: Path) -> None:
-    with pytest.raises(rs.InputError, match=r"ends in \.ply, \.obj, \.vtp, \.stl, got"):
+    with pytest.raises(rs.InputError, match=r"ends in \.ply, \.obj, \.vtp or \.stl, got"):
         mesh.save(tmp_path / "mesh.off")
     with pytest.raises(rs.InputError, match=r"Expected an existing folder for 'mesh\.ply', got .*nothere"):
         mesh.save(tmp_path / "nothere" / "mesh.ply")
