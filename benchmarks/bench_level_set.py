@@ -4,9 +4,9 @@ python benchmarks/bench_level_set.py [--rounds 3]      # JSON in benchmarks/resu
 python benchmarks/bench_level_set.py --publish         # also in docs/benchmarks/ and docs/surfaces.md
 python benchmarks/bench_level_set.py --device cuda
 
-Each shape is learned in 3,000 and in 30,000 steps (about eight minutes on a CPU). ``level_set`` and ``linear_regions``
-run in turn, ``--rounds`` times, and the least time of each counts: that of the processor in one thread, or by the clock
-on a GPU. Promise: after 30,000 steps the level set is 5 times faster than the whole partition.
+Each shape is learned in 3,000 and in 30,000 steps (about eight minutes on a CPU for the first time; the weights are
+kept). ``level_set`` and ``linear_regions`` run in turn, ``--rounds`` times, and the least time of each counts: that of
+the processor in one thread, or by the clock on a GPU. Aim: the level set is 5 times faster than the whole partition.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from signed_distance import SHAPES, mean_error, trained
 
 STEPS = (3_000, 30_000)
 BOX = rs.Box.between(-1, 1, (3,))
-PROMISE = 5
+AIM = 5
 
 
 def measure(shape: str, steps: int, rounds: int, device: str) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def main() -> None:
             pieces = f"{row['error']:8.4f} {row['faces']:7,} {row['regions']:9,}"
             times = f"{row['level_set']:9.3f} {row['linear_regions']:9.3f} {row['ratio']:5.1f}"
             print(f"{shape:10} {steps:7,} {pieces} {times}", flush=True)
-    print(f"promise: {PROMISE} after {STEPS[-1]:,} steps")
+    print(f"aim: {AIM}, met by {sum(row['ratio'] >= AIM for row in rows)} of {len(rows)} networks")
     write_results(f"level-set-{args.device}", {"rounds": args.rounds, "rows": rows}, args.device, publish=args.publish)
 
 

@@ -119,7 +119,7 @@ def test_the_page_on_gpus_shows_what_the_benchmarks_stored(pages: ModuleType) ->
     assert table.count("| `local_complexity`") >= 2
 
 
-@pytest.mark.parametrize("name", ["surface-cpu", "edge-subdivision-cpu"])
+@pytest.mark.parametrize("name", ["surface-cpu", "level-set-cpu", "edge-subdivision-cpu"])
 def test_the_page_on_surfaces_shows_what_the_benchmarks_stored(name: str, pages: ModuleType) -> None:
     table = pages.SURFACE_TABLES[name](ROOT / "docs" / "benchmarks")
     assert table in (ROOT / "docs" / "surfaces.md").read_text(encoding="utf-8"), f"put this table there:\n{table}"
@@ -128,6 +128,8 @@ def test_the_page_on_surfaces_shows_what_the_benchmarks_stored(name: str, pages:
         if name == "edge-subdivision-cpu":
             assert row["vertices"][0] == row["vertices"][1]
             assert f"| {row['vertices'][0]:,} |" in table
+        elif name == "level-set-cpu":
+            assert row["ratio"] == pytest.approx(row["linear_regions"] / row["level_set"])
         elif row["method"] == "level_set":
             assert row["largest"] < 1e-12
 

@@ -109,6 +109,7 @@ def test_gzipped_files_are_read(tmp_path: Path) -> None:
         (TWO.replace("[1, 2])", '[1, 2] x)', 1), "line 3: Expected .declare-input"),
         (TWO.replace("[1, 2])", '[1, 2] "x)', 1), "line 3: Expected .declare-input"),
         ("", "at least one assertion"),
+        ("import torch\n", "Expected a VNN-LIB file, .*got 'import' in line 1 of .*Pass a .vnnlib file"),
     ],
 )  # fmt: skip
 def test_anything_else_is_an_error_with_its_line(text: str, message: str, tmp_path: Path) -> None:
