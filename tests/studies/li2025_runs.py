@@ -42,7 +42,7 @@ def made(
 
 
 def planted(
-    folder: Path, *, sign: float = 1.0, others: float = 0.0, network: str = "mlp", optimizer: str = "sgd"
+    folder: Path, *, sign: float = 1.0, others: float = 0.0, network: str = "mlp", **training: Any
 ) -> list[RunFolder]:
     """Nine settings whose counts fall with the rate, rise with the batch, and go with the gap by ``sign``."""
     runs = []
@@ -54,7 +54,7 @@ def planted(
             noise = (0.5, 0.1, 0.9, 0.3, 0.7, 0.2, 0.8, 0.4, 0.6)[level]
             weak = {"distance": noise + others * level, "norm.l2": noise, "margin": noise}
             test = 0.2 + sign * 0.01 * level + 0.001 * noise
-            setting = {"lr": lr, "batch_size": batch, "optimizer": optimizer}
+            setting = {"lr": lr, "batch_size": batch, **training}
             runs.append(made(folder, counts | weak, test=test, network=network, **setting))
     return runs
 

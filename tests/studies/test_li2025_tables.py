@@ -18,6 +18,7 @@ from regionscope.studies.li2025 import (
     consistency,
     counting,
     hyperparameter_effects,
+    momentum,
     networks,
     paper,
     predictors,
@@ -159,6 +160,19 @@ def test_figures_2_and_8_each_way(tmp_path: Path) -> None:
     assert predictors.of_figure8(weak).grade is Grade.REPRODUCED
     opposite = tables.points(planted(tmp_path / "opposite", sign=-1))
     assert predictors.of_figure8(opposite).grade is Grade.NOT_REPRODUCED
+
+
+def test_figure_2_without_momentum(tmp_path: Path) -> None:
+    usual = tables.points(planted(tmp_path / "usual", sign=-1, momentum=0.9))
+    without = tables.points(planted(tmp_path / "without", others=5.0, momentum=0.0))
+    found = grades(momentum.of_momentum((*usual, *without)))
+    assert found["no momentum: mlp: regions against gap"] is Grade.REPRODUCED
+    assert found["no momentum: distance from the initial weights against gap"] is Grade.NOT_REPRODUCED
+    assert len(found) == 4  # all settings fit their data
+    unfit = [replace(p, values={**p.values, "train_error": 5.0, "regions": 9.0}) for p in without[:2]]
+    found = grades(momentum.of_momentum((*usual, *unfit, *without[2:])))
+    assert found["no momentum: mlp: regions against gap"] is not Grade.REPRODUCED
+    assert found["no momentum, settings that fit: mlp: regions against gap"] is Grade.REPRODUCED
 
 
 def test_figure_5_each_way(tmp_path: Path) -> None:

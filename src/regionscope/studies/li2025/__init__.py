@@ -16,6 +16,7 @@ from regionscope.studies.li2025 import (
     evolution,
     exact,
     hyperparameter_effects,
+    momentum,
     predictors,
     reparametrisation,
     settings,
@@ -58,6 +59,7 @@ def _networks_study(
 
 _STUDIES = (
     _study("li2025-figure2", predictors.runs_of_primary, predictors.of_figure2),
+    _study("li2025-momentum", momentum.runs_of_momentum, momentum.of_momentum),
     _networks_study("li2025-figure4", predictors.runs_of_networks, predictors.of_figure4),
     read_study("li2025-table2", experiments=consistency.runs_of_table2, analyse=consistency.table2),
     _networks_study("li2025-figure8", predictors.runs_of_figure8, predictors.of_figure8),

@@ -34,19 +34,13 @@ def runs_of_networks(size: Size) -> tuple[Experiment, ...]:
 
 def of_figure2(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
     """Norm and margin do not predict the gap; the region count does."""
-    claims, charts = [], list[Chart]()
+    charts = list[Chart]()
     for name, words in _OTHERS.items():
-        with_gap = correlation(chosen, name)
-        value = undefined() if with_gap is None else with_gap.pearson
-        printed, judged = ("low", verdict.uncorrelated(value)) if name in _PRINTED else ("", verdict.shown())
-        claims.append(Claim(f"{words} against gap", printed, signed(with_gap), judged, interval(with_gap)))
         charts += scatter(f"{words.capitalize()} and gap", chosen, name, words)
-    network = chosen[0].network
-    claims.append(correlation_claim(f"{network}: regions against gap", _of_network(network), chosen, "regions"))
     charts += scatter("Region count and gap", chosen, "regions", "regions on a line")
     return Outcome(
         summary=_contradiction(chosen),
-        claims=tuple(claims),
+        claims=tuple(claims_of_figure2(chosen)),
         tables=(points_table("Norm and margin by setting", chosen, ("regions", "gap", "train_error", *_OTHERS)),),
         charts=tuple(charts),
         notes=(
@@ -55,6 +49,19 @@ def of_figure2(chosen: Sequence[Point], notes: tuple[str, ...] = ()) -> Outcome:
             *notes,
         ),
     )
+
+
+def claims_of_figure2(chosen: Sequence[Point], prefix: str = "") -> list[Claim]:
+    """Norm and margin against the gap, and the region count of the one network of these points."""
+    claims = []
+    for name, words in _OTHERS.items():
+        with_gap = correlation(chosen, name)
+        value = undefined() if with_gap is None else with_gap.pearson
+        printed, judged = ("low", verdict.uncorrelated(value)) if name in _PRINTED else ("", verdict.shown())
+        claims.append(Claim(f"{prefix}{words} against gap", printed, signed(with_gap), judged, interval(with_gap)))
+    network = chosen[0].network
+    what = f"{prefix}{network}: regions against gap"
+    return [*claims, correlation_claim(what, _of_network(network), chosen, "regions")]
 
 
 def _contradiction(chosen: Sequence[Point]) -> str:

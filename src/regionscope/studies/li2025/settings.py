@@ -19,6 +19,9 @@ from regionscope.studies.study import Size
 OPTIMISER_RATES = {"sgd": 1.0, "adam": 0.1, "adagrad": 1.0}
 """Learning rates of Table 1 are multiplied by this; with 0.1 Adam does not train. The paper gives no rates for it."""
 
+MOMENTUM = 0.9
+"""Of SGD; the paper gives none."""
+
 FITTED = 1.0
 """Training error in percent below which a setting fits its data."""
 
@@ -173,17 +176,19 @@ def grid(
     optimizer: str = "sgd",
     augment: str | None = None,
     mixup: float = 0.0,
+    momentum: float = MOMENTUM,
     seeds: Sequence[int] | None = None,
 ) -> tuple[Experiment, ...]:
     """Table 1 for one network and data set: schedule x seed x weight decay x learning rate x batch size, in this order.
 
-    Except at size desk, other optimisers and augmentations have one weight decay, one seed and lines between training
-    points only; at size full other optimisers have 30 epochs.
+    Except at size desk, other optimisers, momenta and augmentations have one weight decay, one seed and lines between
+    training points only; at size full other optimisers have 30 epochs.
     """
     table = of(size, network, data)
-    variant = {"optimizer": optimizer, "augment": augment or table.augment, "mixup": mixup}
+    variant = {"optimizer": optimizer, "augment": augment or table.augment, "mixup": mixup, "momentum": momentum}
     rates = [round(rate * OPTIMISER_RATES[optimizer], 12) for rate in table.lr]
-    if size != "desk" and variant != {"optimizer": "sgd", "augment": table.augment, "mixup": 0.0}:
+    plain = {"optimizer": "sgd", "augment": table.augment, "mixup": 0.0, "momentum": MOMENTUM}
+    if size != "desk" and variant != plain:
         table = replace(
             table, weight_decay=(_middle(table.weight_decay),), seeds=(0,), ranges=False,
             counting=_LINES_ONLY if size == "full" else _SMALL_LINES,
@@ -258,7 +263,7 @@ def _count(name: str, *, when: str = "end", **options: Any) -> MeasureSpec:
 
 def _training(table: Table1, epochs: int, lr: float, batch: int, decay: float, variant: dict[str, Any]) -> Training:
     return Training(
-        epochs=epochs, lr=lr, batch_size=batch, weight_decay=decay, momentum=0.9, schedule="cosine",
+        epochs=epochs, lr=lr, batch_size=batch, weight_decay=decay, schedule="cosine",
         precision=table.precision,
         evaluate_every=table.counting.path_every, **variant,
     )  # fmt: skip
