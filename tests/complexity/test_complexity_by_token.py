@@ -287,4 +287,4 @@ def test_passes_before_the_vertices(pooled: bool) -> None:
     ids, output = prompts(4, 5), (lambda logits: logits[:, -1]) if pooled else None
     rs.local_complexity(gpt, ids, radius=0.1, dims=3, attention=True, norms=True, output=output)
     embeddings = [4, 4] if pooled else [4, 4, 1]
-    assert sizes == [*embeddings, 7, 2, 1, 1, 1, 4 * 6]
+    assert sizes == [*embeddings, 7, 2, 1, 1, 4 * 6]

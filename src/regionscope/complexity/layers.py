@@ -78,14 +78,14 @@ class LayerList:
 def list_layers(model: nn.Module, example: Tensor) -> LayerList:
     """List the layers of ``model`` by forward passes over copies of ``example`` (*shape), inside ``untouched``."""
     found, other = _LayerLister(model, _ROWS), _ShapeLister(model, _FEWER)
-    outputs = rows_of(_listed(found, example), _ROWS)
-    _listed(other, example)
+    outputs = [output[[0, -1]] for output in rows_of(_listed(found, example), _ROWS)]
+    again = rows_of(_listed(other, example), _FEWER)
     if found.seen != other.seen:
         raise InputError(
             f"Expected the same operations for every batch size, got different ones for {_ROWS} and {_FEWER} inputs. "
             "Rewrite the forward pass without a branch on the batch size."
         )
-    check_fixed_outputs(model, torch.stack([example, _OTHER - example]), [output[[0, -1]] for output in outputs])
+    check_fixed_outputs(model, torch.stack([example, _OTHER - example]), outputs, again)
     axes = map(_batch_axis, found.shapes, (other.shapes[layer.name] for layer in found.layers), found.in_order)
     layers = [replace(layer, axis=axis) for layer, axis in zip(found.layers, axes, strict=True)]
     linear = {layer.name: layer.axis for layer in layers if layer.role == "linear"}

@@ -17,17 +17,21 @@ _ROUNDING = 64  # of the spacing of floating-point numbers at the largest output
 _ALIKE = 0.02  # of the largest output: what differs by less may be rounding, of weights that are quantised as they run
 
 
-def check_fixed_outputs(model: nn.Module, pair: Tensor, together: list[Tensor] | None = None) -> None:
+def check_fixed_outputs(
+    model: nn.Module, pair: Tensor, together: list[Tensor] | None = None, again: list[Tensor] | None = None
+) -> None:
     """Raise ``InputError`` if the output of the model changes from call to call (it draws random numbers, reads the
     time, counts its calls), or depends on the other inputs of the batch.
 
-    pair: two different inputs (2, *shape), of the model's dtype and on its device; only these are tested. together: the
-    outputs for the pair, from a pass over these and perhaps other inputs. Call it inside ``untouched``. Cost: three
-    forward passes of one input, and one of two inputs without ``together``.
+    pair: two different inputs (2, *shape), of the model's dtype and on its device; only these are tested. together,
+    again: the outputs for the pair, from two passes over these and perhaps other inputs. Call it inside ``untouched``.
+    Cost: two forward passes of one input; a third one unless the given outputs are the same; one of two inputs without
+    ``together``.
     """
     together = _outputs(model, pair) if together is None else together
     first = _outputs(model, pair[:1])
-    if not same_numbers(first, _outputs(model, pair[:1])):
+    fixed = again is not None and same_numbers(together, again)
+    if not fixed and not same_numbers(first, _outputs(model, pair[:1])):
         raise InputError(
             "Expected a model whose output is fixed in eval mode, got one that draws random numbers or uses the "
             "time or earlier calls. Pass training=self.training to dropout, or fix the random numbers."
