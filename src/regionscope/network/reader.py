@@ -30,10 +30,10 @@ class Reader(ForwardTracer):
     own call instead.
     """
 
+    _overwritten: Overwritten  # while the forward is followed
+
     def __init__(self, copied: ReadableCopy, input_shape: tuple[int, ...], recorder: Recorder) -> None:
-        module = self.module = copied.module
-        for child in copied.parts:  # nn.Module.__call__ looks here first
-            child.__dict__["_compiled_call_impl"] = functools.partial(self._call_module, child)
+        module = copied.module
         self.graph = fx.Graph()
         self.recorder, self.blanks = recorder, {}
         self.input = Data("x", input_shape)
@@ -42,17 +42,26 @@ class Reader(ForwardTracer):
         self._weight_ids = {id(tensor) for tensor in tensors}
         if recorder.dtype == torch.float64:  # a cast to float32 may overflow
             recorder.finite.update((tensor.data_ptr(), tensor.numel()) for tensor in tensors)
-        self._overwritten = Overwritten(self._refuse_overwritten, copied.originals, self._refuse_original)
         self._scope: list[nn.Module] = []
         self.failed_in = ""
         self._refusal: RegionscopeError | None = None
 
-    def read(self) -> Data:
-        """Follow the forward; return the value it returns."""
+    def read(self, copied: ReadableCopy) -> Data:
+        """Follow the forward of the copy; return the value it returns.
+
+        Afterwards the copy and the reader do not refer to each other. In a reference cycle, both would stay in memory
+        with all weights until Python collects cycles.
+        """
+        self._overwritten = Overwritten(self._refuse_overwritten, copied.originals, self._refuse_original)
+        for child in copied.parts:  # nn.Module.__call__ looks here first
+            child.__dict__["_compiled_call_impl"] = functools.partial(self._call_module, child)
         try:
             with MixedDtypes(self.recorder.dtype), self._overwritten:
-                result = self.module(Traced(self.graph.placeholder("x"), self, self.input))
+                result = copied.module(Traced(self.graph.placeholder("x"), self, self.input))
         finally:
+            del self._overwritten
+            for child in copied.parts:
+                child.__dict__["_compiled_call_impl"] = None
             if self._refusal is not None:
                 raise self._refusal
         if not isinstance(result, Traced):

@@ -16,7 +16,7 @@ from regionscope.network.call.draws import Draws
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.exported import plain_module
 from regionscope.network.output import Arguments, Output, select_output
-from regionscope.network.private_copy import memory_key, readable_copy
+from regionscope.network.private_copy import ReadableCopy, memory_key, readable_copy
 from regionscope.network.program import Instruction, Program
 from regionscope.network.reader import Reader
 from regionscope.network.record import Data, Recorder
@@ -59,7 +59,7 @@ def trace(
     copied = readable_copy(module, dtype, place)
 
     def read() -> ForwardReading:
-        return _reading(Reader(copied, shape, Recorder(dtype, place)), name)
+        return _reading(Reader(copied, shape, Recorder(dtype, place)), copied, name)
 
     if not only_torch(module):
         return read_repeatedly(read, name, copied.parts)
@@ -94,9 +94,9 @@ def _with_sources(program: Program, module: nn.Module, copied: nn.Module) -> Pro
     return replace(program.map_instructions(named), structure=structure_of(module))
 
 
-def _reading(reader: Reader, name: str) -> ForwardReading:
+def _reading(reader: Reader, copied: ReadableCopy, name: str) -> ForwardReading:
     """Follow the forward once."""
-    output = _read(reader, name)
+    output = _read(reader, copied, name)
     if output.axis != 0:
         raise UntraceableModel(
             f"Expected an output with the batch as dimension 0, but the output of {name} has the batch as dimension "
@@ -110,12 +110,12 @@ def _reading(reader: Reader, name: str) -> ForwardReading:
     return ForwardReading(reader.recorder, reader.input, output)
 
 
-def _read(reader: Reader, name: str) -> Data:
+def _read(reader: Reader, copied: ReadableCopy, name: str) -> Data:
     """Follow the forward; errors of the user's code get the name of the network. Restores the random states."""
     draws = Draws(reader.recorder.device)
     try:
         with torch.no_grad(), draws:
-            output = reader.read()
+            output = reader.read(copied)
     except (RegionscopeError, MemoryError, torch.OutOfMemoryError):
         raise
     except (TypeError, AttributeError, NameError, fx.proxy.TraceError) as error:

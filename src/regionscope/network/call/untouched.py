@@ -65,6 +65,8 @@ def untouched(
         try:
             yield private
         finally:
+            if isinstance(private, nn.Module):
+                private.__dict__["_compiled_call_impl"] = None  # else a reference cycle keeps the copy in memory
             first_calls.put_back()
 
 
