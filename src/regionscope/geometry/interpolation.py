@@ -120,7 +120,7 @@ class InterpolationMatrix:
         if self.n_old < max(_TERMS):  # rows of nothing: cuSPARSE refuses a matrix with more entries than places
             flat = torch.nn.functional.pad(flat, (0, 0, 0, max(_TERMS) - self.n_old))
         own = xp.as_tensors(self)
-        _skip_csr_warning()
+        skip_csr_warning()
         matrix = torch.sparse_csr_tensor(
             own.start, own.columns, own.weights.to(flat.dtype), (n, len(flat)), device=flat.device,
             check_invariants=False,
@@ -163,7 +163,7 @@ class OnEdges:
 _csr_warning_lock = threading.Lock()
 
 
-def _skip_csr_warning() -> None:
+def skip_csr_warning() -> None:
     """Take the warning that CSR tensors are in beta state, which torch raises once in a process; what we use is stable.
 
     Not around each use: the filters of warnings belong to the whole process, and threads would mix them up.

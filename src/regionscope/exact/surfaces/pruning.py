@@ -7,33 +7,34 @@ values over a cell is wrong by at most the gap between a hinge and its chord, fo
                     .  '  /            is a b / (a + b), where r = 0
               ____.'_____/
 
-The gaps are added up through the weights of later layers: first forwards through the absolute weights, which tells the
-hinges that keep one side, then backwards from the output, where signed weights cancel and only hinges that change sides
-leave a range. A vertex belongs to many cells and runs once, so bounds cost about as much as a forward pass over the
-vertices, and they become exact where no unit is left to change sides.
+The gaps are added up through the weights of later layers, as intervals. A hinge that keeps one side of its threshold
+adds nothing, so the bounds become exact where no unit is left to change sides. A vertex belongs to many cells and runs
+once, so bounds cost a few forward passes over the vertices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from regionscope.exact.bounding.bounds import rounding_of, with_ones
-from regionscope.exact.bounding.merge import AnyMatrix, Stage
+from regionscope.exact.bounding.merge import Stage
 from regionscope.exact.bounding.stages import NotSingleEntries, Staged, read_matrices
 from regionscope.geometry import Slice
-from regionscope.geometry import arrays as xp
 from regionscope.geometry.block_size import rows_at_a_time
+from regionscope.geometry.interpolation import skip_csr_warning
+from regionscope.geometry.ragged import gather_rows
 from regionscope.network import Program, Values
 from regionscope.tolerance import FITS
 
 _MOST_UNITS = 4096  # of a layer: for larger ones the matrices cost more than they save
 _BYTES = 1 << 28  # of the values at the vertices of cells that are worked on at a time
-_IN_CACHE = 16  # blocks of extremes are smaller than others by this factor
 _WIDER = 2.0**-12  # by which sums of positive numbers in float32 are enlarged: far more than their rounding
+_TINY = 2.0**-100  # keeps 0 / 0 out of the gaps, and numbers so small that processors are slow with them
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,65 +114,59 @@ class Pruning:
         layer: None where no stage is left and the rows are those of ``levels``.
         """
         steps = [] if layer is None else self.steps[layer:]
-        folds, ends = rows.new_empty(len(rows), sum(len(step.units) for step in steps), dtype=self.dtype), rows
-        if layer is not None:
-            block = rows_at_a_time(8 * folds.shape[1], rows.device)
-            parts = zip(rows.split(block), folds.split(block), strict=True)
-            ends = torch.cat([self._run(steps, state, fold) for state, fold in parts])
-        met = torch.ones(len(offsets) - 1, dtype=torch.bool, device=rows.device)
+        folds, ends = (rows, rows) if layer is None else self._run(steps, rows)
         at_corners = ends.index_select(0, corners)
         low, high = (torch.segment_reduce(at_corners, way, offsets=offsets) for way in ("min", "max"))
         if layer is None:
             return self.levels.met(low, high, self.zero_tolerance)
+        met = torch.ones(len(offsets) - 1, dtype=torch.bool, device=rows.device)
         left = torch.arange(len(met), device=rows.device)
         if ends.shape[1] == 1:  # cells with values on both sides meet the set
             left = ((low > 0) | (high < 0))[:, 0].nonzero()[:, 0]
-        for cells, columns in _columns(left, corners, offsets, folds):
-            least, most = _extremes(folds, columns)
+        for cells in left.split(rows_at_a_time(folds[:1].nbytes, rows.device)):
+            index, own = gather_rows(offsets, cells)
+            least, most = _extremes(folds, corners.index_select(0, index), own)
             met[cells] = self._near(steps, least, most, low[cells], high[cells])
         return met
 
-    def _run(self, steps: list[_Step], state: Tensor, folds: Tensor) -> Tensor:
-        """Rows of ``levels`` (v, q) at vertices with this state (v, n) before the steps; writes the folds (v, H)."""
-        for step, part in zip(steps, folds.split([len(step.units) for step in steps], 1), strict=True):
-            fold = step.fold(state)
-            part.copy_(fold)
-            state = step.run(state, fold)
-        return state @ self.levels.factors.T + self.levels.shifts
+    def _run(self, steps: list[_Step], rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The folds (v, H) of all steps, and the rows of ``levels`` (v, q), at vertices with this state (v, n)."""
+        widths = [len(step.units) for step in steps]
+        folds = rows.new_empty(len(rows), sum(widths), dtype=self.dtype)
+        ends = rows.new_empty(len(rows), len(self.levels.shifts), dtype=torch.float64)
+        block = rows_at_a_time(8 * sum(widths), rows.device)
+        for start in range(0, len(rows), block):
+            part = slice(start, start + block)
+            state = rows[part]
+            for step, into in zip(steps, folds[part].split(widths, 1), strict=True):
+                fold = step.fold(state)
+                into.copy_(fold)
+                state = step.run(state, fold)
+            ends[part] = state @ self.levels.factors.T + self.levels.shifts
+        return folds, ends
 
     def _near(self, steps: list[_Step], least: Tensor, most: Tensor, low: Tensor, high: Tensor) -> Tensor:
         """Whether the set may meet cells (b,).
 
-        least, most: (b, H) extremes of the hinges of all steps at the vertices. low, high: (b, q) those of the rows.
+        least, most: (b, H) extremes of the folds of all steps at the vertices. low, high: (b, q) those of the rows.
         """
-        top = most.clamp(min=0)
-        gap = least.clamp(max=0).mul_(top).div_((least - most).clamp_(max=-torch.finfo(least.dtype).tiny))
+        below, above = least.clamp_(max=-_TINY), most.clamp(min=0)
+        gap = (below * above).div_(below.sub_(above))
         widths = [len(step.units) for step in steps]
-        spreads = [least.new_zeros(len(least), 2 * steps[0].before)]
-        for step, *own in zip(steps, *(each.split(widths, 1) for each in (most, top, gap)), strict=True):
-            spreads.append(step.spread(spreads[-1], *own))
-        less, more = (spreads[-1].double() @ _paired(self.levels.factors).T).nan_to_num(torch.inf).chunk(2, 1)
-        met = self.levels.met(low - less, high + more, self.tolerance)
-        left = met.nonzero()[:, 0]
-        if len(left) == 0:
-            return met
-        hinges = [each.index_select(0, left).double().split(widths, 1) for each in (least, most, gap)]
-        reach = torch.cat([-self.levels.factors, self.levels.factors], 1).expand(len(left), -1, -1)
-        less, more = low.new_zeros(2, len(left), 1)
-        for i, step in reversed(list(enumerate(steps))):
-            spread = spreads[i].index_select(0, left).double()
-            reach, fewer, further = step.back(reach, spread, *(each[i] for each in hinges))
-            less, more = less + fewer, more + further
-        less, more = ((1 + _WIDER) * each.nan_to_num(torch.inf) for each in (less, more))
-        met[left] = self.levels.met(low[left] - less, high[left] + more, self.tolerance)
-        return met
+        less = more = least.new_zeros(len(least), steps[0].before)
+        for step, *own in zip(steps, *(each.split(widths, 1) for each in (most, above, gap)), strict=True):
+            less, more = step.spread(less, more, *own)
+        up, down = _signed(self.levels.factors.T)
+        less, more = less.double(), more.double()
+        less, more = (each.nan_to_num(torch.inf) for each in (less @ up + more @ down, less @ down + more @ up))
+        return self.levels.met(low - less, high + more, self.tolerance)
 
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """State z to ``straight @ z + bent @ max(z[units] - at, 0) + offset``; None: no such part.
+    """State z to ``straight @ z + bent @ max(z[units] - at, 0) + offset``; ``straight`` is None where it is 0.
 
-    straight_pair, bent_pair: see ``_paired``; ``wider``: a little larger, in the precision of the extremes.
+    bent_signed, straight_signed: see ``_signed``; transposed, a little larger, in the precision of the extremes.
     """
 
     units: Tensor
@@ -179,35 +174,32 @@ class _Step:
     straight: Tensor | None
     bent: Tensor
     offset: Tensor
-    straight_pair: Tensor | None
-    bent_pair: Tensor
-    straight_wider: Tensor | None
-    bent_wider: Tensor
+    straight_signed: tuple[Tensor, Tensor] | None
+    bent_signed: tuple[Tensor, Tensor]
     before: int  # entries of z
     all_fold: bool  # whether the units are all entries in order
     shifted: bool  # whether a threshold is not 0
 
     @staticmethod
     def of(stage: Stage, device: torch.device, dtype: torch.dtype) -> _Step:
-        def dense(matrix: AnyMatrix) -> Tensor:
-            array = matrix if not hasattr(matrix, "toarray") else matrix.toarray()
-            return torch.from_numpy(array).to(device)
+        def wider(matrix: Tensor) -> tuple[Tensor, Tensor]:
+            up, down = _signed(matrix.T.contiguous() * (1 + _WIDER))
+            return up.to(dtype), down.to(dtype)
 
-        whole = dense(stage.matrix)
+        matrix = stage.matrix if isinstance(stage.matrix, np.ndarray) else stage.matrix.toarray()
+        whole = torch.from_numpy(matrix).to(device)
         straight, bent = whole[:, : stage.n].contiguous(), whole[:, stage.n :].contiguous()
         units, at, offset = (torch.from_numpy(each).to(device) for each in (stage.units, stage.at, stage.offset))
         goes_on = bool(straight.any())
         return _Step(
             units=units, at=at, bent=bent, offset=offset, straight=straight if goes_on else None,
-            bent_pair=_paired(bent), straight_pair=_paired(straight) if goes_on else None,
-            bent_wider=_paired(bent).mul_(1 + _WIDER).to(dtype),
-            straight_wider=_paired(straight).mul_(1 + _WIDER).to(dtype) if goes_on else None,
+            bent_signed=wider(bent), straight_signed=wider(straight) if goes_on else None,
             before=stage.n, all_fold=stage.units.tolist() == list(range(stage.n)), shifted=bool(at.any()),
         )  # fmt: skip
 
     def fold(self, state: Tensor) -> Tensor:
         """``z[units] - at``, (v, H)."""
-        entries = state if self.all_fold else state.index_select(1, self.units)
+        entries = self.of_units(state)
         return torch.sub(entries, self.at) if self.shifted else entries
 
     def run(self, state: Tensor, fold: Tensor) -> Tensor:
@@ -216,79 +208,41 @@ class _Step:
         return found if self.straight is None else found.addmm_(state, self.straight.T)
 
     def of_units(self, entries: Tensor) -> Tensor:
-        """Of pairs (b, 2 n) of the entries of z, those (b, 2 H) of the units."""
-        if self.all_fold:
-            return entries
-        return entries.view(len(entries), 2, -1).index_select(2, self.units).flatten(1)
+        """Of the entries of z (b, n), those (b, H) of the units."""
+        return entries if self.all_fold else entries.index_select(1, self.units)
 
-    def spread(self, before: Tensor, most: Tensor, top: Tensor, gap: Tensor) -> Tensor:
-        """By how much less, then by how much more the next state may be in cells (b, 2 n) than interpolated.
+    def spread(self, less: Tensor, more: Tensor, most: Tensor, above: Tensor, gap: Tensor) -> tuple[Tensor, Tensor]:
+        """By how much less, and by how much more the next state may be in cells (b, m) than interpolated.
 
-        before: the same for the state. most: (b, H) largest at the vertices. top: its positive part. gap: (b, H)
-        between hinge and chord.
+        less, more: (b, n) the same for the state. most: (b, H) largest folds at the vertices. above: those of the
+        hinges. gap: (b, H) between hinge and chord.
         """
-        own, n = self.of_units(before), len(self.units)
-        found = torch.empty_like(own)
-        less, more = found[:, :n], found[:, n:]
-        # a hinge is at least 0, so it is less than interpolated by at most the largest value at a vertex
-        torch.minimum(torch.add(gap, own[:, :n], out=less), top, out=less)
-        torch.minimum(torch.add(most, own[:, n:], out=more).clamp_(min=0), own[:, n:], out=more)
-        found = torch.mm(found, self.bent_wider.T)
-        return found if self.straight_wider is None else found.addmm_(before, self.straight_wider.T)
-
-    def back(
-        self, reach: Tensor, before: Tensor, least: Tensor, most: Tensor, gap: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Factors (b, q, 2 n) of the state before, and how much less or more (b, q) the hinges make the rows.
-
-        reach: factors of the state behind, by which errors of its entries grow: the least times -1, then the largest.
-        An error passes a hinge by a factor between 0 and 1. The rest is as in ``spread``.
-        """
-        below, above = self.of_units(before).chunk(2, 1)
-        steep, on = least >= below, most + above > 0  # the hinge has slope 1, or not slope 0, throughout
-        factors = (reach @ self.bent_pair).unflatten(2, (2, -1))
-        rising = factors.clamp(min=0)
-        more, less = (rising * gap[:, None, None]).sum(3).unbind(2)
-        found = torch.where(steep[:, None, None], factors, rising).mul_(on[:, None, None])
-        if not self.all_fold:
-            found = found.new_zeros(*found.shape[:3], self.before).index_add_(3, self.units, found)
-        found = found.flatten(2)
-        return found if self.straight_pair is None else found + reach @ self.straight_pair, less, more
+        own_less, own_more = self.of_units(less), self.of_units(more)
+        # a hinge is at least 0, so it is less than interpolated by at most its largest value at a vertex
+        fewer = torch.minimum(gap + own_less, above)
+        further = torch.minimum((most + own_more).clamp_(min=0), own_more)
+        up, down = self.bent_signed
+        found = torch.mm(fewer, up).addmm_(further, down), torch.mm(fewer, down).addmm_(further, up)
+        if self.straight_signed is not None:
+            up, down = self.straight_signed
+            found[0].addmm_(less, up).addmm_(more, down)
+            found[1].addmm_(less, down).addmm_(more, up)
+        return found
 
 
-def _paired(matrix: Tensor) -> Tensor:
-    """(2 m, 2 n) from (m, n): ``matrix`` on intervals that reach from -a to b, kept side by side as (a, b)."""
-    up, down = matrix.clamp(min=0), (-matrix).clamp(min=0)
-    return torch.cat([torch.cat([up, down], 1), torch.cat([down, up], 1)])
+def _signed(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """The positive and the negative part of a matrix, which is the first minus the second."""
+    return matrix.clamp(min=0), (-matrix).clamp(min=0)
 
 
-def _columns(cells: Tensor, corners: Tensor, offsets: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, list[Tensor]]]:
-    """Groups of the cells, those with more vertices first, for extremes of ``rows`` (v, n) at their vertices.
-
-    Column j holds vertex j of the first cells of the group, those with more than j vertices.
-    """
-    if len(cells) == 0:
-        return
-    sizes, order = (offsets[cells + 1] - offsets[cells]).sort(descending=True)
-    most = rows_at_a_time(rows.element_size() * rows.shape[1], rows.device)
-    for own, size in zip(cells[order].split(most), sizes.split(most), strict=True):
-        first = offsets.index_select(0, own)
-        counts = torch.searchsorted(-size, -torch.arange(int(size[0]), device=size.device)).tolist()
-        yield own, [corners.index_select(0, first[:n] + j) for j, n in enumerate(counts)]
-
-
-def _extremes(rows: Tensor, columns: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Least and largest (b, n) of the rows (v, n) at the vertices of each cell, block by block in the cache."""
-    least, most = rows.new_empty(2, len(columns[0]), rows.shape[1])
-    step = rows_at_a_time(_IN_CACHE * rows.element_size() * rows.shape[1], rows.device)
-    low, high, rows, *columns = (xp.numpy_on_cpu(each) for each in (least, most, rows, *columns))
-    for block in (slice(start, start + step) for start in range(0, len(least), step)):
-        a, b = low[block], high[block]
-        a[:] = b[:] = xp.take(rows, columns[0][block])
-        for column in columns[1:]:
-            own = xp.take(rows, column[block])
-            n = len(own)
-            if n == 0:
-                break
-            a[:n], b[:n] = xp.minimum(a[:n], own), xp.maximum(b[:n], own)
-    return least, most
+def _extremes(rows: Tensor, corners: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
+    """Least and largest (b, n) of the rows (v, n) at the corners of each cell."""
+    if not rows.is_cpu:
+        at_corners = rows.index_select(0, corners)
+        least, most = (torch.segment_reduce(at_corners, way, offsets=offsets) for way in ("min", "max"))
+        return least, most
+    skip_csr_warning()
+    matrix = torch.sparse_csr_tensor(
+        offsets, corners, rows.new_ones(len(corners)), (len(offsets) - 1, len(rows)), check_invariants=False
+    )
+    return torch.sparse.mm(matrix, rows, "amin"), torch.sparse.mm(matrix, rows, "amax")
