@@ -34,6 +34,7 @@ from regionscope.tolerance import FITS
 _MOST_UNITS = 4096  # of a layer: for larger ones the matrices cost more than they save
 _BYTES = 1 << 28  # of the values at the vertices of cells that are worked on at a time
 _WIDER = 2.0**-12  # by which sums of positive numbers in float32 are enlarged: far more than their rounding
+_CORNERS = 16  # of a cell, seldom more: on a GPU, the rows of all of them are gathered
 _TINY = 2.0**-100  # keeps 0 / 0 out of the gaps, and numbers so small that processors are slow with them
 
 
@@ -123,7 +124,8 @@ class Pruning:
         left = torch.arange(len(met), device=rows.device)
         if ends.shape[1] == 1:  # cells with values on both sides meet the set
             left = ((low > 0) | (high < 0))[:, 0].nonzero()[:, 0]
-        for cells in left.split(rows_at_a_time(folds[:1].nbytes, rows.device)):
+        at_once = rows_at_a_time(folds[:1].nbytes * (1 if rows.is_cpu else _CORNERS), rows.device)
+        for cells in left.split(at_once):
             index, own = gather_rows(offsets, cells)
             least, most = _extremes(folds, corners.index_select(0, index), own)
             met[cells] = self._near(steps, least, most, low[cells], high[cells])
