@@ -19,12 +19,13 @@ from regionscope.errors import CheckFailed, InputError, LimitReached, SliceError
 from regionscope.exact.budget import Budget, Keep, Record, TooManyRegions, rising
 from regionscope.exact.check import check_sample
 from regionscope.exact.line import partition_lines
+from regionscope.exact.magnitudes import LineProbes
 from regionscope.exact.partition import Partition
 from regionscope.exact.plane import partition_planes
 from regionscope.exact.polytopes import partition_cells
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.space import partition_space
-from regionscope.exact.zero_tolerance import LineProbes, zero_tolerances_of
+from regionscope.exact.zero_tolerance import zero_tolerances_of
 from regionscope.geometry import Slice
 from regionscope.geometry.slice_lists import read_slices
 from regionscope.network import Program, Values, full_precision, trace

@@ -39,7 +39,7 @@ from regionscope.tolerance import Tolerance
 
 _SCALE = 2.0**160
 _COPIES = 3
-_SHAKE = 2.0**-26
+_PERTURBATION = 2.0**-26
 _ROUNDING = 256.0  # units of rounding, relative to the terms of a sum, that count as zero
 _BYTES = 1 << 26  # of live values at a time
 
@@ -89,10 +89,10 @@ def output_rounding(program: Program, slice: Slice) -> float:
         for name, value in values.items():
             shape = (1, *value.shape[1:])
             factor = 2 * torch.rand(shape, generator=generator, dtype=torch.float64, device="cpu") - 1
-            result[name] = value * (1 + shake * factor).to(value.device, value.dtype)
+            result[name] = value * (1 + size * factor).to(value.device, value.dtype)
         return result
 
-    shake = math.sqrt(torch.finfo(program.dtype).eps)
+    size = math.sqrt(torch.finfo(program.dtype).eps)
     with torch.no_grad(), full_precision():
         inputs = slice.embed(probe_points(slice.corners.cpu()), dtype=program.dtype).to(program.device)
         outputs, moved = program(inputs), 0.0
@@ -101,7 +101,7 @@ def output_rounding(program: Program, slice: Slice) -> float:
             for kink in program.kinks:
                 values = perturbed(kink.advance(values, consume=True))
             moved = max(moved, float((program.outputs(values) - outputs).abs().max()))
-    return _ROUNDING * moved * shake
+    return _ROUNDING * moved * size
 
 
 def _folds(program: Program) -> list[_Fold]:
@@ -187,7 +187,7 @@ class _Walls:
             values = fold.kink.advance(values, consume=True)
         outputs = program.outputs(tangents).reshape(2 * (1 + self.copies), self.n, -1)
         jump, perturbed = outputs[1], outputs[-max(1, self.copies) :]  # without copies no error is allowed for
-        units = float(torch.finfo(outputs.dtype).eps) * _ROUNDING / _SHAKE
+        units = float(torch.finfo(outputs.dtype).eps) * _ROUNDING / _PERTURBATION
         differs = (jump.abs() > (perturbed - jump).abs().amax(0) * units).any(1)
         same = torch.ones(len(self.changes), dtype=torch.bool, device=differs.device)
         same[self.row[differs]] = False
@@ -206,14 +206,16 @@ class _Walls:
         return tangents
 
     def _perturbed(self, tangent: Tensor) -> Tensor:
-        """The copies changed by a relative ``_SHAKE``, each entry by its own factor; the rest as it is.
+        """The copies changed by a relative ``_PERTURBATION``, each entry by its own factor; the rest as it is.
 
         A slope and its jump are rounded apart, so they have different factors: units whose slope and jump cancel count.
         """
         if not self.copies:
             return tangent
         shape = (2, self.copies, 1, *tangent.shape[1:])
-        factor = 1 + _SHAKE * (2 * torch.rand(shape, generator=self.generator, dtype=torch.float64, device="cpu") - 1)
+        factor = 1 + _PERTURBATION * (
+            2 * torch.rand(shape, generator=self.generator, dtype=torch.float64, device="cpu") - 1
+        )
         factor = factor.to(tangent.device, tangent.dtype)
         copies = tangent[2 * self.n :].reshape(2, self.copies, self.n, *tangent.shape[1:]) * factor
         return torch.cat([tangent[: 2 * self.n], copies.flatten(0, 2)])

@@ -41,9 +41,9 @@ class Instruction:
     rounding: Callable[..., Tensor] | None = None
     suits: Callable[..., bool] | None = None
 
-    def run(self, values: Values, consume: bool, pure: bool = False, shaken: int = 0) -> None:
-        """Replace what it reads by what it writes. shaken: number of rows, the last ones, that are perturbed by the
-        square root of the rounding unit to estimate rounding errors; ``rounding`` is added there.
+    def run(self, values: Values, consume: bool, pure: bool = False, n_perturbed: int = 0) -> None:
+        """Replace what it reads by what it writes. n_perturbed: number of rows, the last ones, that are perturbed by
+        the square root of the rounding unit to estimate rounding errors; ``rounding`` is added there.
         """
         inputs = [values[name] for name in self.reads]
         for name in self.frees:
@@ -56,14 +56,16 @@ class Instruction:
         ):
             function = self.in_place
         out = values[self.writes] = function(*inputs, *self.constants)
-        if shaken and self.rounding is not None:
-            size = self.rounding(*(x[-shaken:] for x in inputs), *self.constants)
-            out[-shaken:].add_(size, alpha=torch.finfo(out.dtype).eps ** 0.5)
+        if n_perturbed and self.rounding is not None:
+            size = self.rounding(*(x[-n_perturbed:] for x in inputs), *self.constants)
+            out[-n_perturbed:].add_(size, alpha=torch.finfo(out.dtype).eps ** 0.5)
 
 
-def _run(instructions: tuple[Instruction, ...], values: Values, *, consume: bool = False, shaken: int = 0) -> Values:
+def _run(
+    instructions: tuple[Instruction, ...], values: Values, *, consume: bool = False, n_perturbed: int = 0
+) -> Values:
     for instruction in instructions:
-        instruction.run(values, consume, shaken=shaken)
+        instruction.run(values, consume, n_perturbed=n_perturbed)
     return values
 
 
@@ -110,10 +112,10 @@ class Kink:
             return _run(self.instructions, values, consume=consume)
         first.run(values, consume)
         out = values[first.writes]
-        shaken = math.prod(noise.shape[:-1])
-        last = out[len(out) - shaken :]
+        n_perturbed = math.prod(noise.shape[:-1])
+        last = out[len(out) - n_perturbed :]
         last += noise.reshape(last.shape)
-        return _run(self.instructions[1:], values, consume=consume, shaken=shaken)
+        return _run(self.instructions[1:], values, consume=consume, n_perturbed=n_perturbed)
 
     def pattern(self, values: Values) -> Tensor:
         """(v, n_units) int8 or int16: the side or piece each unit is on (see ``Thresholds`` and ``Maxima``)."""
@@ -157,12 +159,12 @@ class Program:
         """Number of fold sites over all kinks."""
         return sum(kink.n_units for kink in self.kinks)
 
-    def begin(self, x: Tensor, *, shaken: int = 0) -> Values:
+    def begin(self, x: Tensor, *, n_perturbed: int = 0) -> Values:
         """Run all affine operations before the first kink on rows ``x``, (v, *input_shape); return the live values.
 
-        shaken: number of rows, the last ones, that are perturbed; operations add their ``rounding`` there.
+        n_perturbed: number of rows, the last ones, that are perturbed; operations add their ``rounding`` there.
         """
-        return _run(self.instructions, {self.input_name: self._checked(x)}, shaken=shaken)
+        return _run(self.instructions, {self.input_name: self._checked(x)}, n_perturbed=n_perturbed)
 
     def outputs(self, values: Values) -> Tensor:
         """(v, c): the outputs, flattened per row, once the last kink has advanced."""

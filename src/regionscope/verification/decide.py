@@ -25,7 +25,7 @@ from regionscope.network.output import Arguments, Output
 from regionscope.tolerance import UNIT, Tolerance
 from regionscope.types import FloatArray, Reading, repr_of
 from regionscope.verification.by_partition import margin_by_partition
-from regionscope.verification.input_rounding import output_error, shaken_outputs
+from regionscope.verification.input_rounding import output_error, output_shift
 from regionscope.verification.property import Case, Constraint, Property
 from regionscope.verification.search import Found, largest_margin
 
@@ -167,7 +167,7 @@ def _margin(program: Program, case: Case, deadline: float, max_regions: int) -> 
         with torch.no_grad():
             slacks = bounds - factors @ program(point[None])[0].double().numpy()
         margin = float(np.max([slacks[each].min() for each in alternatives]))
-        error = _rounding_at(program, point) + shaken_outputs(program, point, case)
+        error = _rounding_at(program, point) + output_shift(program, point, case)
         size = float(np.abs(factors).sum(1).max()) * error
         size += 8 * UNIT * float(np.abs(bounds).max())
         return Found(margin, np.zeros(0), margin, size, 1, True, estimated=True)
@@ -177,7 +177,7 @@ def _margin(program: Program, case: Case, deadline: float, max_regions: int) -> 
         found = margin_by_partition(
             program, slice, factors, bounds, alternatives, deadline=deadline, max_regions=max_regions
         )
-        moved = shaken_outputs(program, _point(program, case, found.point), case)
+        moved = output_shift(program, _point(program, case, found.point), case)
         return replace(found, rounding=found.rounding + float(np.abs(factors).sum(1).max()) * moved)
     error = output_error(program, staged, case, factors)
     slacks = with_slacks(staged, factors, bounds)

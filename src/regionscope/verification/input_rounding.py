@@ -20,7 +20,7 @@ from regionscope.verification.property import Case
 
 _ROWS = 64  # inputs whose weights are read at once
 _SCALE = 2.0**100  # of the inputs at which weights are read, so that an offset does not hide small ones
-_SHAKEN = 16  # inputs around a point
+_MOVED = 16  # inputs around a point
 
 
 def output_error(program: Program, staged: Staged, case: Case, factors: FloatArray) -> float:
@@ -60,14 +60,14 @@ def _packed(program: Program, rows: Tensor) -> Tensor:
     return torch.cat([value.reshape(len(rows), -1) for value in values.values()], 1).double()
 
 
-def shaken_outputs(program: Program, point: Tensor, case: Case) -> float:
+def output_shift(program: Program, point: Tensor, case: Case) -> float:
     """How far the outputs at a point move where fixed inputs that float64 rounds are moved by one unit: an estimate."""
     flat = point.reshape(-1).double()
     rounded = [i for i, value in enumerate(case.low) if i not in case.free and Fraction(float(flat[i])) != value]
     if not rounded:
         return 0.0
-    signs = torch.randint(2, (_SHAKEN, len(rounded)), generator=torch.Generator().manual_seed(0)).double() * 2 - 1
-    rows = flat.repeat(_SHAKEN + 1, 1)
+    signs = torch.randint(2, (_MOVED, len(rounded)), generator=torch.Generator().manual_seed(0)).double() * 2 - 1
+    rows = flat.repeat(_MOVED + 1, 1)
     rows[1:, rounded] = torch.nextafter(rows[1:, rounded], signs * torch.inf)
     with torch.no_grad():
         outputs = program(rows.reshape(-1, *program.input_shape)).double()
