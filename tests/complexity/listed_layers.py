@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from regionscope.complexity.layers import Layer, list_layers
+from regionscope.complexity.layer_listing import list_layers
+from regionscope.complexity.layers import Layer
 from regionscope.network.call.untouched import untouched
 
 

@@ -14,7 +14,7 @@ from torch.nn import functional
 import regionscope as rs
 from complexity.listed_layers import layers_of, names
 from regionscope.complexity import local_complexity
-from regionscope.complexity.layers import _one_after_the_other
+from regionscope.complexity.layer_listing import _one_after_the_other
 from regionscope.errors import InputError
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from regionscope.checks import check_module, check_positive, read_number
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
-from regionscope.complexity.layers import list_layers
+from regionscope.complexity.layer_listing import list_layers
 from regionscope.complexity.neighbourhoods import Chunk, FrameChoice, Neighbourhoods
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs, read_examples

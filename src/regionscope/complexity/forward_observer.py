@@ -155,3 +155,16 @@ class ForwardObserver(TorchFunctionMode):
 
     def at_other(self, call: ObservedCall) -> Any:
         return call.run()
+
+
+def tensors(value: Any) -> list[Tensor]:
+    """All tensors in nested lists, tuples and dicts."""
+    found, left = [], [value]
+    for item in left:  # it grows meanwhile
+        if isinstance(item, torch.Tensor):
+            found.append(item)
+        elif isinstance(item, (list, tuple)):  # faster than list | tuple
+            left += item
+        elif isinstance(item, dict):
+            left += item.values()
+    return found

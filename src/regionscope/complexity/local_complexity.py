@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.checks import check_module
-from regionscope.complexity.layers import Layer, LayerChoice, Role, list_layers, select_layers
+from regionscope.complexity.layer_listing import list_layers
+from regionscope.complexity.layers import Layer, LayerChoice, Role, select_layers
 from regionscope.complexity.neighbourhoods import FrameChoice, Neighbourhoods, Shape
 from regionscope.complexity.sign_changes import SignChanges
 from regionscope.errors import InputError

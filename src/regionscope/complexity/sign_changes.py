@@ -23,8 +23,8 @@ from regionscope.complexity.activations import (
     operation,
     winners,
 )
-from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
-from regionscope.complexity.layers import Layer, tensors
+from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall, tensors
+from regionscope.complexity.layers import Layer
 from regionscope.complexity.neighbourhoods import VertexBatch
 from regionscope.errors import InputError
 

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from regionscope.checks import check_module, check_positive
 from regionscope.complexity.activations import Folds
-from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
-from regionscope.complexity.layers import tensors
+from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall, tensors
 from regionscope.complexity.neighbourhoods import Neighbourhoods, offsets
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs

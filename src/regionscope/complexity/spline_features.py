@@ -13,7 +13,8 @@ from torch.utils._pytree import tree_leaves
 from regionscope.checks import read_integer, unknown_name
 from regionscope.complexity.activations import Folds
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
-from regionscope.complexity.layers import list_layers, matching
+from regionscope.complexity.layer_listing import list_layers
+from regionscope.complexity.layers import matching
 from regionscope.errors import InputError
 from regionscope.extras import data_frame
 from regionscope.network import untouched
