@@ -97,7 +97,7 @@ class NetworkJob:
 
     @cached_property
     def context(self) -> MeasurementContext | None:
-        """The data of --run, as it was trained on them, and the seed of its measures."""
+        """The data that the run of --run was trained on, and the seed of its measures."""
         if self.folder is None:
             return None
         from regionscope.lab.instruments.measurement_context import MeasurementContext, measure_seed
@@ -140,7 +140,7 @@ class NetworkJob:
         return known if len(known) == classes else None
 
     def inputs(self, data: Path | None, *, least: int = 1) -> Tensor:
-        """The rows of the file of --data as they are, or the training inputs of --run as it was trained on them."""
+        """The rows of the --data file as they are, or the inputs that the run of --run was trained on."""
         if (data is None) == (self.context is None):
             found = "neither" if data is None else "both"
             raise InputError(

@@ -2,7 +2,7 @@
 
 A ``TorchFunctionMode`` sees each torch function that the forward pass calls; hooks on the modules say in which module
 the call stands, which gives it a name. Nothing about the architecture needs to be known. Not seen: fused recurrent
-cells (``nn.LSTM`` and its kin) and scripted modules, which run below Python.
+cells (``nn.LSTM`` and others) and scripted modules, which run below Python.
 """
 
 from __future__ import annotations

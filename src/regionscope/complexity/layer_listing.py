@@ -24,7 +24,7 @@ from regionscope.complexity.layers import Layer, LayerList, Role
 from regionscope.errors import InputError
 from regionscope.network.call.determinism import check_fixed_outputs, rows_of
 
-_OTHER = 0.37  # the last input of a pass is this minus the others, so that its values differ
+_MIRROR = 0.37  # the last input of a pass is this minus the others, so that its values differ
 _ALIKE = 1e-3  # of the largest value: what differs by less is the same up to rounding
 _ROWS, _FEWER = 7, 2  # inputs of the two passes: the axis of a layer whose size follows them runs over the batch
 
@@ -39,7 +39,7 @@ def list_layers(model: nn.Module, example: Tensor) -> LayerList:
             f"Expected the same operations for every batch size, got different ones for {_ROWS} and {_FEWER} inputs. "
             "Rewrite the forward pass without a branch on the batch size."
         )
-    check_fixed_outputs(model, torch.stack([example, _OTHER - example]), outputs, again)
+    check_fixed_outputs(model, torch.stack([example, _MIRROR - example]), outputs, again)
     axes = map(_batch_axis, found.shapes, (other.shapes[layer.name] for layer in found.layers), found.in_order)
     layers = [replace(layer, axis=axis) for layer, axis in zip(found.layers, axes, strict=True)]
     linear = {layer.name: layer.axis for layer in layers if layer.role == "linear"}
@@ -66,7 +66,7 @@ def _one_after_the_other(values: Tensor, rows: int) -> bool:
 def _listed(lister: _LayerLister | _ShapeLister, example: Tensor) -> Any:
     """The output for copies of the example; the last one is changed, so that its values can be told from the others."""
     inputs = example.expand(lister.rows, *example.shape).clone()
-    inputs[-1] = _OTHER - example
+    inputs[-1] = _MIRROR - example
     with lister.watching():
         return lister.forward(inputs)
 

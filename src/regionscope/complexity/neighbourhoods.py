@@ -34,7 +34,7 @@ Shape = Literal["cross-polytope", "hypercube"]
 
 LARGEST_CUBE = 12  # a cube of P dimensions has 2^P vertices
 _USUAL_DIMS = 25
-_MOST_ROUNDED = 0.25  # of the radius: by no more may rounding move a vertex
+_MOST_ROUNDED = 0.25  # largest share of the radius by which rounding may move a vertex
 _SHARE_FRAMES_FROM = 256  # numbers of an input from which a group of points shares a frame
 _POINTS_PER_FRAME = 64  # points of such a group
 _SIGN_BITS = 32  # bits of a random number that become signs

@@ -30,10 +30,10 @@ _ASK = (
 )
 _ROWS = 4096
 _ACCURACY = Tolerance.of(torch.float64).slope
-_SHARE = 1000  # one of this number of regions is compared with the network in every computation, one for each slice,
-_SAMPLE_BYTES = 1 << 14  # and more of them as long as their live values take no more memory
-_GENTLE = 2.0**-10  # of the difference that is allowed: so much rounding of a coordinate may move an output
-_CANDIDATES = 4096  # regions among which the steepest are looked for
+_REGIONS_PER_SAMPLE = 1000  # every computation compares one in this number of regions with the network,
+_SAMPLE_BYTES = 1 << 14  # or more: as many as have live values of this size, and at least one for each slice
+_GENTLE = 2.0**-10  # share of the allowed difference by which rounding of a coordinate may move an output
+_CANDIDATES = 4096  # regions from which the steepest are chosen
 
 
 def check_coverage(sizes: Tensor, whole: float) -> None:
@@ -175,7 +175,7 @@ def _at_probes(line: Slice, coords: Tensor, outputs: Tensor, rounding: Tensor, e
 def _sample(offsets: Tensor, corners: Tensor, outputs: Tensor, least: int) -> Tensor:
     """Some regions: 0.1% of them and at least this number; half of them the steepest, the others at equal distances."""
     n = len(offsets) - 1
-    wanted = min(n, max(n // _SHARE, least))
+    wanted = min(n, max(n // _REGIONS_PER_SAMPLE, least))
     regions = xp.arange(wanted, offsets) * n // wanted
     if wanted < n:
         every = -(-n // _CANDIDATES)

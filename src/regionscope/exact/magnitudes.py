@@ -17,11 +17,13 @@ from torch import Tensor
 from regionscope.geometry import arrays as xp
 from regionscope.network import FoldSites, Kink, Maxima, Program, Thresholds, Values
 
-_OUT_OF_REACH = 16.0  # times its variation: a value that is farther from its fold comes there nowhere on the slice
-_DISPARATE = 2.0**8  # times the inputs, or the values of an earlier layer: some larger ones may be out of reach
-_ENOUGH = 8  # probe points at a time, to see how far a value is from its threshold
-_CANCELLED = 2.0**-5  # times tolerance.zero: 64 units of rounding of what a layer adds up
-_OFF = 2.0**-4  # of that: 4 units of rounding of what a unit adds at its fold, where it is off on all probe points
+_OUT_OF_REACH = 16.0  # a value reaches no fold that is farther from it than this number of times its variation
+_HUGE = (
+    2.0**8
+)  # times the inputs or the values of an earlier layer: in layers this large, some values may be out of reach
+_FEWEST_POINTS = 8  # fewest probe points that show how much a value varies
+_TERMS = 2.0**-5  # share of the size of its terms that a value has at least; times tolerance.zero, 64 units of rounding
+_AT_FOLD = 2.0**-4  # share of this that a unit adds at its fold even where it is off: 4 units of rounding
 _SHARED = 1 << 14  # random numbers that are drawn once; the rest is drawn in every call
 
 
@@ -71,10 +73,10 @@ def magnitudes(
     where units are compared with each other; at each nonlinearity, and of the outputs. At least a share of the terms
     that are added up. corners: inputs (s * m, *input_shape); weights: (p, m) of the probe points.
 
-    The size of these terms is estimated at the first ``n_perturbed`` points, by perturbing all values by a relative
-    ``size``, up or down at random: a sum changes by that share of its terms, whether they cancel or not. For the layer
-    only the values just before it are perturbed. For a unit those of all layers are, so that it is not mistaken for
-    more than rounding. A unit that is off adds its rounding at the fold all the same.
+    The size of these terms is estimated at the first ``n_perturbed`` points, by perturbing all values up or down at
+    random, by a relative ``size`` (see ``_Perturbations``): a sum changes by that share of its terms, whether they
+    cancel or not. For the layer only the values just before it are perturbed. For a unit those of all layers are, so
+    that it is not mistaken for more than rounding. A unit that is off adds its rounding at the fold all the same.
     """
     perturbations = _Perturbations(program)
     versions = _Versions(len(corners) // weights.shape[1], len(weights), n_perturbed)
@@ -86,9 +88,7 @@ def magnitudes(
         top = xp.largest(abs(plain), 1)
         if not n_perturbed:
             return top, top
-        apart = xp.largest(abs(versions.perturbed(rows) - plain[:, :n_perturbed]), 2) * (
-            _CANCELLED / perturbations.size
-        )
+        apart = xp.largest(abs(versions.perturbed(rows) - plain[:, :n_perturbed]), 2) * (_TERMS / perturbations.size)
         return xp.maximum(apart[0], top), xp.maximum(apart[1], top)
 
     live = _values_at_probes(program, corners, weights, perturbations, versions, probes)
@@ -97,8 +97,8 @@ def magnitudes(
         cuts = kink.cuts(live)
         moved, drifted = sizes(cuts.values)
         layer, in_reach = xp.largest(moved, 1), None
-        huge = layer > (0.0 if kink.kind == "argmax" else _DISPARATE) * usual
-        if (versions.n_points >= _ENOUGH or isinstance(cuts, Maxima)) and bool(huge.any()):
+        huge = layer > (0.0 if kink.kind == "argmax" else _HUGE) * usual
+        if (versions.n_points >= _FEWEST_POINTS or isinstance(cuts, Maxima)) and bool(huge.any()):
             in_reach = _in_reach(cuts, versions.plain(xp.numpy_on_cpu(cuts.values)), ~huge)
             if isinstance(cuts, Maxima):
                 layer = xp.largest((moved[:, xp.numpy_on_cpu(cuts.groups)] * in_reach).reshape(len(moved), -1), 1)
@@ -234,5 +234,5 @@ def _behind(
             end += rows.shape[1]
         versions.perturbed(found)[:] = starts
         before[name] = xp.as_tensors(found).view(live[name].shape)
-    noise *= changes[..., end:] * _OFF
+    noise *= changes[..., end:] * _AT_FOLD
     return kink.advance(before, consume=True, noise=xp.as_tensors(noise))

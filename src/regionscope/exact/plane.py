@@ -30,7 +30,7 @@ Consume = Callable[[Mesh, Tensor, Tensor], None]
 
 _CUT_BYTES = 4096  # held for each vertex of a cut while it is made
 _SAMPLE = 256  # cells from which the size of a cut is estimated
-_HEADROOM = 3  # a part starts this much below its limit, so that later cuts need not divide it again
+_HEADROOM = 3  # a part starts at a third of its limit, so that later cuts need not divide it again
 
 
 @dataclass(frozen=True)

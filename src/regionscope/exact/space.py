@@ -27,9 +27,9 @@ from regionscope.geometry.spatial.solids import NotPolytopes, Solids
 from regionscope.network import Kink, Program, Thresholds
 from regionscope.types import Progress
 
-_COMPARISONS = 32  # of candidates for a maximum at a time, where cells may be divided for nothing
-_MOST_CANDIDATES = 16  # of a maximum: between more, most comparisons are of two that both lose
-_HEADROOM = 3  # slices are divided when they have this share of the vertices that may be live
+_COMPARISONS = 32  # candidates compared at a time; a comparison may divide cells that are joined again afterwards
+_MOST_CANDIDATES = 16  # of a maximum; with more, most comparisons are between two candidates that both lose
+_HEADROOM = 3  # slices are divided once they have a third of the vertices that may be live
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regionscope.geometry import arrays as xp
 
-_FEW = 1000  # things that are sorted in less time than it takes to choose those to sort
+_FEW = 1000  # rows that are sorted in less time than it takes to choose those to sort
 
 
 def offsets_of(counts: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ from regionscope.lab.store.files import write_bytes
 from regionscope.lab.train import EpochRow, Trained, TrainingProgress, TrainState, train
 from regionscope.lab.user_files import COPY, check_source, file_of, is_user_file
 
-HISTORY = ("train_loss", "train_error", "test_error")  # the rows of each epoch; no measure may be called so
+HISTORY = ("train_loss", "train_error", "test_error")  # the rows of each epoch; no measure may have these names
 
 _STATE_SECONDS = 5.0  # between two states in memory, at which the run can stop
 _SAVE_SECONDS = 30.0  # between two states on disk

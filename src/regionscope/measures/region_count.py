@@ -249,8 +249,8 @@ def slice_sampler(
     if isinstance(slices, Sequence):
         return GivenSlices(list(slices))
     if isinstance(slices, SliceSampler):
-        by_itself = (dim, through, alpha, length, seed, generator) == (1, "inputs", (0.0, 1.0), None, 0, None)
-        return given_sampler(slices, inputs, by_itself=by_itself)
+        has_options = (dim, through, alpha, length, seed, generator) != (1, "inputs", (0.0, 1.0), None, 0, None)
+        return given_sampler(slices, inputs, has_options=has_options)
     if inputs is None:
         raise InputError("Expected inputs to draw slices through, got None. Pass inputs, or slices=[...].")
     if through == "inputs":

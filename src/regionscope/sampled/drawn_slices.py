@@ -23,7 +23,7 @@ from regionscope.geometry.slice_lists import read_slices
 from regionscope.inputs import Examples, Inputs, read_examples, stacked
 
 _ATTEMPTS = 100
-_DEFAULT_SLICES = 100  # that a sampler without a limit draws
+_DEFAULT_SLICES = 100  # slices drawn from a sampler without a limit
 _PAIRS_FOR_LENGTH = 256
 
 
@@ -64,7 +64,7 @@ class DrawnSlices:
         if self.limit is not None:
             read_integer("limit", self.limit)
 
-    def _one(self, generator: torch.Generator) -> Tensor:
+    def _random_input(self, generator: torch.Generator) -> Tensor:
         """A random input."""
         return _item(self._examples, int(torch.randint(len(self._examples), (1,), generator=generator, device="cpu")))
 
@@ -166,7 +166,7 @@ class RandomDirections(DrawnSlices):
     def draw(self, i: int) -> Slice:
         """Slice number i."""
         generator = _generator(self.seed, i)
-        start = self._one(generator)
+        start = self._random_input(generator)
         d = start.numel()
         if self.dim > d:
             raise SliceError(f"Expected dim of at most {d} for inputs of {d} entries, got {self.dim}. Lower dim.")
@@ -194,7 +194,7 @@ class LinesFromOrigin(DrawnSlices):
         """Slice number i."""
         generator = _generator(self.seed, i)
         for _ in range(_ATTEMPTS):
-            end = self._one(generator)
+            end = self._random_input(generator)
             if bool(end.any()):
                 return Segment(torch.zeros_like(end), end)
         raise SliceError(
@@ -247,12 +247,12 @@ def inputs_to_slice(inputs: Inputs | None, slices: Slices) -> Inputs | Examples 
     return slices.inputs if isinstance(slices, DrawnSlices) else None
 
 
-def given_sampler(sampler: SliceSampler, inputs: Inputs | Examples | None, *, by_itself: bool) -> SliceSampler:
+def given_sampler(sampler: SliceSampler, inputs: Inputs | Examples | None, *, has_options: bool) -> SliceSampler:
     """The sampler, with ``inputs`` (its own, as they are read) in their place.
 
-    by_itself: whether it came without options that say how to draw slices; else an ``InputError``.
+    has_options: whether options that say how to draw slices were passed beside it, which is an ``InputError``.
     """
-    if not by_itself:
+    if has_options:
         raise InputError(
             f"Expected no dim, through, alpha, length, seed or generator with slices={type(sampler).__name__}(...), "
             "got at least one of them. Pass them to the sampler."

@@ -26,9 +26,9 @@ from regionscope.sampled.half_precision import HalfPrecisionScreen
 INVALID = torch.iinfo(torch.int64).min  # the label of an input whose logits hold NaN
 
 _MOST_ROWS = 8192
-_CPU_BYTES = 1 << 26  # larger batches only fall out of its caches
+_CPU_BYTES = 1 << 26  # larger batches are no faster: they do not fit the caches
 _GPU_BYTES = 1 << 32
-_BYTES_PER_NUMBER = 16  # a function whose inner workings cannot be seen: sixteen times its input in doubles
+_DOUBLES_PER_NUMBER = 16  # memory that a function is assumed to take for each number of an input
 
 
 class Labeller:
@@ -303,7 +303,7 @@ def _rows(
     if isinstance(model, nn.Module):
         bytes_per_row = row_bytes(model, input_shape, dtype, device)
     else:
-        bytes_per_row = 8 * _BYTES_PER_NUMBER * int(np.prod(input_shape))
+        bytes_per_row = 8 * _DOUBLES_PER_NUMBER * int(np.prod(input_shape))
     budget = min(memory or _CPU_BYTES, _CPU_BYTES) if device.type == "cpu" else memory or _GPU_BYTES
     return int(min(_MOST_ROWS, max(1, budget // max(bytes_per_row, 1))))
 

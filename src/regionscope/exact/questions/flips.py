@@ -24,8 +24,8 @@ from regionscope.tolerance import SHORTEST_WINDOW
 from regionscope.types import Progress, Reading
 
 _SHOWN = 4  # flips in a repr
-_WINDOW = 64  # pieces that first_flip wants to build at a time
-_FIRST = 1 / 64  # of the distance, that it builds first
+_WINDOW = 64  # number of pieces that first_flip aims to build at a time
+_FIRST_SHARE = 1 / 64  # share of the distance that it builds first
 _GROWTH = 2.0
 
 
@@ -205,7 +205,7 @@ def first_flip(
     check_positive(max_distance=max_distance)
     ray = Segment(start, start + along / length)
     program = program_of(select_output(model, output, args), [ray])
-    done, window, count = 0.0, _FIRST * max_distance, 0
+    done, window, count = 0.0, _FIRST_SHARE * max_distance, 0
     last: _Pieces | None = None
     while done < max_distance:
         end = max_distance if done + 1.01 * window > max_distance else done + window

@@ -17,10 +17,10 @@ from regionscope.types import Progress
 
 _PIECES = 1 << 18  # about this number of pieces is cut at a time
 _PATHS = 256
-_FIRST = 8  # paths, before it is known how many pieces a path has
+_FIRST_PATHS = 8  # paths cut first, to see how many pieces a path has
 _BYTES = {"cpu": 1 << 26, "cuda": 1 << 33}  # of live values, where gradients are computed
-_ROWS = 32  # at least, where the memory allows it
-_CUTTING = 0.4  # of the work, for the progress; the rest is spent on gradients
+_ROWS = 32  # rows at a time, if the memory allows it, also where they exceed _BYTES
+_CUTTING_SHARE = 0.4  # share of the work, for the progress; the rest is spent on gradients
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ def pieces_of(paths: Paths, *, memory: int | None = None, progress: Progress | N
     """
     lengths = torch.cat([(b - a).norm(dim=1) for a, b in map(paths.ends, _ids(paths).split(_PATHS))])
     left = (lengths > 0).nonzero()[:, 0]
-    size, done, total = _FIRST, 0, max(1, len(left))
+    size, done, total = _FIRST_PATHS, 0, max(1, len(left))
     while done < len(left):
         chosen = left[done : done + size]
 
@@ -105,7 +105,7 @@ def _chunk(paths: Paths, chosen: Tensor, memory: int | None, progress: Progress)
     slices: Sequence[Segment] = [Segment(a.reshape(shape), b.reshape(shape)) for a, b in zip(starts, ends, strict=True)]
     found = exact_regions(
         program, slices, max_regions=None, on_limit="raise", memory=memory, tolerance=None,
-        progress=lambda share: progress(_CUTTING * share),
+        progress=lambda share: progress(_CUTTING_SHARE * share),
     ).regions  # fmt: skip
     first, last = found.corners.reshape(-1, 2).T
     local = found.slice_id[first]
@@ -120,7 +120,7 @@ def _chunk(paths: Paths, chosen: Tensor, memory: int | None, progress: Progress)
         here = {name: _between(low[own], ends_at[1][name][own], middle) for name, low in ends_at[0].items()}
         gradient = _gradients(program, here, paths.weights[paths.pairs[path[some], 0]], _folded(program))
         yield PathPieces(path[some], at[a], at[b], values[a], values[b], gradient)
-        progress(_CUTTING + (1 - _CUTTING) * min(1.0, (begin + rows) / n))
+        progress(_CUTTING_SHARE + (1 - _CUTTING_SHARE) * min(1.0, (begin + rows) / n))
 
 
 def rises(paths: Paths, *, memory: int | None = None) -> Tensor:

@@ -1,7 +1,7 @@
 """Polygons in the plane, cut at a nonlinearity; start at ``cut.split``.
 
 - ``mesh``: convex cells that share vertices and edges. ``stitch``: a mesh divided into parts, and glued again.
-- ``cut``: a plane is cut here, along the zero lines of all units (ReLU and its kin). ``envelope``: along the lines
-  where a maximum changes (max-pooling, argmax), with ``triple_points`` where three candidates tie inside a cell.
+- ``cut``: a plane is cut here, along the zero lines of all units (ReLU and similar functions). ``envelope``: along the
+  lines where a maximum changes (max-pooling, argmax), with ``triple_points`` where three candidates tie inside a cell.
 - ``arrangement``: all chords of a cell and their crossings become new cells. ``irregular``: thin cells and rounding.
 """

@@ -21,7 +21,7 @@ from regionscope.network.private_copy import runnable_copy
 
 Model = TypeVar("Model")
 
-_WATCHED = 1  # call; to watch every operation of all calls would take longer than a small network
+_WATCHED_CALLS = 1  # the first ones; watching each operation of all calls would take longer than a small network
 
 
 @contextmanager
@@ -81,7 +81,7 @@ class _FirstCalls(Draws):
     def __init__(self, device: torch.device, originals: frozenset[int]) -> None:
         super().__init__(device)
         self._originals = originals
-        self._left = _WATCHED
+        self._left = _WATCHED_CALLS
 
     def call(self, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """What ``forward(*args, **kwargs)`` returns."""
