@@ -8,8 +8,8 @@ Start at ``trace``. To accept a new activation or layer, add its rule to ``rules
   ``second_reading``: whether a forward gives the same program each time.
 - The result: ``assemble`` makes a ``program`` of ``operations``; ``fold_sites`` says where it folds; ``pattern`` and
   ``decision`` use it.
-- Sequence models: ``token_ids`` reads ids and masks, ``embedded`` makes a model a function of embeddings, ``block``
-  reads one MLP block of it.
+- Sequence models: ``token_ids`` reads ids and masks, ``token_calls`` runs a model on ids, ``embedded`` makes it a
+  function of embeddings, ``block`` reads one MLP block of it.
 - ``output``: one of several outputs of a model, with its further arguments fixed. ``onnx/``: networks from files.
 - ``call/``: running a user's model without side effects.
 """

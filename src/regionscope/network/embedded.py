@@ -7,7 +7,6 @@ is. Padding is cut off before the model runs, so that a padded position never co
 
 from __future__ import annotations
 
-import inspect
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -17,21 +16,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regionscope.checks import check_module, is_integer, unknown_name
+from regionscope.checks import check_module, unknown_name
 from regionscope.errors import InputError
-from regionscope.network.call.forward import call_model
 from regionscope.network.call.precision import full_precision
 from regionscope.network.call.untouched import device_and_dtype
 from regionscope.network.call.wrappers import shared_state, unwrapped
-from regionscope.network.output import Arguments, Output, chosen_output, for_each_input
+from regionscope.network.output import Arguments, Output, chosen_output
 from regionscope.network.private_copy import runnable_copy
+from regionscope.network.token_calls import call_on_ids, embedding_of, sequences_to_test
 from regionscope.network.token_ids import read_tokens, without_padding
 
 _ROWS = 64  # sequences that are embedded at a time
-_FIRST = 3  # sequences that are tested in every case
-_TOKENS = 512  # of the sequences that are tested at a time, if these are more than the first
-_FEW = 8  # sequences that are all tested; of more the first three, one in the middle, the last, and at most four others
-_SPECIAL = ("pad_token_id", "eos_token_id", "sep_token_id", "cls_token_id", "mask_token_id", "bos_token_id")
 _ALIKE = 1e-2  # of the largest output: what differs by less is the same in half precision
 _ROUNDING = 1024  # of the spacing of floating-point numbers at the largest output: the same in full precision
 
@@ -117,11 +112,11 @@ def embedded_with_head(
         )
     with torch.inference_mode(False), torch.no_grad(), full_precision():
         private = runnable_copy(unwrapped(model))
-        tested, others = _tested(real_ids, getattr(private, "config", None))
+        tested, others = sequences_to_test(real_ids, getattr(private, "config", None))
         if at is None:
-            name, results = _embedding_of(private, tested, args)
+            name, results = embedding_of(private, tested, args)
         else:
-            name, results = _named(private, at), _call(private, tested, args)
+            name, results = _named(private, at), call_on_ids(private, tested, args)
         function = EmbeddedModel(private, name, real_ids[0], None if position is None else position % t, output, args)
         function.check(tested, results, others, None if head is None else head % t)
         return Embedded(function, function.embed(real_ids), function.position, name)
@@ -158,7 +153,7 @@ class EmbeddedModel(nn.Module):
         replacement = self.__dict__["replacement"]
         replacement.value, replacement.used = inputs, False
         try:
-            result = _call(self.__dict__["inner"], self.ids.expand(len(inputs), -1), self.args)
+            result = call_on_ids(self.__dict__["inner"], self.ids.expand(len(inputs), -1), self.args)
         finally:
             replacement.value = replacement.args = None
         if not replacement.used:
@@ -186,7 +181,7 @@ class EmbeddedModel(nn.Module):
         tolerance = min(_ROUNDING * torch.finfo(inputs.dtype).eps, _ALIKE)
         self._check_alike(logits, expected, tolerance)
         for part in others.split(len(ids)) if len(others) else ():
-            wanted = self._select(_call(self.__dict__["inner"], part, self.args))
+            wanted = self._select(call_on_ids(self.__dict__["inner"], part, self.args))
             self._check_alike(self._logits_at_all_tokens(self.embed(part)), wanted, tolerance)
         self._check_position(logits, *ids.shape)
         if head is not None and last and torch.equal(last[0][1], logits):
@@ -252,7 +247,7 @@ class EmbeddedModel(nn.Module):
         replacement = self.__dict__["replacement"]
         replacement.value, replacement.stop = None, True
         try:
-            _call(self.__dict__["inner"], ids, self.args)
+            call_on_ids(self.__dict__["inner"], ids, self.args)
         except _StopForward as reached:
             return reached.output
         finally:
@@ -311,82 +306,12 @@ class _KeepPosition:
         return (args[0][:, self.position : self.position + 1], *args[1:])
 
 
-def _call(model: nn.Module, ids: Tensor, args: Arguments) -> Any:
-    kwargs = dict(args) if isinstance(args, dict) else {}
-    if "use_cache" in inspect.signature(model.forward).parameters:
-        kwargs.setdefault("use_cache", False)  # keys and values of earlier tokens would only fill memory
-    positional = () if isinstance(args, dict) else tuple(args)
-
-    def call(tokens: Tensor) -> Any:
-        more = {name: for_each_input(value, tokens) for name, value in kwargs.items()}
-        return model(tokens, *(for_each_input(value, tokens) for value in positional), **more)
-
-    return call_model(call, ids)
-
-
 def _logits(result: Any) -> Tensor:
     logits = result if isinstance(result, Tensor) else getattr(result, "logits", None)
     if not isinstance(logits, Tensor):
         names = ", ".join(getattr(result, "keys", list)()) or type(result).__name__
         raise InputError(f"Expected a model that returns logits, got {names}. Choose one of its outputs with output=.")
     return logits
-
-
-def _tested(ids: Tensor, config: Any) -> tuple[Tensor, Tensor]:
-    """The sequences on which a model that looks at its ids again is found out: those of the first pass, and the others.
-
-    A classifier may look for a padding token or an end of its own, so that its output depends on where these are.
-    """
-    n = len(ids)
-    rows = list(range(min(n, _FEW))) if n <= _FEW else [*range(_FIRST), n // 2, n - 1]
-    named = [getattr(config, name, None) for name in _SPECIAL]
-    special = [
-        i for value in named for i in (value if isinstance(value, list | tuple) else [value]) if is_integer(i, least=0)
-    ]
-    if n > _FEW and special:
-        places = torch.isin(ids, torch.tensor(special, device=ids.device)).cpu()
-        kinds, kind = torch.unique(places.flip(1), dim=0, return_inverse=True)  # the last tokens count most
-        left = sorted(set(range(len(kinds))) - set(kind[rows].tolist()), reverse=True)
-        rows += [int((kind == each).nonzero()[0]) for each in (*left[:2], *left[2:][-2:])]
-    at_once = max(_FIRST, _TOKENS // ids.shape[1])
-    chosen = ids[torch.tensor(rows, device=ids.device)]
-    return chosen[:at_once], chosen[at_once:]
-
-
-def _embedding_of(model: nn.Module, ids: Tensor, args: Arguments) -> tuple[str, Any]:
-    """The name of the ``nn.Embedding`` that looks the token ids (n, t) up, and the output for them."""
-    found, results = _embeddings_of(model, ids, args)
-    if len(found) != 1 or bool((ids == ids[0]).all()):
-        # Positions are looked up too, by ids of their own or by the number of tokens. They do not move with the tokens.
-        found, _ = _embeddings_of(model, torch.cat([ids[:1], ids[:1].roll(1, 1)]), args)
-        if len(found) > 1:
-            found = {name: rows for name, rows in found.items() if torch.equal(rows[:1].roll(1, 1), rows[1:])}
-    names = list(found)
-    if len(names) != 1:
-        shown = ", ".join(names) or "none"
-        raise InputError(f"Expected one nn.Embedding that takes the token ids, got {shown}. Name the module with at=.")
-    return names[0], results
-
-
-def _embeddings_of(model: nn.Module, ids: Tensor, args: Arguments) -> tuple[dict[str, Tensor], Any]:
-    """What each ``nn.Embedding`` that takes these ids in a forward pass returns, by name, and the pass's output."""
-    found: dict[str, Tensor] = {}
-    handles = []
-    for name, module in model.named_modules():
-        if isinstance(module, nn.Embedding):
-
-            def look(module: nn.Module, inputs: Any, output: Any, name: str = name) -> None:
-                same = bool(inputs) and isinstance(inputs[0], Tensor) and torch.equal(inputs[0], ids)
-                if same:
-                    found.setdefault(name, output)
-
-            handles.append(module.register_forward_hook(look))
-    try:
-        results = _call(model, ids, args)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return found, results
 
 
 def _named(model: nn.Module, name: str) -> str:
