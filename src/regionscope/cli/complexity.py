@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,7 +25,6 @@ from regionscope.errors import InputError
 from regionscope.formatting import estimated
 from regionscope.lab import instruments
 from regionscope.plot.complexity import layers_figure
-from regionscope.types import Estimate
 
 _POINTS, _HULL = "Points", "Neighbourhood"
 _FEW = 1.0  # folds at a point: too few to show a change
@@ -148,7 +148,7 @@ def _print(found: dict[str, LocalComplexity], gap: ComplexityGap | None, seconds
     title = f"Local complexity, P = {first.dims}, r = {first.radius:g}: {seconds:.3g} s"
     table = Table("layer", *(Column(name, justify="right") for name in names), title=title)
     for layer, units in first.units.items():
-        means = [Estimate.of(each.by_layer[layer]) for each in found.values()]
+        means = [each.layer_means[layer] for each in found.values()]
         table.add_row(layer, f"{units:,}", *(estimated(mean.value, mean.stderr) for mean in means))
     table.add_section()
     total = f"{sum(first.units.values()):,}"
@@ -172,10 +172,7 @@ def _numbers(found: dict[str, LocalComplexity], gap: ComplexityGap | None, secon
     sets = {
         name: {
             "points": len(each),
-            "mean": each.mean,
-            "std": each.std,
-            "stderr": each.stderr,
-            "by_layer": Level.of(each).by_layer,
+            **asdict(Level.of(each)),
             "total": each.total.tolist(),
         }
         for name, each in found.items()

@@ -239,7 +239,7 @@ def _cut_within_limits(
                 shortened, slices, zero_tolerances, budget, record,
                 consume=None if consume is None else check_and_consume, corner_values=corner_values,
             )  # fmt: skip
-            if status and consume is None:
+            if status and consume is None:  # the regions of an unfinished partition have no affine map to check
                 check_and_consume(found)
             break
         except TooManyRegions as limit:
