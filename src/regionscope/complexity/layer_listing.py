@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-from weakref import ref
 
 import torch
 from torch import Size, Tensor, nn
@@ -19,8 +18,9 @@ from regionscope.complexity.activations import (
     attention_winners,
     operation,
 )
-from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall, tensors
+from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.complexity.layers import Layer, LayerList, Role
+from regionscope.complexity.tensor_sources import TensorSources
 from regionscope.errors import InputError
 from regionscope.network.call.determinism import check_fixed_outputs, rows_of
 
@@ -150,11 +150,8 @@ class _LayerLister(ForwardObserver):
         self.rows = rows
         self.others: set[str] = set()  # names of functions without a role, computed from the input
         self._followed: set[int] = set()  # places in ``layers`` of linear outputs that an activation follows
-        self._sources: dict[int, tuple[ref[Tensor], frozenset[int] | None]] = {}  # by the id of the tensor
+        self._sources = TensorSources(model)
         self._inputs: dict[int, Tensor] = {}  # that the current call takes, computed from the input
-        held = (tensor for tensor in vars(model).values() if isinstance(tensor, Tensor))
-        for tensor in (*model.parameters(), *model.buffers(), *held):
-            self._sources[id(tensor)] = ref(tensor), None
 
     def counted(self) -> Iterator[int]:
         """The places in ``layers`` of activations, max-poolings, and linear outputs that no activation follows."""
@@ -238,24 +235,14 @@ class _LayerLister(ForwardObserver):
         return positions if positions and values.numel() % (self.rows * positions) == 0 else 0
 
     def _sources_of(self, call: ObservedCall) -> frozenset[int] | None:
-        """The linear outputs that feed the arguments; a tensor never seen before counts as computed from the input."""
-        sources: frozenset[int] = frozenset()
-        self._inputs = {}
-        for tensor in tensors((call.args, call.kwargs)):
-            known = self._sources.get(id(tensor))
-            if known is None or known[0]() is not tensor:  # not seen before, or another one had its id
-                self._inputs[id(tensor)] = tensor
-            elif known[1] is not None:
-                self._inputs[id(tensor)] = tensor
-                sources |= known[1]
+        """The linear outputs that feed the arguments; None if these are computed from parameters alone."""
+        self._inputs, sources = self._sources.inputs_of(call)
         return sources if self._inputs else None
 
     def _run(self, call: ObservedCall, sources: frozenset[int] | None) -> Any:
         """What the call returns; ``_sources_of`` has noted the tensors that it takes."""
         result = call.run()
-        outputs = tensors(call.args[0] if call.op == "__setitem__" else result)
-        for tensor in outputs:
-            self._sources[id(tensor)] = ref(tensor), sources
+        outputs = self._sources.note(call, result, sources)
         if sources is not None:
             around = self._inputs
             around.update((id(tensor), tensor) for tensor in outputs)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
-from weakref import ref
 
 import torch
 from torch import Tensor, nn
 
 from regionscope.checks import check_module, check_positive
 from regionscope.complexity.activations import Folds
-from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall, tensors
+from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
 from regionscope.complexity.neighbourhoods import Neighbourhoods, offsets
+from regionscope.complexity.tensor_sources import TensorSources
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs
 
@@ -77,14 +77,11 @@ class _Ranges(ForwardObserver):
         super().__init__(model)
         self._m, self._n = m, n
         self.found: list[tuple[Tensor, Tensor]] = []
-
-        held = (tensor for tensor in vars(model).values() if isinstance(tensor, Tensor))
-        fixed = (*model.parameters(), *model.buffers(), *held)
-        self._from_weights = {id(tensor): ref(tensor) for tensor in fixed}  # what is computed from weights alone
+        self._sources = TensorSources(model)
 
     def at_activation(self, call: ObservedCall, found: Folds) -> Any:
         if not self._takes_inputs(call):
-            return self._followed(call)
+            return self._followed(call)  # an activation of weights
         if found.values.ndim == 0 or len(found.values) != self._m * self._n:
             raise InputError(
                 f"Expected '{call.name}' to work on a tensor whose first axis is the batch, got shape "
@@ -106,18 +103,11 @@ class _Ranges(ForwardObserver):
         return self._followed(call)
 
     def _takes_inputs(self, call: ObservedCall) -> bool:
-        """Whether a tensor among the arguments is not known to be computed from weights alone."""
-        known = self._from_weights
-        return any(
-            id(tensor) not in known or known[id(tensor)]() is not tensor for tensor in tensors((call.args, call.kwargs))
-        )
+        """Whether a tensor among the arguments is computed from the input, and not from weights alone."""
+        return bool(self._sources.inputs_of(call)[0])
 
     def _followed(self, call: ObservedCall) -> Any:
-        """What the call returns, which is noted if it is computed from weights alone."""
+        """What the call returns; notes whether it is computed from weights alone."""
         takes_inputs, result = self._takes_inputs(call), call.run()
-        for tensor in tensors(call.args[0] if call.op == "__setitem__" else result):
-            if takes_inputs:
-                self._from_weights.pop(id(tensor), None)
-            else:
-                self._from_weights[id(tensor)] = ref(tensor)
+        self._sources.note(call, result, frozenset() if takes_inputs else None)
         return result
