@@ -89,7 +89,7 @@ def serra_upper(n_0: int, widths: Sequence[int]) -> int:
         after: dict[int, int] = {}
         for dim, count in ways.items():
             most = min(dim, n)
-            whole = max(0, min(most, n - dim) + 1)  # up to so many units less leave the dimension as it is
+            whole = max(0, min(most, n - dim) + 1)  # numbers of units left out, from 0, that keep the dimension
             if whole:
                 after[dim] = after.get(dim, 0) + count * total[whole]
             for j in range(whole, most + 1):

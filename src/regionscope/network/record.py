@@ -186,7 +186,7 @@ class Call:
             self.refuse_shapes(f"it needs {count + 2} dimensions with the batch", x, advice=advice)
 
     def refuse(self, reason: str) -> NoReturn:
-        """Not piecewise affine, with the reason in brackets and the way out."""
+        """Not piecewise affine, with the reason in brackets and advice."""
         raise NotPiecewiseAffine(refuse.not_affine(self.subject, reason))
 
     def refuse_product(self) -> NoReturn:

@@ -89,7 +89,7 @@ def no_rule(subject: str, detail: str = "") -> str:
 
 
 def of_block(message: str, name: str, way_out: str) -> str:
-    """The message about a network as one about block ``name`` of a model, with the way out that a block has."""
+    """The message about a network as one about block ``name`` of a model, with advice for a block."""
     changes = {
         **dict.fromkeys((WAY_OUT, WAY_OUT_OF_RECURRENT, LEAVE_OFF), ""),
         "Expected a piecewise-affine network, but": f"Expected '{name}' to be piecewise affine, but",

@@ -30,7 +30,7 @@ from regionscope.types import Progress
 
 KINDS = ("linear", "decision", "neurons")
 _RIGHT, _TOP, _TITLE, _STRIP, _GAP = 0.94, 0.94, 0.955, 0.07, 0.055  # shares of the figure
-_LEFT, _BELOW = (0.1, 0.5), (0.065, 0.42)  # room for numbers: a share of the figure, and at least so many inches
+_LEFT, _BELOW = (0.1, 0.5), (0.065, 0.42)  # room for numbers: a share of the figure, and the least in inches
 _NAME = 0.17  # inches for the name of an axis of the map
 _MOST_CLASSES = 20  # in a legend
 _LEGEND = 2.4  # inches: the smallest width of a figure with a legend

@@ -34,7 +34,7 @@ _DOUBLES_PER_NUMBER = 16  # memory that a function is assumed to take for each n
 class Labeller:
     """Labels (n,) int64 of inputs (n, *input_shape), ``rows`` at a time; ``seconds`` is the model's own time.
 
-    dtype, device: what the inputs must come as. model: what is called, in eval mode if it is a module. A row whose
+    dtype, device: those that the inputs must have. model: what is called, in eval mode if it is a module. A row whose
     logits hold NaN gets the label ``INVALID``.
     """
 
@@ -60,7 +60,7 @@ class Labeller:
             return self._split(inputs)
         finally:
             if self.device.type == "cuda":
-                torch.cuda.synchronize(self.device)  # the clock is to stop when the labels are there
+                torch.cuda.synchronize(self.device)  # so that the time includes all work of the GPU
             self.seconds += time.perf_counter() - start
 
     def _split(self, inputs: Tensor) -> Tensor:

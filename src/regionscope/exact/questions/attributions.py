@@ -170,7 +170,7 @@ def _weighted(some: PathPieces, place: Tensor, n: int) -> Values:
 
 
 def read_logits(model: nn.Module | Program, input_shape: tuple[int, ...]) -> Program:
-    """The network, read in float64 for inputs of this shape; a softmax at its end is refused with the way out."""
+    """The network, read in float64 for inputs of this shape; a softmax at its end is refused with advice."""
     if isinstance(model, Program):
         if model.input_shape != input_shape:
             raise InputError(
@@ -204,9 +204,9 @@ def _finite(rows: Tensor, what: str) -> Tensor:
 
 def _baselines(baseline: Numbers, shape: tuple[int, ...]) -> Tensor:
     """One row for each baseline (m, *shape)."""
-    read = _finite(read_array(baseline).reshape(-1) if np.ndim(baseline) == 0 else read_array(baseline), "baselines")
-    if read.shape == (1,) and np.ndim(baseline) == 0:
-        return read.reshape(1, *[1] * len(shape)).expand(1, *shape).clone()
+    if np.ndim(baseline) == 0:
+        return _finite(read_array(baseline).reshape(1), "baselines").expand(1, *shape).clone()
+    read = _finite(read_array(baseline), "baselines")
     if tuple(read.shape) == shape:
         return read[None]
     if tuple(read.shape[1:]) == shape:
