@@ -18,9 +18,7 @@ from regionscope.geometry import arrays as xp
 from regionscope.network import FoldSites, Kink, Maxima, Program, Thresholds, Values
 
 _OUT_OF_REACH = 16.0  # a value reaches no fold that is farther from it than this number of times its variation
-_HUGE = (
-    2.0**8
-)  # times the inputs or the values of an earlier layer: in layers this large, some values may be out of reach
+_HUGE = 2.0**8  # times the inputs or an earlier layer: some values of a layer as large as that may be out of reach
 _FEWEST_POINTS = 8  # fewest probe points that show how much a value varies
 _TERMS = 2.0**-5  # share of the size of its terms that a value has at least; times tolerance.zero, 64 units of rounding
 _AT_FOLD = 2.0**-4  # share of this that a unit adds at its fold even where it is off: 4 units of rounding
