@@ -76,9 +76,13 @@ def test_flips_are_dotted_lines_with_both_classes() -> None:
     dotted = [line.get_xdata()[0] for line in ax.lines if line.get_linestyle() == ":"]
     assert dotted == found.coords.tolist()
     names = [f"animal {i}" for i in range(dec.n_classes)]
-    named = plot.flips_figure(dec, found, class_names=names).axes[0].get_legend().get_texts()
+    ax = plot.flips_figure(dec, found, class_names=names).axes[0]
     shown = sorted(set(dec.labels.tolist()))
-    assert [text.get_text() for text in named[: len(shown)]] == [f"output {i} (animal {i})" for i in shown]
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels[: len(shown)] == [f"output {i} (animal {i})" for i in shown]
+    assert [text.get_text() for text in ax.texts] == [
+        f"animal {a}→animal {b}" for a, b in zip(found.before.tolist(), found.after.tolist(), strict=True)
+    ]
     with pytest.raises(InputError, match="Expected decision regions on a line"):
         plot.flips_figure(rs.decision_regions(NET, SQUARE), found)
 
@@ -134,10 +138,22 @@ def test_names_are_spread_as_little_as_possible() -> None:
 
 
 def test_a_single_output_has_flips_too() -> None:
-    net = mlp([2, 8, 1], seed=1)
+    net = mlp([2, 8, 1], seed=6)
     figure = plot.flips_figure(rs.decision_regions(net, LINE), rs.flips(net, LINE), class_names=["no", "yes"])
     (only,) = figure.axes[0].get_legend().get_texts()
     assert only.get_text().startswith("folds of")
+    assert figure.axes[0].get_ylabel() == "output"
+    assert {text.get_text() for text in figure.axes[0].texts} & {"no→yes", "yes→no"}
+
+
+def test_the_axis_names_the_only_class_of_a_line_without_flips() -> None:
+    line = rs.Segment([0.0, 0.0], [1e-3, 0.0])
+    dec, found = rs.decision_regions(NET, line), rs.flips(NET, line)
+    assert len(found) == 0
+    names = [f"animal {i}" for i in range(dec.n_classes)]
+    (label,) = dec.labels.tolist()
+    assert plot.flips_figure(dec, found).axes[0].get_ylabel() == f"output {label}"
+    assert plot.flips_figure(dec, found, class_names=names).axes[0].get_ylabel() == f"output {label} (animal {label})"
 
 
 def test_the_legend_counts_components_and_holes() -> None:

@@ -81,7 +81,8 @@ def flips_figure(dec: DecisionRegions, found: Flips, *, class_names: Sequence[st
 
     Dots or ticks are the breakpoints; the legend has the colours of outputs and of the layers that fold. The classes of
     close flips stand side by side, upright if there are many; if there is no room even then, they are left out.
-    class_names: one name for each class, by label, for the legend; a single output has no name.
+    class_names: one name for each class, by label, for the legend and the flips, as in "cat→dog". In the legend, a
+        single output has no name.
     """
     part = decision_for("flips_figure", dec).partition
     if part.dim != 1:
@@ -91,10 +92,12 @@ def flips_figure(dec: DecisionRegions, found: Flips, *, class_names: Sequence[st
     names = None if class_names is None else check_class_names(class_names, dec.n_classes)
     outputs = sorted(set(dec.labels.tolist())) if several else [0]
     function_graph(part, ax=ax, outputs=outputs, class_names=names if several else None)
-    flips = [f"{a}→{b}" for a, b in zip(found.before.tolist(), found.after.tolist(), strict=True)]
+    called = range(dec.n_classes) if names is None else names
+    flips = [f"{called[a]}→{called[b]}" for a, b in zip(found.before.tolist(), found.after.tolist(), strict=True)]
     for at in found.coords.tolist():
         ax.axvline(at, color=style.GREY, linestyle=":", linewidth=1)
-    ax.set_ylabel("output")
+    if not several:
+        ax.set_ylabel("output")
     style.plain_axes([ax])
     names_above(found.coords.tolist(), flips, ax=ax)
     return figure
