@@ -159,7 +159,8 @@ def test_functions_can_be_selected_from() -> None:
         ("plain", {"output": 1.5}, "a name, an index or a function"),
         ("plain", {"args": torch.ones(2)}, "a list, a tuple or a dictionary, got Tensor"),
         ("dict, name", {}, "output="),
-        ("tuple", {}, "output="),
+        ("tuple", {}, "output=.* an index from 0 to 1"),
+        ("named tuple", {}, "output=.* (one of 'features', 'logits'|index from 0 to 1)"),
         ("dataclass", {}, "output="),
     ],
 )

@@ -240,7 +240,7 @@ UNTRACEABLE: dict[str, tuple[Callable[[Any, Tensor], Any], str]] = {
     "gram": (lambda s, x: torch.ones(3, 1) @ x, "works along the batch dimension"),
     "batch sized": (lambda s, x: x + torch.ones(5, 4), "works along the batch dimension"),
     "noise": (lambda s, x: x + torch.randn(4), "draws random numbers in eval mode"),
-    "tuple": (lambda s, x: (x, x), "the module returns a tuple of 2 values. Choose it with output="),
+    "tuple": (lambda s, x: (x, x), "returns a tuple of 2 values. Choose it with output=: an index from 0 to 1"),
     "dict": (
         lambda s, x: {"logits": x},
         "the module returns a dict of 1 value. Choose it with output=: one of 'logits'.",

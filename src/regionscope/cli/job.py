@@ -26,6 +26,7 @@ from regionscope.geometry import Slice
 from regionscope.lab.data import registry
 from regionscope.lab.store import RunFolder
 from regionscope.network import device_and_dtype, trace
+from regionscope.network.onnx import OnnxNetwork
 from regionscope.network.output import select_output
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ class NetworkJob:
 
     def network(self) -> nn.Module:
         """The network of --run, or of --model and --weights, on the device, with its chosen output."""
+        chosen = options.read_output(self.output_name)
         if self.folder is not None:
             if self.model is not None or self.weights is not None:
                 raise InputError(
@@ -115,19 +117,22 @@ class NetworkJob:
             network = self.folder.model_at(stored)
             note_file(stored.path)
         else:
-            network = self._built()
+            network = self._built(chosen)
         device_and_dtype(network)  # says that weights have no values, where torch would raise
         there = network.to(options.read_device(self.device))
-        found: nn.Module = select_output(there, options.read_output(self.output_name))
+        found: nn.Module = select_output(there, None if isinstance(network, OnnxNetwork) else chosen)
         return found
 
-    def _built(self) -> nn.Module:
-        """The network of --model, with the weights of --weights where a file is given."""
+    def _built(self, chosen: str | int | None) -> nn.Module:
+        """The network of --model, with the weights of --weights where a file is given.
+
+        chosen: the output of an ONNX file that has several.
+        """
         if self.model is None:
             raise InputError("Expected --model WHERE:NAME or --run DIR, got neither. Pass one of them.")
         if self.step is not None:
             raise InputError("Expected --run DIR with --step, got --step alone. Leave --step out.")
-        network = load.load_model(self.model)
+        network = load.load_model(self.model, output=chosen)
         if self.weights is not None:
             load.load_weights(network, self.weights)
         return network

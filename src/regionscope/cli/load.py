@@ -33,16 +33,16 @@ _CONFIG = "config.json"  # what makes a folder a run
 _MOST_CORNERS = 7  # of a hull: its regions multiply with every dimension
 
 
-def load_model(spec: str, *, weights: bool = True) -> nn.Module:
+def load_model(spec: str, *, weights: bool = True, output: str | int | None = None) -> nn.Module:
     """The module that ``pkg.module:name`` or ``file.py:name`` names, or the network in an ``.onnx`` file.
 
     ``name`` is an ``nn.Module`` or a callable without arguments that returns one; dots reach into attributes. The
     working directory (for a module) or the file's folder (for a file) can be imported from while the code runs.
 
-    weights: whether the command has the option --weights.
+    weights: whether the command has the option --weights. output: that of an ``.onnx`` file with several.
     """
     if is_onnx(spec):
-        network = read_onnx(spec)
+        network = read_onnx(spec, output=output)
         note_file(Path(spec))
         return network
     if Path(spec).suffix in _WEIGHTS:

@@ -331,5 +331,11 @@ def _bad_output(result: Any) -> str:
         returned = "a tensor that does not depend on the input"
     else:
         returned = f"a value of type {type(result).__name__}"
-    how = f"one of {', '.join(map(repr, result))}" if isinstance(result, dict) else "a name, an index or a function"
+    how = "a name, an index or a function"
+    if isinstance(result, dict):
+        how = f"one of {', '.join(map(repr, result))}"
+    elif isinstance(result, tuple) and hasattr(result, "_fields"):
+        how = f"one of {', '.join(map(repr, result._fields))}"
+    elif isinstance(result, tuple | list) and result:
+        how = f"an index from 0 to {len(result) - 1}"
     return f"Expected one output tensor, but the module returns {returned}. Choose it with output=: {how}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import regionscope as rs
 from onnx_graphs import MODELS, constant, needs_models, node, relu_network, write
+from regionscope.cli import app
 from regionscope.network.onnx import file, reference_outputs, table
 
 onnx = pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")
@@ -68,6 +71,41 @@ def test_an_unknown_operator_names_node_operator_and_opset(tmp_path: Path) -> No
     path = write(tmp_path / "net.onnx", [node("Sin", ["x"])], {}, [1, 2])
     with pytest.raises(rs.InputError, match=r"'my_Sin' is the operator Sin \(opset 17\)"):
         rs.read_onnx(path)
+
+
+def two_headed(folder: Path) -> Path:
+    """An MLP with the output y, and a second output that only an unknown operator makes."""
+    path = relu_network(folder / "two.onnx", [2, 8, 3])
+    model = onnx.load_model_from_string(path.read_bytes())
+    model.graph.node.extend([node("Relu", ["y"], ["folded"]), node("Sin", ["folded"], ["other"])])
+    model.graph.output.append(onnx.helper.make_tensor_value_info("other", onnx.TensorProto.FLOAT, None))
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def test_one_of_several_outputs_is_read_alone(tmp_path: Path) -> None:
+    alone = rs.read_onnx(relu_network(tmp_path / "net.onnx", [2, 8, 3]))
+    path, square = two_headed(tmp_path), rs.Box.between(-1, 1, (2,))
+    expected = rs.linear_regions(alone, square)
+    for output in ("y", 0, -2):
+        part = rs.linear_regions(rs.read_onnx(path, output=output), square)
+        assert list(part.by_layer) == list(expected.by_layer)
+        assert torch.equal(part.vertices, expected.vertices)
+    assert torch.equal(rs.read_onnx(alone.path, output="y")(torch.ones(1, 2)), alone(torch.ones(1, 2)))
+    for wrong, got in ((None, "none"), ("z", "'z'"), (2, "2")):
+        with pytest.raises(rs.InputError, match=rf"Expected output to be one of 'y', 'other', .* got {got}\. Choose"):
+            rs.read_onnx(path, output=wrong)
+    with pytest.raises(rs.InputError, match="operator Sin"):
+        rs.read_onnx(path, output="other")
+
+
+def test_the_command_line_chooses_an_output(tmp_path: Path) -> None:
+    words = ["regions", "--model", str(two_headed(tmp_path)), "--box", "-1", "1", "--json", "-"]
+    counts = [json.loads(CliRunner().invoke(app, [*words, "--output", each]).stdout) for each in ("y", "0")]
+    assert counts[0]["linear_regions"] == counts[1]["linear_regions"] > 1
+    refused = CliRunner().invoke(app, words)
+    assert refused.exit_code == 2
+    assert "Expected --output to be one of 'y', 'other'" in " ".join(refused.stderr.split())
 
 
 def test_open_sizes_need_an_input_shape(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ from regionscope.network.onnx.table import MOST_ENTRIES, OPERATORS, Node, Step, 
 _FAILURES = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError)
 
 
-def read_onnx(path: str | PathLike[str], *, input_shape: tuple[int, ...] | None = None) -> OnnxNetwork:
-    """An ``nn.Module`` from an ``.onnx`` or ``.onnx.gz`` file with one input and one output.
+def read_onnx(
+    path: str | PathLike[str], *, input_shape: tuple[int, ...] | None = None, output: str | int | None = None
+) -> OnnxNetwork:
+    """An ``nn.Module`` from an ``.onnx`` or ``.onnx.gz`` file with one input; the module returns one output.
 
     Exact functions accept it if it is piecewise affine, sampled functions always. Dimension 0 of the input is the batch
     if its size is 1 or open; otherwise, and for inputs with one dimension, the file describes a single input and a
@@ -30,6 +33,7 @@ def read_onnx(path: str | PathLike[str], *, input_shape: tuple[int, ...] | None 
     almost all zeros is stored sparsely. Operators are read from opset 7 on.
 
     input_shape: shape of one input without the batch dimension, where the file leaves sizes open.
+    output: name or index of the output, where the file has several; nodes that only others need are left out.
 
     Raises ``InputError`` for a missing, damaged or unsupported file; the message names the node, the operator and the
     opset. External data is read only from the folder of the file. Needs the extra ``onnx``. Cost: one copy of the
@@ -39,7 +43,7 @@ def read_onnx(path: str | PathLike[str], *, input_shape: tuple[int, ...] | None 
     token = reading.set(True)
     try:
         with torch.no_grad():
-            return _Reading(graph, input_shape).network()
+            return _Reading(graph, input_shape, output).network()
     finally:
         reading.reset(token)
 
@@ -47,29 +51,29 @@ def read_onnx(path: str | PathLike[str], *, input_shape: tuple[int, ...] | None 
 class _Reading:
     """A graph on its way to a module: values that do not depend on the input are computed here, once."""
 
-    def __init__(self, graph: Graph, input_shape: tuple[int, ...] | None) -> None:
+    def __init__(self, graph: Graph, input_shape: tuple[int, ...] | None, output: str | int | None) -> None:
         self.graph = graph
         self.constants = dict(graph.constants)
         name, shape, lift, self.open = _input(graph, input_shape)
-        output = graph.proto.output[0].name
-        if len(graph.proto.output) != 1:
-            names = ", ".join(value.name for value in graph.proto.output)
-            raise InputError(f"Expected one output, got {names} in {graph.path}. Export the network with one of them.")
+        self.output = _output(graph, output)
+        self.nodes = list(graph.proto.node)
+        if len(graph.proto.output) > 1:
+            self.nodes = _needed(self.nodes, self.output.name)
         self.lift = lift
         self.result = OnnxNetwork(
             shape, path=graph.path, digest=graph.digest, batch_axis=not lift, opset=graph.opset, input_name=name,
-            output_name=output,
+            output_name=self.output.name,
         )  # fmt: skip
-        self.read = {read for proto in graph.proto.node for read in proto.input} | {output}
+        self.read = {read for proto in self.nodes for read in proto.input} | {self.output.name}
         self.precision = _precision(graph, name)
         generator = torch.Generator().manual_seed(0)
         self.probe = torch.rand((1, *shape), generator=generator, dtype=self.precision)
         self.values: dict[str, Any] = {name: self.probe}
 
     def network(self) -> OnnxNetwork:
-        for i, proto in enumerate(self.graph.proto.node):
+        for i, proto in enumerate(self.nodes):
             self._read(proto, i)
-        output = self.graph.proto.output[0]
+        output = self.output
         if output.name not in self.values:
             raise InputError(
                 f"Expected an output that depends on the input, got {output.name!r} in {self.graph.path}. "
@@ -220,6 +224,33 @@ def _input(graph: Graph, given: tuple[int, ...] | None) -> tuple[str, tuple[int,
             f"Expected an input of known shape, got {sizes} in {graph.path}. Pass input_shape=... without the batch."
         )
     return inputs[0].name, known, lift, not lift and sizes[:1] != (1,)
+
+
+def _output(graph: Graph, chosen: str | int | None) -> Any:
+    """The output with this name or index; None for the only one."""
+    outputs = {value.name: value for value in graph.proto.output}
+    names = list(outputs)
+    if chosen is None and len(names) == 1:
+        return outputs[names[0]]
+    if isinstance(chosen, int) and not isinstance(chosen, bool) and -len(names) <= chosen < len(names):
+        return outputs[names[chosen]]
+    if isinstance(chosen, str) and chosen in outputs:
+        return outputs[chosen]
+    got = "none" if chosen is None else repr(chosen)
+    raise InputError(
+        f"Expected output to be one of {', '.join(map(repr, names))}, the outputs of {graph.path}, or an index up to "
+        f"{len(names) - 1}, got {got}. Choose it with output=, or export the network with one output."
+    )
+
+
+def _needed(nodes: Sequence[Any], output: str) -> list[Any]:
+    """The nodes, in their order, on which the output depends."""
+    needed, kept = {output}, []
+    for proto in reversed(nodes):
+        if needed.intersection(proto.output):
+            needed.update(proto.input)
+            kept.append(proto)
+    return kept[::-1]
 
 
 def _precision(graph: Graph, name: str) -> torch.dtype:
