@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from regionscope.cli import app, running
+from regionscope.cli import app, frames, running
 from regionscope.cli.load import box
 from regionscope.exact import decision_regions, linear_regions
 from regionscope.lab.config import DataSpec, Experiment, NetworkSpec, Training
@@ -77,6 +77,15 @@ def test_explore_names_the_classes(folder: Path, tmp_path: Path) -> None:
         assert '"classes": ["upper", "lower"]' in target.read_text(encoding="utf-8")
         said = call("explore", *what, "--out", target, "--class-names", "a,b,c", code=2)
         assert "Expected 2 class names, got 3." in " ".join(said.split())
+
+
+def test_a_slow_plane_gets_advice_once(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    advice = "A frame of more than 200,000 regions (--max-regions) is an error, perhaps after minutes. A line has"
+    words = ("explore", folder, "--out", tmp_path / "page.html")
+    assert advice not in call(*words)
+    monkeypatch.setattr(frames, "_SOON", 0.0)
+    assert call(*words).count(advice) == 1
+    assert advice not in call(*words, "--rows", "0,1")
 
 
 def test_explore_names_the_columns_of_a_csv_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

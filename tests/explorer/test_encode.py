@@ -147,6 +147,8 @@ def test_a_frame_keeps_the_numbers_of_regions_that_stay() -> None:
     training = frames_of_models(moments, where, progress=shares.append)
     assert shares == sorted(shares)
     assert len(shares) > 6  # within a frame, too
+    cutting = [share for share in shares if round(share, 3) < 0.333]
+    assert round(cutting[-1], 3) == 0.167  # merging regions of one map is the second half
     assert {0.333, 0.667, 1.0} <= {round(share, 3) for share in shares}
     followed = follow([frame.linear for frame in training.frames])
     assert all(torch.equal(frame.ids, ids) for frame, ids in zip(training.frames, followed, strict=True))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
+
+import typer
 
 from regionscope.cli import load, options
 from regionscope.cli.running import work_bar
@@ -32,6 +35,8 @@ LimitOption = Annotated[
     ),
 ]
 MAX_REGIONS = 200_000  # more make a page of tens of megabytes, with frames that are too dense to read
+_LINE = "A line has far fewer regions than a plane: pass --rows with two training points, such as --rows 0,1."
+_SOON = 10.0  # seconds after which a plane that is not half done gets advice
 FramesOption = Annotated[int | None, options.option("--frames N", "Largest number of frames.", _SLICE, least=1)]
 
 
@@ -42,15 +47,24 @@ def frames_of_folder(
     """The frames of a run, on the slice that the options name."""
     run = RunFolder.open(folder)
     slice = _slice(run, rows, box, data_root)
+    start, advised = time.monotonic(), slice is not None and slice.dim == 1
+
+    def report(share: float) -> None:
+        nonlocal advised
+        bar(share)
+        if not advised and share < 0.5 and time.monotonic() - start >= _SOON:
+            advised = True
+            limit = f"A frame of more than {max_regions:,} regions (--max-regions) is an error, perhaps after minutes."
+            typer.echo(f"{limit} {_LINE}", err=True)
+
     try:
         with work_bar("Partitions", progress) as bar:
             return frames_of_run(
                 run, slice=slice, frames=frames, data_root=data_root, class_names=class_names, max_regions=max_regions,
-                progress=bar,
+                progress=report,
             )  # fmt: skip
     except LimitReached as limit:
-        line = "A line has far fewer regions than a plane: pass --rows with two training points, such as --rows 0,1."
-        raise LimitReached(f"{limit} {line}") from limit
+        raise LimitReached(f"{limit} {_LINE}") from limit
 
 
 def _slice(run: RunFolder, rows: str | None, box: tuple[float, float] | None, data_root: Path | None) -> Slice | None:

@@ -173,14 +173,17 @@ def frames_of_models(
 
     def report(share: float, before: float) -> None:
         if progress is not None and total:
-            progress((len(seen) + before + share / 2) / total)
+            progress((len(seen) + before + share / 4) / total)
 
     for moment in moments:
         program = retrace(program, moment.model, slice.input_shape)  # both hold its weights, and share one copy of them
         names = names or _names(class_names, max([program.n_outputs, *(classes + 1).tolist()]))
         linear = linear_regions(program, slice, max_regions=max_regions, progress=partial(report, before=0.0))
-        decision = decision_regions(program, slice, max_regions=max_regions, progress=partial(report, before=0.5))
-        seen.append((moment.step, moment.epoch, linear.to("cpu"), decision.to("cpu")))
+        decision = decision_regions(program, slice, max_regions=max_regions, progress=partial(report, before=0.25))
+        linear = linear.to("cpu")
+        linear.linear_ids  # noqa: B018 - computed here and kept, since it can take longer than the cuts
+        seen.append((moment.step, moment.epoch, linear, decision.to("cpu")))
+        report(0.0, before=0.0)
     if not seen:
         raise InputError("Expected at least one model, got none. Pass the models of the steps to draw.")
     numbers = follow([linear for _, _, linear, _ in seen])
