@@ -227,3 +227,24 @@ def test_labelled_inputs_that_are_no_real_numbers_are_refused(name: str, kind: s
 def test_long_doubles_become_doubles() -> None:
     found = read_examples(X.numpy().astype(np.longdouble)).all()
     assert torch.equal(found, X.double())
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int64])
+def test_integers_count_as_real_numbers_of_the_same_value(dtype: torch.dtype) -> None:
+    pixels = torch.randint(0, 256, (12, 3), generator=torch.Generator().manual_seed(0))
+    measures: dict[str, Callable[[Any], Any]] = {
+        "inputs": lambda x: rs.region_count(NET, x, slices=20).counts,
+        "refined": lambda x: rs.region_count(NET, x, slices=5, method="refined").counts,
+        "exact": lambda x: rs.region_count(NET, x, slices=5, method="exact").counts,
+        "direction": lambda x: rs.region_count(NET, x, slices=20, through="direction").counts,
+        "origin": lambda x: rs.region_count(NET, x, slices=20, through="origin").counts,
+        "function": lambda x: rs.region_count(lambda rows: rows[:, 0] > rows[:, 1], x, slices=20).counts,
+        "complexity": lambda x: rs.local_complexity(NET, x, radius=20.0).total,
+        "line": lambda x: rs.linear_regions(NET, rs.Segment(x[0], x[1])).sizes,
+        "plane": lambda x: rs.linear_regions(NET, rs.Box.through(x[:3], margin=0.2)).sizes,
+    }
+    whole = pixels.to(dtype)
+    for name, measure in measures.items():
+        assert torch.equal(measure(whole), measure(whole.float())), name
+        if name != "function":
+            assert torch.equal(measure(whole.numpy()), measure(whole.numpy().astype(np.float32))), name

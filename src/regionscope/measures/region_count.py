@@ -132,7 +132,8 @@ def region_count(
     to ``alpha`` (see ``Hulls``). ``through="direction"``: one input and a random direction of fixed ``length`` (see
     ``RandomDirections``). ``through="origin"``: the line from the origin to one input (see ``LinesFromOrigin``), where
     dim = 1.
-    inputs: a tensor, an array, a Dataset or a DataLoader; only the inputs that are drawn are loaded.
+    inputs: a tensor, an array, a Dataset or a DataLoader; only the inputs that are drawn are loaded. Integers count as
+        real numbers of the same value: scale pixels from 0 to 255 as in training.
     slices: number of slices, a list of slices, or a sampler such as ``Hulls(inputs, dim=2, limit=50)``, which takes the
         place of ``inputs``, ``dim``, ``through``, ``alpha``, ``length`` and ``seed``; without a limit it draws 100.
     until: relative standard error at which to stop drawing slices.
