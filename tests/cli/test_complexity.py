@@ -135,3 +135,9 @@ def test_help_names_the_default_memory() -> None:
     documented = re.search(r"memory: .*?; (\d+) MiB on a CPU", local_complexity.__doc__ or "", re.DOTALL)
     assert documented is not None
     assert f"by default {documented[1]}MiB, on a GPU 1GiB" in " ".join(run("--help").stdout.replace("│", "").split())
+
+
+def test_the_title_stands_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    first = run("--model net.py:build --data train.npy --dims 4 --radius 0.3").stdout.splitlines()[0]
+    assert re.fullmatch(r"Local complexity in 4 directions of radius 0\.3, \S+ s", first)

@@ -22,7 +22,7 @@ from regionscope.complexity.local_complexity import LocalComplexity, local_compl
 from regionscope.complexity.measure_points import uniform_points
 from regionscope.complexity.neighbourhoods import Shape
 from regionscope.errors import InputError
-from regionscope.formatting import estimated
+from regionscope.formatting import counted, estimated
 from regionscope.lab import instruments
 from regionscope.plot.complexity import layers_figure
 
@@ -145,15 +145,17 @@ def _points(
 def _print(found: dict[str, LocalComplexity], gap: ComplexityGap | None, seconds: float) -> None:
     first = next(iter(found.values()))
     names = ("units", *(f"{name} ({len(each):,})" for name, each in found.items()))
-    title = f"Local complexity, P = {first.dims}, r = {first.radius:g}: {seconds:.3g} s"
-    table = Table("layer", *(Column(name, justify="right") for name in names), title=title)
+    title = f"Local complexity in {counted(first.dims, 'direction')} of radius {first.radius:g}, {seconds:.3g} s"
+    table = Table("layer", *(Column(name, justify="right") for name in names))
     for layer, units in first.units.items():
         means = [each.layer_means[layer] for each in found.values()]
         table.add_row(layer, f"{units:,}", *(estimated(mean.value, mean.stderr) for mean in means))
     table.add_section()
     total = f"{sum(first.units.values()):,}"
     table.add_row("all", total, *(estimated(each.mean, each.stderr) for each in found.values()))
-    Console().print(table)
+    console = Console()
+    console.print(title, highlight=False)
+    console.print(table)
     if gap is not None:
         typer.echo(
             f"train - test: {gap.value:+.4g} ± {gap.stderr:.2g} ({gap.z:+.1f} standard errors); "
