@@ -150,3 +150,22 @@ def test_a_block_of_a_bfloat16_model_is_read_with_its_own_weights() -> None:
     half = TinyGPT().bfloat16()
     found = rs.block(half, "layers.1.mlp", IDS)
     assert near(found.program(found.inputs), half.double().layers[1].mlp(found.inputs))
+
+
+def test_a_batch_as_context_is_one_sentence() -> None:
+    class Attending(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+            self.mlp = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 8))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            mixed: torch.Tensor = self.mlp(x + self.attention(x, x, x)[0])
+            return mixed
+
+    model, x = Attending(), torch.rand(3, 6, 8)
+    assert rs.block(model, "mlp", x[0]).inputs.shape == (6, 8)
+    with pytest.raises(
+        InputError, match=r"one input, without the batch dimension, which block\(\) adds: pass inputs\["
+    ):
+        rs.block(model, "mlp", x)

@@ -164,7 +164,14 @@ def _seen(whole: nn.Module, names: Sequence[str], inputs: Tensor, args: Argument
         ends[0].register_forward_pre_hook(before, with_kwargs=True)  # type: ignore[attr-defined]
         ends[1].register_forward_hook(after)  # type: ignore[attr-defined]
         further, named = ((), args) if isinstance(args, Mapping) else (args, {})
-        call_model(lambda given: private(given, *further, **named), inputs)
+        try:
+            call_model(lambda given: private(given, *further, **named), inputs)
+        except InputError as error:
+            if not (inputs.is_floating_point() and str(error).endswith("Check the shape and the dtype of the inputs.")):
+                raise
+            raise InputError(
+                f"{error} The context is one input, without the batch dimension, which block() adds: pass inputs[0]."
+            ) from error
     if len(seen) < 2:
         raise InputError(
             f"Expected modules that run in the forward pass, got '{', '.join(names)}', which do not. Name others."
