@@ -110,6 +110,22 @@ def test_slopes_too_steep_for_float64_are_an_error(dim: int) -> None:
         rs.linear_regions(*_steep(seed, 10.0, 3, dim)).check()
 
 
+@pytest.mark.parametrize("seed", [16, 19])
+def test_weights_of_many_sizes_that_leave_regions_open_are_an_error(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    layers: list[nn.Module] = []
+    for i, (n, m) in enumerate(itertools.pairwise([5, 8, 8, 6, 8, 6, 3])):
+        linear = nn.Linear(n, m).double()
+        for weights in linear.parameters():
+            nn.init.normal_(weights, generator=generator)
+            sizes = 10 ** (12 * torch.rand(weights.shape, generator=generator, dtype=torch.float64) - 6)
+            weights.data *= sizes
+        layers += [linear, nn.ReLU() if i < 2 else nn.Hardtanh()]
+    slice = rs.Simplex(torch.randn(4, 5, generator=generator, dtype=torch.float64))
+    with pytest.raises(rs.CheckFailed, match="Expected regions with the faces of polytopes"):
+        rs.linear_regions(nn.Sequential(*layers[:-1]), slice)
+
+
 def test_one_row_shows_slopes_too_steep_for_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wide network is compared in one region, that in which the outputs change most."""
     monkeypatch.setattr(check, "_SAMPLE_BYTES", 1)

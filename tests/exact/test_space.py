@@ -23,7 +23,8 @@ from regionscope.geometry.polytope.complex import centres
 from regionscope.geometry.polytope.faces import facets
 from regionscope.geometry.ragged import owners
 from regionscope.geometry.spatial.assemble import _HalfFaces
-from regionscope.geometry.spatial.faces import Unresolved
+from regionscope.geometry.spatial.faces import Curves, Unresolved
+from regionscope.geometry.spatial.sections import linked
 from regionscope.network import Program, Values, patterns, trace
 from regionscope.tolerance import Tolerance
 
@@ -183,6 +184,13 @@ def test_signs_that_fit_no_cut_are_left_to_the_polytopes(monkeypatch: pytest.Mon
     part.check()
     assert (part.by_layer, part.n_linear_regions) == (whole.by_layer, whole.n_linear_regions)
     assert torch.allclose(part.sizes.sort().values, whole.sizes.sort().values, atol=1e-13)
+
+
+def test_a_section_of_two_edges_fits_no_cut() -> None:
+    zero = torch.zeros(2, dtype=torch.int64)
+    with pytest.raises(Unresolved) as failed:
+        linked(Curves(zero, zero, torch.tensor([0, 1])), torch.tensor([[0, 1], [0, 1]]), n_vertices=2, n_units=1)
+    assert failed.value.where.tolist() == [0]
 
 
 def test_maxima_behind_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:

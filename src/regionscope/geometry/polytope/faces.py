@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regionscope.errors import CheckFailed
 from regionscope.geometry.bitsets import holds, lowest, pack, popcount, unpack
 from regionscope.geometry.polytope.complex import NO_WALL, Complex
 from regionscope.geometry.ragged import gather_rows, offsets_of, ranges
@@ -97,7 +98,8 @@ def triangulate(cells: Complex) -> tuple[Tensor, Tensor]:
     """Simplices (s, k + 1) of vertex ids that fill the cells, and the cell (s,) of each.
 
     Pulling triangulation: a face is the cone from its lowest vertex over its facets that do not hold that vertex. The
-    lowest vertex of a face does not depend on the cell, so the simplices meet face to face across cells.
+    lowest vertex of a face does not depend on the cell, so the simplices meet face to face across cells. Raises
+    ``CheckFailed`` where an edge has another number of ends than two.
     Cost: the number of simplices times (facets of a cell)^2.
     """
     on, face, ids = _tables(cells)
@@ -110,6 +112,11 @@ def triangulate(cells: Complex) -> tuple[Tensor, Tensor]:
         of_face = of_face[opposite]
         apexes = [earlier[of_face] for earlier in [*apexes, ids[cell, apex]]]
         cell, face = cell[of_face], below[opposite]
+    if bool((popcount(face) != 2).any()):
+        raise CheckFailed(
+            "Expected regions with the faces of polytopes, got some that rounding left open. Take a larger slice, or "
+            "pass a Tolerance with another zero."
+        )
     ends = ids[cell][unpack(face, ids.shape[1])].view(-1, 2)
     return torch.stack([*apexes, ends[:, 0], ends[:, 1]], dim=1), cell
 

@@ -93,7 +93,8 @@ def find_sections(cut: FaceCut, n_units: int, deferred: Tensor) -> Sections:
     """Cut the sections of all cells, but for those of ``deferred`` (see ``FaceCut``).
 
     Units whose lines meet another point too closely are deferred, too: of those in question the last, so that the first
-    one of a cell is never left out. Raises ``Unresolved`` with the keys of sections whose border is not one loop.
+    one of a cell is never left out. Raises ``Unresolved`` with the keys of sections whose border is not one loop of at
+    least three edges.
     """
     while True:
         curves = cut.curves
@@ -118,6 +119,8 @@ def linked(curves: Curves, edges: Tensor, n_vertices: int, n_units: int) -> Loop
     key, order = xp.sort(curves.cell * n_units + curves.unit)
     first, counts = runs(key)
     group, section = xp.take(key, first), xp.repeat(xp.arange(len(first), first), counts, len(key))
+    if bool((counts < 3).any()):  # two edges with the same ends
+        raise Unresolved(group[counts < 3])
     edge = xp.take(curves.edge, order)
     ends = xp.take(edges, edge)  # half-edge 2 i + 1 runs along edge i from its second end
     place, half = xp.sort((section[:, None] * n_vertices + ends).reshape(-1))
