@@ -49,7 +49,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("surface --model net.py:line --box -1 1", "Run regionscope ask flips, or pass --points with 3 rows."),
         (f"regions {MODEL} --box -1e300 1e300", "at most 1e+100, got 1e+300, for which sizes overflow. Use another"),
         (f"surface {MODEL} --box -1 1 --minus 1", "Expected --index I for a network with"),
-        (f"surface {MODEL} --box -1 1", "one output, or --index I --minus J for the difference of two."),
+        (f"surface {MODEL} --box -1 1", "the difference of two. Pass --classes I,J for the boundary"),
         (
             f"regions {MODEL} --vary 0 5 --range 0=0:1,5=0:1",
             "Expected inputs 0 to 1, the only ones of the network, got 5.",

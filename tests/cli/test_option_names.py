@@ -40,6 +40,10 @@ class Several(nn.Module):
 
     def forward(self, x):
         return {"hidden": x, "logits": self.inner(x)}
+
+class Pair(Several):
+    def forward(self, x):
+        return x, self.inner(x)
 """
 PROPERTY = (
     "".join(f"(declare-const X_{i} Real)\n(assert (>= X_{i} 0))\n(assert (<= X_{i} 1))\n" for i in range(4))
@@ -95,6 +99,10 @@ def test_the_library_still_says_what_is_replaced() -> None:
         (
             "surface --model net.py:build --box -1 1",
             "Pass --index I for one output, or --index I --minus J for the difference of two.",
+        ),
+        (
+            "regions --model net.py:Pair --box -1 1 --input-shape 2 --output logits",
+            "for --output 'logits', got a tuple. Pass an index.",
         ),
         ("train --data mnist --network mlp", "with --data-root or the environment variable REGIONSCOPE_DATA."),
         ("train --data two_moons --model net.py:Several", "for each class, or choose one of several outputs with --o"),

@@ -141,14 +141,17 @@ def _numbers(point: Tensor) -> str:
 
 
 def chosen_output(
-    index: int | None, minus: int | None, network: nn.Module, where: Slice
+    index: int | None, minus: int | None, network: nn.Module, where: Slice, *, otherwise: str = ""
 ) -> int | tuple[int, int] | None:
-    """The target of --index and --minus; None for the only output. Raises ``InputError`` if there is none."""
+    """The target of --index and --minus; None for the only output. Raises ``InputError`` if there is none.
+
+    otherwise: sentence on what else the command takes.
+    """
     c = trace(network, where.input_shape).n_outputs
     if index is None and (c > 1 or minus is not None):
         raise InputError(
             f"Expected --index I for a network with {counted(c, 'output')}, got none. Pass --index I for one output, "
-            "or --index I --minus J for the difference of two."
+            f"or --index I --minus J for the difference of two.{otherwise and ' ' + otherwise}"
         )
     target = index if index is None or minus is None else (index, minus)
     output_weights(target, 1, c)

@@ -53,7 +53,10 @@ def surface(
     between = _read_classes(classes)
     if between is not None and (index is not None or minus is not None):
         raise InputError("Expected --classes or --index, got both. Pass one of them.")
-    target = chosen_output(index, minus, network, slice) if between is None else None
+    target = None
+    if between is None:
+        border = "Pass --classes I,J for the boundary between two classes."
+        target = chosen_output(index, minus, network, slice, otherwise=border)
     found = job.cut(level_set, network, slice, value=value, target=target, classes=between)
     _report(job, found)
     if out is not None:
