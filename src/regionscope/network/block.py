@@ -167,10 +167,11 @@ def _seen(whole: nn.Module, names: Sequence[str], inputs: Tensor, args: Argument
         try:
             call_model(lambda given: private(given, *further, **named), inputs)
         except InputError as error:
-            if not (inputs.is_floating_point() and str(error).endswith("Check the shape and the dtype of the inputs.")):
+            if not inputs.is_floating_point():
                 raise
             raise InputError(
-                f"{error} The context is one input, without the batch dimension, which block() adds: pass inputs[0]."
+                f"{error} The context is one input, without the batch dimension, which block() adds: pass inputs[0] of "
+                "a batch."
             ) from error
     if len(seen) < 2:
         raise InputError(
