@@ -85,7 +85,7 @@ def test_claims_about_the_correlation_come_out_each_way() -> None:
 
 def test_runs_at_full_size_are_those_that_the_pages_describe() -> None:
     assert len(grid(TEXT["full"])) == 27
-    assert len(grid(IMAGES["full"])) == 27
+    assert len(grid(IMAGES["full"])) == 45
     for experiment in sums("full"):
         assert experiment.network.options == {"depth": 1, "width": 128, "activation": "relu", "norm": False}
         assert experiment.training.epochs * 4 == 40_000  # 3,831 pairs in batches of 1,024

@@ -179,11 +179,12 @@ def _dot_products(reduce: Callable[[Tensor], Tensor], args: Sequence[Any], kwarg
     query, key = argument(args, kwargs, 0, "query"), argument(args, kwargs, 1, "key")
     scale, mask = argument(args, kwargs, 6, "scale"), argument(args, kwargs, 3, "attn_mask")
     scale = query.shape[-1] ** -0.5 if scale is None else scale
-    if argument(args, kwargs, 5, "is_causal", default=False):
-        mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()
-    if scale > 0 and query.element_size() > 2 and (mask is None or mask.dtype == torch.bool):
+    same_order = mask is None or mask.dtype == torch.bool
+    if scale > 0 and query.element_size() > 2 and same_order:
         scale = 1.0  # the order of the scores is the same, up to rounding
-    if mask is not None and mask.dtype == torch.bool:
+    if argument(args, kwargs, 5, "is_causal", default=False):
+        mask = query.new_full((query.shape[-2], key.shape[-2]), -torch.inf).triu_(1)
+    elif mask is not None and mask.dtype == torch.bool:
         mask = query.new_zeros(mask.shape).masked_fill_(~mask, -torch.inf)
 
     def reduced(query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
@@ -197,7 +198,7 @@ def _dot_products(reduce: Callable[[Tensor], Tensor], args: Sequence[Any], kwarg
     step = max(1, heads * query.shape[-1] // max(1, key.shape[-2]))
     parts = [range(start, min(start + step, heads)) for start in range(0, heads, step)]
     found = [reduced(*(_heads(values, part, heads) for values in (query, key, mask))) for part in parts]
-    return torch.cat(found, -2).movedim(-1, 1)
+    return (found[0] if len(found) == 1 else torch.cat(found, -2)).movedim(-1, 1)
 
 
 def _in_one_product(query: Tensor, key: Tensor) -> bool:

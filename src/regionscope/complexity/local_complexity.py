@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Set
+from collections.abc import Iterator, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,8 @@ from regionscope.network.embedded import embedded_with_head
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.network.token_ids import TokenGroup, read_tokens, takes_tokens, without_padding
 from regionscope.types import Estimate, Reading
+
+_BLOCK = 31 << 20  # bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +161,7 @@ def local_complexity(
         kink either. Normalisations written with other torch functions are not detected; an error says
         so where there is no other.
     seed, generator: source of the random frames; a generator gives new ones at each call.
-    memory: limit on the bytes of live values, down to one vertex at a time; 48 MiB on a CPU (small batches fit its
+    memory: limit on the bytes of live values, down to one vertex at a time; 28 MiB on a CPU (small batches fit its
         caches), and 1 GiB on a GPU. The result does not depend on it.
     output, args: the part of the model's output to use, and its further arguments; see ``select_output``.
     attention_mask: (b, t) with token ids, 0 at padding. Padding is removed and never counts.
@@ -203,6 +206,21 @@ def local_complexity(
     return LocalComplexity(total, by_layer, units, found.dims, radius, by_position)
 
 
+@contextmanager
+def _memory_kept(device: torch.device) -> Iterator[None]:
+    """Inside, the C library (glibc) keeps the memory of a batch for the next one. Otherwise it returns much of it to
+    the system, and every batch pays for its pages again: 0.05 to 0.1 of a forward pass on a CPU.
+
+    Once a block of almost 32 MiB was freed, blocks up to this size come from the heap, whose free end is returned. The
+    last of some blocks stays, beyond what the batches use; nobody touches it, so that it takes no memory of its own.
+    """
+    if device.type == "cpu":
+        torch.empty(_BLOCK, dtype=torch.uint8, device="cpu")
+        blocks = [torch.empty(_BLOCK, dtype=torch.uint8, device="cpu") for _ in range(4)]
+        del blocks[:-1]
+    yield
+
+
 @dataclass(frozen=True, eq=False)
 class _Counts:
     """(b, positions or 1) for each of the chosen layers."""
@@ -218,16 +236,15 @@ def _counts(
     found = list_layers(model, where.points[0].reshape(where.shape))
     chosen = select_layers(found, layers, roles)
     sign_changes = SignChanges(model, chosen)
-    if where.points.device.type == "cpu":
-        # Once a block of this size was freed, glibc keeps the memory of a batch for the next one. Otherwise it returns
-        # the memory to the system, and every batch pays for its pages again: 0.05 of a forward pass.
-        torch.empty(31 << 20, dtype=torch.uint8, device="cpu")
-    with sign_changes.watching():
-        parts = [
-            sign_changes.counts(where.points[chunk.start : chunk.stop], where.vertex_batches(chunk), where.shape)
-            for chunk in where.chunks(found.row_bytes, memory)
-        ]
-    counted = {layer.name: torch.cat([counts[layer.name] for counts in parts]) for layer in chosen}
+    points, names = where.points, [layer.name for layer in chosen]
+    shapes = [(len(points), layer.positions or 1) for layer in chosen]
+    # Made before the batches: what stays of a batch would lie in the gaps that its large tensors leave.
+    counted = {name: points.new_empty(shape, dtype=torch.int64) for name, shape in zip(names, shapes, strict=True)}
+    with sign_changes.watching(), _memory_kept(points.device):
+        for chunk in where.chunks(found.row_bytes, memory):
+            rows = slice(chunk.start, chunk.stop)
+            for name, counts in sign_changes.counts(points[rows], where.vertex_batches(chunk), where.shape).items():
+                counted[name][rows] = counts
     return _Counts(counted, chosen, where.dims)
 
 

@@ -269,7 +269,7 @@ class Neighbourhoods:
     def chunks(self, row_bytes: int, memory: int | None) -> Iterator[Chunk]:
         """Cut the points so that a pass over their vertices stays within ``memory`` bytes."""
         if memory is None:
-            memory = 48 << 20 if self.points.device.type == "cpu" else 1 << 30
+            memory = 28 << 20 if self.points.device.type == "cpu" else 1 << 30
         rows = max(1, read_integer("memory", memory) // row_bytes)
         m = count_vertices(self.hull, self.dims)
         n = max(1, rows // m)

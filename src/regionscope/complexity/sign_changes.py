@@ -28,6 +28,7 @@ from regionscope.complexity.layers import Layer
 from regionscope.complexity.neighbourhoods import VertexBatch
 from regionscope.errors import InputError
 
+Values = Tensor | np.ndarray[Any, Any]
 _COLUMNS = 1 << 11  # numbers that fit the first cache of a core a few times
 _VIEWS = {"flatten", "reshape", "view", "size", "dim", "__len__", "numel", "is_floating_point"}
 """Functions that do not read the numbers of a tensor, as long as it need not be copied."""
@@ -43,12 +44,14 @@ class SignChanges(ForwardObserver):
     def __init__(self, model: nn.Module, layers: Sequence[Layer]) -> None:
         super().__init__(model)
         self._layers = {layer.name: layer for layer in layers}
-        self._ranges: dict[str, tuple[Tensor, Tensor]] = {}
+        self._counts: dict[str, Tensor] = {}
+        self._ranges: dict[str, tuple[Values, Values]] = {}  # of the parts before the last one
         self._at: dict[str, tuple[float, ...]] = {}
         self._keys: dict[str, list[Tensor]] = {}  # with the largest scores at the first vertex
         self._points = self._vertices = torch.empty(0, device="cpu")
         self._batch = VertexBatch(0, self._points.clone)
         self._version = self._m = 0
+        self._last = False  # whether this pass takes the last vertices
         self._spared = True  # as long as the model passes its input to linear layers alone
         self._placed = False  # whether NaN stands in place of the vertices, in this pass
         self._read = False  # whether anything but a linear layer has taken it
@@ -90,13 +93,14 @@ class SignChanges(ForwardObserver):
 
     def _over(self, parts: Sequence[VertexBatch], inputs: Callable[[VertexBatch], Tensor]) -> dict[str, Tensor]:
         """The counts after a pass over the inputs of each part, -1 where NaN came."""
-        self._ranges, self._keys = {}, {}
+        self._counts, self._ranges, self._keys = {}, {}, {}
         for part in parts:
-            self._batch, self._m = part, part.m
+            self._batch, self._m, self._last = part, part.m, part is parts[-1]
             self._vertices = inputs(part)
             self._version = self._vertices._version
             self.forward(self._vertices)
-        return {name: self._count(name) for name in self._layers}
+        counts, self._counts = self._counts, {}
+        return {name: counts[name] for name in self._layers}
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Mapping[str, Any] | None = None
@@ -116,14 +120,6 @@ class SignChanges(ForwardObserver):
 
     def _is_vertices(self, value: Tensor) -> bool:
         return value.data_ptr() == self._vertices.data_ptr() != 0
-
-    def _count(self, name: str) -> Tensor:
-        layer = self._layers[name]
-        low, high = (ends.reshape(len(ends), layer.positions or 1, -1) for ends in self._ranges[name])
-        if layer.role in ("max_pool", "attention"):
-            return (low != high).sum(2)
-        cut = reduce(add, (_crossings(low, high, t) for t in self._at[name]))
-        return torch.where(low.isnan().any(2), -1, cut)
 
     def at_activation(self, call: ObservedCall, found: Folds) -> Any:
         if call.name in self._layers:  # before the call, which may work in place
@@ -196,11 +192,27 @@ class SignChanges(ForwardObserver):
         m, n = self._m, len(self._points)
         self._merge(name, *_extremes(self._layers[name].rows(values, m * n).reshape(m, n, -1)))
 
-    def _merge(self, name: str, low: Tensor, high: Tensor) -> None:
-        if name in self._ranges:
-            before = self._ranges[name]
-            low, high = torch.minimum(before[0], low), torch.maximum(before[1], high)
-        self._ranges[name] = low, high
+    def _merge(self, name: str, low: Values, high: Values) -> None:
+        """Count once all vertices are known, and let the ranges go: arrays that stay until the end of a pass would lie
+        in the gaps that larger ones have left, which could not be used again.
+        """
+        before = self._ranges.pop(name, None)
+        if before is not None:
+            xp = _library(low)
+            low, high = xp.minimum(before[0], low), xp.maximum(before[1], high)
+        if self._last:
+            self._counts[name] = self._count(name, low, high)
+        else:
+            self._ranges[name] = low, high
+
+    def _count(self, name: str, low: Values, high: Values) -> Tensor:
+        """(n, positions); -1 where there is a NaN."""
+        layer, xp = self._layers[name], _library(low)
+        shape = len(low), layer.positions or 1, -1
+        if layer.role in ("max_pool", "attention"):
+            return torch.as_tensor(xp.not_equal(low, high).reshape(shape).sum(2))
+        cut = reduce(add, (((low < t) & (high > t)).reshape(shape).sum(2) for t in self._at[name]))
+        return torch.as_tensor(xp.where(xp.isnan(low).reshape(shape).any(2), -1, cut))
 
     def _gather_attention(self, call: ObservedCall) -> None:
         """Whether another key than the first vertex's has the largest score at any vertex, as a range of 0 to 1.
@@ -219,7 +231,8 @@ class SignChanges(ForwardObserver):
 
         if layer.axis == 0 and self._points.dtype in (torch.float32, torch.float64):
             high = layer.rows(for_each_head(overtaken, call.func, call.args, call.kwargs), len(self._points))
-            self._keys[call.name] = keys
+            if not self._last:
+                self._keys[call.name] = keys
             self._merge(call.name, torch.zeros_like(high), high)
         else:
             self._gather(call.name, attention_winners(call.func, call.args, call.kwargs))
@@ -233,19 +246,16 @@ def _any_nan(counts: Mapping[str, Tensor]) -> bool:
     return bool(torch.cat([count.flatten() for count in counts.values()]).lt(0).any())
 
 
-def _crossings(low: Tensor, high: Tensor, at: float) -> Tensor:
-    """How many of the units (n, positions, units) have values on both sides of ``at``: (n, positions)."""
-    ends = fast_array(low), fast_array(high)
-    if ends[0] is None or ends[1] is None:
-        return ((low < at) & (high > at)).sum(2)
-    return torch.from_numpy(((ends[0] < at) & (ends[1] > at)).sum(2))
+def _library(values: Values) -> Any:
+    """NumPy or torch, which share the names of many functions."""
+    return torch if isinstance(values, Tensor) else np
 
 
-def _extremes(values: Tensor) -> tuple[Tensor, Tensor]:
+def _extremes(values: Tensor) -> tuple[Values, Values]:
     """The least and the largest entry of (m, n, units) over the first axis.
 
     On a CPU, NumPy reduces some columns at a time, whose results stay in the first cache: several times as fast as
-    torch's reduction over the axis.
+    torch's reduction over the axis. What it returns costs less to count as arrays, too.
     """
     array = fast_array(values)
     if array is None:
@@ -256,4 +266,4 @@ def _extremes(values: Tensor) -> tuple[Tensor, Tensor]:
         part = slice(start, start + _COLUMNS)
         np.minimum.reduce(columns[:, part], out=low[part])
         np.maximum.reduce(columns[:, part], out=high[part])
-    return torch.from_numpy(low).view(values.shape[1:]), torch.from_numpy(high).view(values.shape[1:])
+    return low.reshape(array.shape[1:]), high.reshape(array.shape[1:])

@@ -96,8 +96,9 @@ IMAGES: dict[Size, TransformerGrid] = {
         lines=100, planes=16,
     ),
     "full": TransformerGrid(
-        data=DataSpec(name="cifar10"), network=NetworkSpec(name="vit"), epochs=60, lr=(0.002, 0.001, 0.0005),
-        batch_size=(128, 256, 512), weight_decay=(0.01,), seeds=(0, 1, 2), lines=500, planes=50, precision="bf16",
+        data=DataSpec(name="cifar10"), network=NetworkSpec(name="vit"), epochs=60,
+        lr=(0.002, 0.001, 0.0005, 0.00025, 0.000125), batch_size=(128, 256, 512), weight_decay=(0.01,),
+        seeds=(0, 1, 2), lines=500, planes=50, precision="bf16",
     ),
 }  # fmt: skip
 
