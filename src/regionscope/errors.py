@@ -8,6 +8,7 @@ from __future__ import annotations
 
 __all__ = [
     "Busy",
+    "CallFailed",
     "CheckFailed",
     "Damaged",
     "DiskFull",
@@ -50,6 +51,10 @@ class LimitReached(RegionscopeError, RuntimeError):
 
 class CheckFailed(RegionscopeError, AssertionError):
     """A result does not agree with the network, or its regions do not cover the slice."""
+
+
+class CallFailed(InputError):
+    """The model does not take these inputs: they have the wrong shape or type, or its forward pass failed."""
 
 
 class MissingLibrary(InputError):

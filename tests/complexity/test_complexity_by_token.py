@@ -237,6 +237,49 @@ def test_images_are_cut_into_tokens_by_the_model_itself() -> None:
     assert torch.equal(found.by_position[name][0], ((values > 0).any(0) & (values < 0).any(0)).sum(-1).double())
 
 
+class OneAttention(nn.Module):
+    """Attention over tokens, then a ReLU. Heads are merged with ``view``, which needs them as torch returns them."""
+
+    def __init__(self, heads: int, query: int, value: int, **options: Any) -> None:
+        super().__init__()
+        self.heads, self.options = heads, options
+        self.query, self.key, self.value = (nn.Linear(6, heads * width) for width in (query, query, value))
+        self.last = nn.Linear(heads * value, 20)
+        self.double()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        layers = (self.query, self.key, self.value)
+        split = [layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for layer in layers]
+        mixed = functional.scaled_dot_product_attention(*split, **self.options).transpose(1, 2)
+        viewable = split[0].shape == split[2].shape and "attn_mask" not in self.options
+        return torch.relu(self.last(mixed.view(*x.shape[:2], -1) if viewable else mixed.flatten(2)))
+
+
+@pytest.mark.parametrize(
+    ("heads", "query", "value", "options"),
+    [
+        (1, 3, 3, {}),
+        (2, 3, 5, {"is_causal": True}),
+        (7, 1, 1, {"is_causal": True}),  # so many tokens that the heads come in groups
+        (2, 4, 4, {"scale": 2.5}),
+        (2, 4, 4, {"scale": -0.5}),
+        (2, 4, 4, {"attn_mask": torch.ones(9, 9).tril().bool()}),
+        (2, 4, 4, {"attn_mask": torch.arange(81.0).double().reshape(9, 9).cos()}),
+    ],
+)
+@pytest.mark.parametrize("memory", [None, 1])
+def test_layers_behind_attention_fold_alike_whether_it_is_counted_or_not(
+    heads: int, query: int, value: int, options: dict[str, Any], memory: int | None
+) -> None:
+    torch.manual_seed(heads + query)
+    model, x = OneAttention(heads, query, value, **options), torch.randn(5, 9, 6, dtype=torch.float64)
+    both = rs.local_complexity(model, x, radius=1.5, attention=True, memory=memory)
+    alone = rs.local_complexity(model, x, radius=1.5)
+    assert 0 < int(alone.total.sum()) < 5 * 9 * 20
+    assert torch.equal(both.by_layer["relu"], alone.by_layer["relu"])
+    assert int(both.by_layer["scaled_dot_product_attention"].sum()) > 0
+
+
 @pytest.mark.parametrize("batch_first", [True, False])
 def test_multihead_attention_is_counted_in_both_layouts(batch_first: bool) -> None:
     class Encoder(nn.Module):

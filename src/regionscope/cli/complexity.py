@@ -78,7 +78,7 @@ SeedOption = Annotated[
 MemoryOption = Annotated[
     str | None,
     option(
-        "--memory SIZE", "Limit of the working memory, such as 64MiB; by default 48MiB, on a GPU 1GiB.", options.WORK
+        "--memory SIZE", "Limit of the working memory, such as 64MiB; by default 28MiB, on a GPU 1GiB.", options.WORK
     ),
 ]
 

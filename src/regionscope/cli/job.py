@@ -21,7 +21,7 @@ from regionscope.cli import load, options, output
 from regionscope.cli.command_line import note_file
 from regionscope.cli.input_plane import InputPlane
 from regionscope.cli.running import work_bar
-from regionscope.errors import InputError
+from regionscope.errors import CallFailed, InputError
 from regionscope.geometry import Slice
 from regionscope.lab.data import registry
 from regionscope.lab.store import RunFolder
@@ -161,9 +161,8 @@ class NetworkJob:
         """If the network fails on the inputs, say in the error what is wrong with their shape, if that is known."""
         try:
             yield
-        except InputError as error:
-            failed = str(error).endswith(("Reshape the inputs.", "Check the shape and the dtype of the inputs."))
-            sentence = load.wrong_shape(network, tuple(inputs.shape[1:])) if failed else ""
+        except CallFailed as error:
+            sentence = load.wrong_shape(network, tuple(inputs.shape[1:]))
             if not sentence:
                 raise
             raise InputError(sentence) from error

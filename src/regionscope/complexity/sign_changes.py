@@ -16,11 +16,13 @@ from regionscope.complexity.activations import (
     LINEAR,
     OBSERVED,
     Folds,
+    argument,
     attention_winners,
     fast_array,
     for_each_head,
     normalised,
     operation,
+    scale_to_weights,
     winners,
 )
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall, tensors
@@ -133,9 +135,8 @@ class SignChanges(ForwardObserver):
         return call.run()
 
     def at_attention(self, call: ObservedCall) -> Any:
-        if call.name in self._layers:
-            self._gather_attention(call)
-        return call.run()
+        output = self._gather_attention(call) if call.name in self._layers else None
+        return call.run() if output is None else output
 
     def at_norm(self, call: ObservedCall) -> Any:
         if call.name not in self._layers:
@@ -214,28 +215,39 @@ class SignChanges(ForwardObserver):
         cut = reduce(add, (((low < t) & (high > t)).reshape(shape).sum(2) for t in self._at[name]))
         return torch.as_tensor(xp.where(xp.isnan(low).reshape(shape).any(2), -1, cut))
 
-    def _gather_attention(self, call: ObservedCall) -> None:
+    def _gather_attention(self, call: ObservedCall) -> Tensor | None:
         """Whether another key than the first vertex's has the largest score at any vertex, as a range of 0 to 1.
 
         That takes the largest scores and those of the first vertex's keys, which are faster than the place of the
         largest. In half precision, scores are often equal, and the first of them counts.
+        Returns the output of the call where the scores give it (see ``scale_to_weights``), up to rounding.
         """
         layer, kept = self._layers[call.name], self._keys.get(call.name)
+        if layer.axis != 0 or self._points.dtype not in (torch.float32, torch.float64):
+            self._gather(call.name, attention_winners(call.func, call.args, call.kwargs))
+            return None
         keys: list[Tensor] = []  # of the first vertex, for each head
+        scale, value = scale_to_weights(call.func, call.args, call.kwargs), argument(call.args, call.kwargs, 2, "value")
+        mixed: list[Tensor] = []  # values by the weights of some heads
 
         def overtaken(scores: Tensor) -> Tensor:
             by_vertex = scores.unflatten(0, (self._m, -1))
             keys.append(by_vertex[0].argmax(-1) if kept is None else kept[len(keys)])
             at_keys = by_vertex.gather(-1, keys[-1].expand(self._m, *keys[-1].shape)[..., None])[..., 0]
-            return torch.any(by_vertex.amax(-1) > at_keys, 0)
+            found = torch.any(by_vertex.amax(-1) > at_keys, 0)
+            if scale is not None:
+                start = sum(part.shape[1] for part in mixed)
+                mixed.append(scores.mul_(scale).softmax(-1) @ value[:, start : start + scores.shape[1]])
+            return found
 
-        if layer.axis == 0 and self._points.dtype in (torch.float32, torch.float64):
-            high = layer.rows(for_each_head(overtaken, call.func, call.args, call.kwargs), len(self._points))
-            if not self._last:
-                self._keys[call.name] = keys
-            self._merge(call.name, torch.zeros_like(high), high)
-        else:
-            self._gather(call.name, attention_winners(call.func, call.args, call.kwargs))
+        high = layer.rows(for_each_head(overtaken, call.func, call.args, call.kwargs), len(self._points))
+        if not self._last:
+            self._keys[call.name] = keys
+        self._merge(call.name, torch.zeros_like(high), high)
+        if scale is None:
+            return None
+        # As torch returns it: the heads of a token lie next to each other, and the model may rely on it.
+        return torch.cat([part.transpose(1, 2) for part in mixed], 2).transpose(1, 2)
 
 
 class _ReadsVertices(Exception):

@@ -10,7 +10,7 @@ from itertools import chain
 import torch
 from torch import Tensor, nn
 
-from regionscope.errors import InputError
+from regionscope.errors import CallFailed, InputError
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.fold_sites import FoldSites
 from regionscope.network.private_copy import tensors_of, weights_of
@@ -259,7 +259,7 @@ class Program:
     def _checked(self, x: Tensor) -> Tensor:
         if tuple(x.shape[1:]) != self.input_shape or x.dim() == 0:
             expected = ", ".join(["v", *map(str, self.input_shape)])
-            raise InputError(f"Expected inputs of shape ({expected}), got {tuple(x.shape)}. Reshape the inputs.")
+            raise CallFailed(f"Expected inputs of shape ({expected}), got {tuple(x.shape)}. Reshape the inputs.")
         if not x.is_floating_point():
             raise InputError(f"Expected floating-point inputs, got {x.dtype}. Convert them with x.to({self.dtype}).")
         return x.detach().to(device=self.device, dtype=self.dtype)

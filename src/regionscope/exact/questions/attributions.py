@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.checks import check_memory, check_positive, check_progress
-from regionscope.errors import InputError, NotPiecewiseAffine
+from regionscope.errors import CallFailed, InputError, NotPiecewiseAffine
 from regionscope.exact.questions.output_weights import Target, output_weights
 from regionscope.exact.questions.paths import PathPieces, Paths, input_gradients, pieces_of, rises
 from regionscope.exact.questions.quadrature_steps import StepsNeeded, quadrature_errors
@@ -173,7 +173,7 @@ def read_logits(model: nn.Module | Program, input_shape: tuple[int, ...]) -> Pro
     """The network, read in float64 for inputs of this shape; a softmax at its end is refused with advice."""
     if isinstance(model, Program):
         if model.input_shape != input_shape:
-            raise InputError(
+            raise CallFailed(
                 f"Expected inputs of shape (n, {_listed(model.input_shape)}), got (n, {_listed(input_shape)}). "
                 "Reshape the inputs."
             )

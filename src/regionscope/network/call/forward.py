@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from regionscope.errors import InputError, RegionscopeError
+from regionscope.errors import CallFailed, InputError, RegionscopeError
 from regionscope.formatting import described, first_line
 from regionscope.network.exported import OPEN_BATCH
 
@@ -21,7 +21,7 @@ _SAFETY = 2  # values kept for skip connections, and workspaces that kernels tak
 
 
 def call_model(function: Callable[..., Any], inputs: Any) -> Any:
-    """Call the model. Raises ``InputError`` with the shape of the inputs if that fails."""
+    """Call the model. Raises ``CallFailed`` with the shape of the inputs if that fails."""
     try:
         return function(inputs)
     except (torch.OutOfMemoryError, RegionscopeError):
@@ -41,7 +41,7 @@ def call_model(function: Callable[..., Any], inputs: Any) -> Any:
             )
         elif "checking arguments for embedding" in str(error):
             advice = "For token ids, give the model an nn.Embedding as a module, in place of functional.embedding."
-        raise InputError(
+        raise CallFailed(
             f"The model failed on inputs of shape {tuple(inputs.shape)} and type {inputs.dtype}: "
             f"{described(error)} {advice}"
         ) from error

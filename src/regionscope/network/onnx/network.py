@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regionscope.errors import InputError
+from regionscope.errors import CallFailed
 from regionscope.network.onnx.table import Apply
 
 
@@ -83,7 +83,7 @@ class OnnxNetwork(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if tuple(x.shape[1:]) != self.input_shape:
             got, wanted = (", ".join(map(str, shape)) for shape in (x.shape[1:], self.input_shape))
-            raise InputError(
+            raise CallFailed(
                 f"Expected inputs of shape (v, {wanted}) for {self.path.name}, got (v, {got}). Reshape the inputs."
             )
         if not self.row_by_row:
