@@ -156,7 +156,7 @@ def local_complexity(
     max_pool: whether to also count max-pooling windows whose largest entry changes.
     attention: whether to also count rows of attention (a head at a query) whose largest weight moves to another key,
         and likewise rows of every other softmax. Softmax has no kink; this is where it switches. Costs a product of
-        queries and keys.
+        queries and keys; on a CPU, attention without a mask of its own is then computed from it, up to rounding.
     norms: whether to also count entries of LayerNorm and RMSNorm that change sign before scale and shift. They have no
         kink either. Normalisations written with other torch functions are not detected; an error says
         so where there is no other.
