@@ -26,7 +26,7 @@ def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         ("regions", "2GiB, on a GPU half of the free memory"),
         ("decision", "2GiB, on a GPU half of the free memory"),
         ("count", "64MiB, on a GPU 4GiB; for exact counts 2GiB, on a GPU half of the free memory"),
-        ("complexity", "48MiB, on a GPU 1GiB"),
+        ("complexity", "28MiB, on a GPU 1GiB"),
     ],
 )
 def test_help_says_how_much_memory_is_used(command: str, default: str) -> None:

@@ -211,9 +211,11 @@ class SignChanges(ForwardObserver):
         layer, xp = self._layers[name], _library(low)
         shape = len(low), layer.positions or 1, -1
         if layer.role in ("max_pool", "attention"):
-            return torch.as_tensor(xp.not_equal(low, high).reshape(shape).sum(2))
-        cut = reduce(add, (((low < t) & (high > t)).reshape(shape).sum(2) for t in self._at[name]))
-        return torch.as_tensor(xp.where(xp.isnan(low).reshape(shape).any(2), -1, cut))
+            counts = xp.not_equal(low, high).reshape(shape).sum(2)
+        else:
+            cut = reduce(add, (((low < t) & (high > t)).reshape(shape).sum(2) for t in self._at[name]))
+            counts = xp.where(xp.isnan(low).reshape(shape).any(2), -1, cut)
+        return counts if isinstance(counts, Tensor) else torch.from_numpy(counts)
 
     def _gather_attention(self, call: ObservedCall) -> Tensor | None:
         """Whether another key than the first vertex's has the largest score at any vertex, as a range of 0 to 1.
