@@ -9,12 +9,16 @@ import torch
 import regionscope as rs
 from regionscope.errors import InputError
 
-DRAW = torch.Generator().manual_seed(0)
+
+@pytest.fixture
+def draw() -> torch.Generator:
+    """A new generator for each test, so that no test depends on those before it."""
+    return torch.Generator().manual_seed(0)
 
 
 @pytest.mark.parametrize(("n", "f"), [(40, 5), (12, 30)])
-def test_the_fit_is_the_ridge_solution(n: int, f: int) -> None:
-    x, y = torch.randn(n, f, generator=DRAW).double(), torch.arange(n) % 3
+def test_the_fit_is_the_ridge_solution(n: int, f: int, draw: torch.Generator) -> None:
+    x, y = torch.randn(n, f, generator=draw).double(), torch.arange(n) % 3
     found = rs.linear_probe(x, y, ridge=2.0, test_share=0.25)
     held = set(found.test_rows.tolist())
     train = [i for i in range(n) if i not in held]
@@ -30,18 +34,18 @@ def test_the_fit_is_the_ridge_solution(n: int, f: int) -> None:
     assert found.predict(x).tolist() == scores.argmax(1).tolist()
 
 
-def test_separable_labels_are_found_and_random_ones_are_not() -> None:
-    x = torch.randn(300, 4, generator=DRAW)
+def test_separable_labels_are_found_and_random_ones_are_not(draw: torch.Generator) -> None:
+    x = torch.randn(300, 4, generator=draw)
     x[:, 3] = 7.0  # a constant feature
     assert rs.linear_probe(x, (x[:, 0] > 0).long() * 5, ridge=1e-3).test.value > 0.95
-    random = rs.linear_probe(x, torch.randint(0, 2, (300,), generator=DRAW))
+    random = rs.linear_probe(x, torch.randint(0, 2, (300,), generator=draw))
     assert abs(random.test.value - 0.5) < 4 * random.test.stderr
     assert {name for name, _, _ in random.readings()} == {"", "train", "chance"}
 
 
 @pytest.mark.parametrize("power", [-700, 700])
-def test_the_unit_of_the_features_changes_no_prediction(power: int) -> None:
-    x, y = torch.randn(40, 3, generator=DRAW).double(), torch.randint(0, 2, (40,), generator=DRAW)
+def test_the_unit_of_the_features_changes_no_prediction(power: int, draw: torch.Generator) -> None:
+    x, y = torch.randn(40, 3, generator=draw).double(), torch.randint(0, 2, (40,), generator=draw)
     near, far = rs.linear_probe(x, y), rs.linear_probe(x * 2.0**power, y)
     assert torch.equal(far.weights * 2.0**power, near.weights)
     assert (far.train, far.test) == (near.train, near.test)
