@@ -161,9 +161,14 @@ def scale_to_weights(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
     alike = query.ndim == 4 and query.shape[:2] == key.shape[:2] and key.shape == value.shape
     if not alike or query.device.type != "cpu" or query.dtype not in (torch.float32, torch.float64):
         return None
-    scale = argument(args, kwargs, 6, "scale")
-    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    scale = _scale(query, args, kwargs)
     return scale if scale > 0 else None
+
+
+def _scale(query: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> float:
+    """What scaled dot-product attention multiplies the products of queries and keys by."""
+    given: float | None = argument(args, kwargs, 6, "scale")
+    return float(query.shape[-1]) ** -0.5 if given is None else given
 
 
 def normalised(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Tensor]:
@@ -197,8 +202,7 @@ def _dot_products(reduce: Callable[[Tensor], Tensor], args: Sequence[Any], kwarg
     queries.
     """
     query, key = argument(args, kwargs, 0, "query"), argument(args, kwargs, 1, "key")
-    scale, mask = argument(args, kwargs, 6, "scale"), argument(args, kwargs, 3, "attn_mask")
-    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    scale, mask = _scale(query, args, kwargs), argument(args, kwargs, 3, "attn_mask")
     same_order = mask is None or mask.dtype == torch.bool
     if scale > 0 and query.element_size() > 2 and same_order:
         scale = 1.0  # the order of the scores is the same, up to rounding
