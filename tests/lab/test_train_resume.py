@@ -111,7 +111,7 @@ def test_a_finished_state_has_nothing_left_to_do(tmp_path: Path) -> None:
 
 
 def test_an_early_end_is_resumed_where_it_was() -> None:
-    """What is scheduled for the end is stored and measured once, at the epoch whose training error ends the training."""
+    """What is scheduled for the end is stored and measured once, at the epoch that ends the training."""
     errors = [row.train_error for row in train(network(), data(), replace(FULL, epochs=6), seed=5).history]
     least = sorted(error for error in errors[:-1] if error is not None)[0]
     first = errors.index(least) + 1
