@@ -21,10 +21,10 @@ import torch
 from torch import nn
 
 from regionscope.explorer import explore
-from regionscope.lab.data import two_moons
-from regionscope.lab.default_slice import default_slice
-from regionscope.lab.training_frames import ModelAtStep, frames_of_models
-from regionscope.lab.zoo import mlp
+from regionscope.geometry.default_slice import default_slice
+from regionscope_lab.data import two_moons
+from regionscope_lab.training_frames import ModelAtStep, frames_of_models
+from regionscope_lab.zoo import mlp
 from results import write
 
 TICKS = 100  # of /proc's clock in a second

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from regionscope.errors import InputError
-from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
+from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
 
 
 def experiment(**changes: Any) -> Experiment:

@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from regionscope.errors import DiskFull, InputError, Stopped
-from regionscope.lab import experiment as experiment_module
-from regionscope.lab import instruments
-from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
-from regionscope.lab.data import load
-from regionscope.lab.experiment import fail, run
-from regionscope.lab.store import RunFolder, files
-from regionscope.lab.train import TrainState
+from regionscope_lab import experiment as experiment_module
+from regionscope_lab import instruments
+from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
+from regionscope_lab.data import load
+from regionscope_lab.experiment import fail, run
+from regionscope_lab.store import RunFolder, files
+from regionscope_lab.train import TrainState
 
 EXPERIMENT = Experiment(
     data=DataSpec(name="random_labels", n_train=40, n_test=30),

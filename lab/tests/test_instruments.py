@@ -9,13 +9,13 @@ from torch import Tensor, nn
 
 import regionscope as rs
 from regionscope.errors import InputError
-from regionscope.lab import instruments, zoo
-from regionscope.lab.config import DataSpec, MeasureSpec, Training
-from regionscope.lab.data import Dataset, DataSplit, load, two_moons
-from regionscope.lab.default_slice import default_slice
-from regionscope.lab.monitor import Monitor, every
-from regionscope.lab.train import train
-from regionscope.lab.zoo import mlp
+from regionscope.geometry.default_slice import default_slice
+from regionscope.monitor import Monitor, every
+from regionscope_lab import instruments, zoo
+from regionscope_lab.config import DataSpec, MeasureSpec, Training
+from regionscope_lab.data import Dataset, DataSplit, load, two_moons
+from regionscope_lab.train import train
+from regionscope_lab.zoo import mlp
 
 FLAT = DataSplit(two_moons(100, noise=0.2, seed=0), two_moons(60, noise=0.2, seed=1))
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from regionscope.lab.config import Experiment
-from regionscope.lab.experiment import check
+from regionscope_lab.config import Experiment
+from regionscope_lab.experiment import check
 
 STORED: dict[str, dict[str, Any]] = {
     "4736245aa170b666": {"data": {"name": "digits"}, "network": {"name": "mlp"}},

@@ -7,11 +7,11 @@ import torch
 from torch import nn
 
 from regionscope.errors import InputError
-from regionscope.lab.config import DataSpec, Training
-from regionscope.lab.data import load
-from regionscope.lab.train import train
-from regionscope.lab.train.small_mlp import train_small
-from regionscope.lab.zoo import mlp
+from regionscope_lab.config import DataSpec, Training
+from regionscope_lab.data import load
+from regionscope_lab.train import train
+from regionscope_lab.train.small_mlp import train_small
+from regionscope_lab.zoo import mlp
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 1e-2])

@@ -15,13 +15,13 @@ from torch import nn
 
 from regionscope.errors import Damaged, DiskFull, InputError, RegionscopeError
 from regionscope.file_io import append_bytes
-from regionscope.lab import zoo
-from regionscope.lab.config import DataSpec, Experiment, NetworkSpec
-from regionscope.lab.monitor import Row
-from regionscope.lab.store import RunFolder, files
-from regionscope.lab.store.rows import fingerprint
-from regionscope.lab.sweep import read_runs
-from regionscope.lab.train import TrainState
+from regionscope.monitor import Row
+from regionscope.monitor.row_files import fingerprint
+from regionscope_lab import zoo
+from regionscope_lab.config import DataSpec, Experiment, NetworkSpec
+from regionscope_lab.store import RunFolder, files
+from regionscope_lab.sweep import read_runs
+from regionscope_lab.train import TrainState
 
 EXPERIMENT = Experiment(
     data=DataSpec(name="two_moons", n_train=20, n_test=20), network=NetworkSpec(name="mlp", options={"width": 4})

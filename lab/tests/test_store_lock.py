@@ -12,9 +12,9 @@ import pytest
 
 import forked
 from regionscope.errors import Busy, LockLost
-from regionscope.lab.config import DataSpec, Experiment, NetworkSpec
-from regionscope.lab.monitor import Row
-from regionscope.lab.store import RunFolder, is_held, lock
+from regionscope.monitor import Row
+from regionscope_lab.config import DataSpec, Experiment, NetworkSpec
+from regionscope_lab.store import RunFolder, is_held, lock
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import torch
 
 from devices import needs_cuda
 from regionscope.errors import DiskFull, InputError
-from regionscope.lab.config import Experiment
-from regionscope.lab.store import RunFolder
-from regionscope.lab.sweep import JobResult, Sweep, read_runs, run_sweep, work
+from regionscope_lab.config import Experiment
+from regionscope_lab.store import RunFolder
+from regionscope_lab.sweep import JobResult, Sweep, read_runs, run_sweep, work
 from small_sweep import BASE, MEASURES, small
 
 TOML = """
@@ -160,7 +160,7 @@ def test_a_full_disk_stops_the_sweep_with_its_sentence(tmp_path: Path, monkeypat
 
 def test_two_sweeps_on_one_folder_share_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While another process holds a run, the sweep does the others first and then waits for it."""
-    monkeypatch.setattr("regionscope.lab.sweep.run._WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("regionscope_lab.sweep.run._WAIT_SECONDS", 0.01)
     sweep = small(0, 1)
     theirs = RunFolder.create(tmp_path, sweep.experiments[0])
     done: list[str] = []

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from regionscope.lab.store import RunFolder
-from regionscope.lab.sweep import Sweep, read_runs, read_series, run_sweep, sweep_status
+from regionscope_lab.store import RunFolder
+from regionscope_lab.sweep import Sweep, read_runs, read_series, run_sweep, sweep_status
 
 SWEEP = Sweep.from_dict(
     {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from regionscope.lab.sweep import Sweep, read_runs
+from regionscope_lab.sweep import Sweep, read_runs
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -18,9 +18,9 @@ import pytest
 import forked
 from dask_cluster import two_workers
 from regionscope.errors import InputError
-from regionscope.lab import experiment
-from regionscope.lab.store import RunFolder, files
-from regionscope.lab.sweep import Sweep, read_runs, run_sweep
+from regionscope_lab import experiment
+from regionscope_lab.store import RunFolder, files
+from regionscope_lab.sweep import Sweep, read_runs, run_sweep
 
 BASE = {
     "data": {"name": "random_labels", "n_train": 64, "n_test": 16},
@@ -158,7 +158,7 @@ def test_dask_workers_may_die(
 ) -> None:
     """A scheduler and two workers on loopback; one is killed while it works, and every run ends once."""
     pytest.importorskip("distributed")
-    monkeypatch.setattr("regionscope.lab.sweep.cluster._POLL_SECONDS", 0.02)  # so that a run is seen before it ends
+    monkeypatch.setattr("regionscope_lab.sweep.cluster._POLL_SECONDS", 0.02)  # so that a run is seen before it ends
     runs, sweep = tmp_path / "runs", small(4)
     killed: list[int] = []
 
@@ -171,7 +171,7 @@ def test_dask_workers_may_die(
                 os.kill(pid, signal.SIGKILL)
         return False
 
-    with two_workers(tmp_path, "regionscope.lab.sweep.work", "torch._dynamo") as address:  # optimizers load the latter
+    with two_workers(tmp_path, "regionscope_lab.sweep.work", "torch._dynamo") as address:  # optimizers load the latter
         report = run_sweep(sweep, runs, dask=address, gpu_resource=1, stop=kill_once)
         with pytest.raises(InputError, match="Expected a Dask worker with GPU"):
             run_sweep(small(5), runs, dask=address, gpu_resource=2)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from regionscope.errors import InputError
-from regionscope.lab.store import RunFolder
-from regionscope.lab.sweep import Sweep, query, read_runs, read_series, run_sweep, sweep_status, write_parquet
-from regionscope.lab.sweep.settings import flatten
+from regionscope_lab.store import RunFolder
+from regionscope_lab.sweep import Sweep, query, read_runs, read_series, run_sweep, sweep_status, write_parquet
+from regionscope_lab.sweep.settings import flatten
 from small_sweep import BASE, small
 
 

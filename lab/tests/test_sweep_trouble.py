@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from regionscope.errors import DiskFull, InputError, RegionscopeError
-from regionscope.lab.store import RunFolder
-from regionscope.lab.sweep import JobResult, cluster, pool, run_sweep, work
+from regionscope_lab.store import RunFolder
+from regionscope_lab.sweep import JobResult, cluster, pool, run_sweep, work
 from small_sweep import small
 
 
 def test_workers_are_started_only_for_runs_that_nobody_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regionscope.lab.sweep.run._WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("regionscope_lab.sweep.run._WAIT_SECONDS", 0.0)
     sweep = small(0, 1, 2)
     held = [RunFolder.create(tmp_path, experiment) for experiment in sweep.experiments[:2]]
     started: list[list[str]] = []
@@ -33,7 +33,7 @@ def test_workers_are_started_only_for_runs_that_nobody_has(tmp_path: Path, monke
     def stop() -> bool:
         return next(looks, None) is None
 
-    monkeypatch.setattr("regionscope.lab.sweep.run.run_in_pool", do)
+    monkeypatch.setattr("regionscope_lab.sweep.run.run_in_pool", do)
     with held[0].claim(), held[1].claim():
         report = run_sweep(sweep, tmp_path, workers=2, stop=stop)
         assert [outcome.status for outcome in report.outcomes] == ["busy", "busy", "finished"]
@@ -47,15 +47,15 @@ def test_workers_are_started_only_for_runs_that_nobody_has(tmp_path: Path, monke
 
 def test_a_lock_is_tried_again_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The owner that a lock names may live on without it; only a worker that tries can tell."""
-    monkeypatch.setattr("regionscope.lab.sweep.run._WAIT_SECONDS", 0.0)
-    monkeypatch.setattr("regionscope.lab.sweep.run._RETRY_SECONDS", 0.01)
-    monkeypatch.setattr("regionscope.lab.sweep.run.is_held", lambda path: True)
+    monkeypatch.setattr("regionscope_lab.sweep.run._WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("regionscope_lab.sweep.run._RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("regionscope_lab.sweep.run.is_held", lambda path: True)
 
     def do(jobs: list[work.Job], *, report: Any, **_: object) -> None:
         for job in jobs:
             report(work.work(job))
 
-    monkeypatch.setattr("regionscope.lab.sweep.run.run_in_pool", do)
+    monkeypatch.setattr("regionscope_lab.sweep.run.run_in_pool", do)
     assert run_sweep(small(0), tmp_path, workers=2, limit_seconds=20).complete
 
 
@@ -67,7 +67,7 @@ def test_workers_get_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         seen.extend(jobs)
         report(JobResult(jobs[0].key, "", "finished"))
 
-    monkeypatch.setattr("regionscope.lab.sweep.run.run_on_dask", do)
+    monkeypatch.setattr("regionscope_lab.sweep.run.run_on_dask", do)
     run_sweep(small(0), "runs", dask="local:1", data_root=Path("data"))
     assert (seen[0].runs_dir, seen[0].data_root) == (tmp_path / "runs", tmp_path / "data")
 

@@ -12,12 +12,12 @@ from torch.nn import functional
 
 from careless import Doubled
 from regionscope.errors import InputError
-from regionscope.lab.config import Training
-from regionscope.lab.data import Dataset, DataSplit
-from regionscope.lab.train import EpochRow, TrainingProgress, evaluate, evaluation, train
-from regionscope.lab.train.evaluation import error_share
-from regionscope.lab.zoo import mlp
 from regionscope.network import select_output
+from regionscope_lab.config import Training
+from regionscope_lab.data import Dataset, DataSplit
+from regionscope_lab.train import EpochRow, TrainingProgress, evaluate, evaluation, train
+from regionscope_lab.train.evaluation import error_share
+from regionscope_lab.zoo import mlp
 
 PLAIN = Training(epochs=3, optimizer="adam", lr=1e-2, batch_size=32, schedule="constant")
 

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from devices import needs_cuda
-from regionscope.lab import zoo
-from regionscope.lab.config import Training
-from regionscope.lab.data import Dataset, DataSplit
-from regionscope.lab.train import TrainState, train
-from regionscope.lab.train.step import CompiledStep, Replay, TrainingStep, set_rate
-from regionscope.lab.zoo.blocks import basic_block
+from regionscope_lab import zoo
+from regionscope_lab.config import Training
+from regionscope_lab.data import Dataset, DataSplit
+from regionscope_lab.train import TrainState, train
+from regionscope_lab.train.step import CompiledStep, Replay, TrainingStep, set_rate
+from regionscope_lab.zoo.blocks import basic_block
 
 TRAINING = Training(
     epochs=3, lr=0.05, momentum=0.9, weight_decay=1e-4, batch_size=16, schedule="cosine",

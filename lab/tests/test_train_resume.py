@@ -15,12 +15,12 @@ from torch import nn
 import forked
 from devices import needs_cuda
 from regionscope.errors import InputError
-from regionscope.lab.config import Training
-from regionscope.lab.data import Dataset, DataSplit
-from regionscope.lab.monitor import Monitor
-from regionscope.lab.train import EpochRow, TrainState, session, train
-from regionscope.lab.train.state import optimizer_tensors, restore_optimizer
-from regionscope.lab.zoo import mlp
+from regionscope.monitor import Monitor
+from regionscope_lab.config import Training
+from regionscope_lab.data import Dataset, DataSplit
+from regionscope_lab.train import EpochRow, TrainState, session, train
+from regionscope_lab.train.state import optimizer_tensors, restore_optimizer
+from regionscope_lab.zoo import mlp
 
 FULL = Training(
     epochs=3, optimizer="adam", lr=1e-2, weight_decay=1e-3, batch_size=8, schedule="cosine", augment="crop_flip",

@@ -12,13 +12,13 @@ from regionscope.errors import InputError
 from regionscope.exact import decision_regions, linear_regions
 from regionscope.geometry import Box, Segment
 from regionscope.geometry.coordinates import on_slice
-from regionscope.lab import instruments
-from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
-from regionscope.lab.default_slice import default_slice, plane_of
-from regionscope.lab.experiment import run
-from regionscope.lab.instruments.measurement_context import MeasurementContext
-from regionscope.lab.store import RunFolder
-from regionscope.lab.training_frames import (
+from regionscope.geometry.default_slice import default_slice, plane_of
+from regionscope_lab import instruments
+from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
+from regionscope_lab.experiment import run
+from regionscope_lab.instruments.measurement_context import MeasurementContext
+from regionscope_lab.store import RunFolder
+from regionscope_lab.training_frames import (
     ModelAtStep,
     curves_of_rows,
     frames_of_models,
@@ -26,7 +26,7 @@ from regionscope.lab.training_frames import (
     frames_of_run,
     thin,
 )
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 from small_files import idx_files
 
 
@@ -191,7 +191,7 @@ def test_the_classes_of_a_known_data_set_have_names(tmp_path: Path, classes: int
     for name, content in idx_files().items():
         (raw / name).write_bytes(content)
     net = tmp_path / "net.py"
-    net.write_text(f"from regionscope.lab.zoo import mlp\ndef build():\n    return mlp([784, 4, {classes}], seed=0)\n")
+    net.write_text(f"from regionscope_lab.zoo import mlp\ndef build():\n    return mlp([784, 4, {classes}], seed=0)\n")
     experiment = Experiment(
         data=DataSpec(name="fashion_mnist", options={"flatten": True}),
         network=NetworkSpec(name=f"{net}:build"),

@@ -12,13 +12,13 @@ from PIL import Image
 
 from command_line import run
 from regionscope.errors import InputError
-from regionscope.lab import zoo
-from regionscope.lab.config import DataSpec, Experiment
-from regionscope.lab.data import load
-from regionscope.lab.data.registry import check_options
-from regionscope.lab.store import RunFolder
-from regionscope.lab.sweep import Sweep, read_experiment
-from regionscope.lab.training_frames import frames_of_run
+from regionscope_lab import zoo
+from regionscope_lab.config import DataSpec, Experiment
+from regionscope_lab.data import load
+from regionscope_lab.data.registry import check_options
+from regionscope_lab.store import RunFolder
+from regionscope_lab.sweep import Sweep, read_experiment
+from regionscope_lab.training_frames import frames_of_run
 
 NET = """
 from torch import nn
@@ -46,7 +46,7 @@ number = 3
 DATA = """
 import torch
 from torch.utils.data import TensorDataset
-from regionscope.lab.data import DataSplit, two_moons
+from regionscope_lab.data import DataSplit, two_moons
 
 def split(n=40):
     return DataSplit(two_moons(n, seed=0), two_moons(n, seed=1))
@@ -86,7 +86,7 @@ def experiment(**settings: Any) -> Experiment:
 
 
 def test_the_file_is_part_of_the_runs_identity(folder: Path) -> None:
-    (folder / "small.py").write_text("from regionscope.lab.zoo import dense as build\n")
+    (folder / "small.py").write_text("from regionscope_lab.zoo import dense as build\n")
     first = experiment()
     assert first.network.source
     assert first.data.source

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regionscope.errors import InputError
-from regionscope.lab import zoo
-from regionscope.lab.zoo.blocks import DropConnect, SqueezeExcite, basic_block
-from regionscope.lab.zoo.layers import ACTIVATIONS
-from regionscope.lab.zoo.resnet import PreActivation
-from regionscope.lab.zoo.shufflenet import ShuffleUnit
+from regionscope_lab import zoo
+from regionscope_lab.zoo.blocks import DropConnect, SqueezeExcite, basic_block
+from regionscope_lab.zoo.layers import ACTIVATIONS
+from regionscope_lab.zoo.resnet import PreActivation
+from regionscope_lab.zoo.shufflenet import ShuffleUnit
 
 PARAMETERS = {
     "resnet18": 11_173_962,

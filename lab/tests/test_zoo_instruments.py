@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import regionscope as rs
 from devices import needs_cuda
-from regionscope.lab import zoo
+from regionscope_lab import zoo
 
 SHAPE = (3, 4, 4)
 EXACT: list[tuple[str, dict[str, Any], float]] = [  # name, options, length of the segment

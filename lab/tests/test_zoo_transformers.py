@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regionscope.errors import InputError
-from regionscope.lab import zoo
-from regionscope.lab.config import DataSpec, Training
-from regionscope.lab.data import Dataset, load
-from regionscope.lab.train import evaluate, train
-from regionscope.lab.zoo.transformer import Attention, TransformerLayer
+from regionscope_lab import zoo
+from regionscope_lab.config import DataSpec, Training
+from regionscope_lab.data import Dataset, load
+from regionscope_lab.train import evaluate, train
+from regionscope_lab.zoo.transformer import Attention, TransformerLayer
 
 SMALL = {"depth": 2, "width": 8, "heads": 2}
 

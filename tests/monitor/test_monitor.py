@@ -16,9 +16,9 @@ from torch import nn
 
 import regionscope as rs
 from regionscope.errors import InputError
-from regionscope.lab.monitor import Monitor, Row, every, log_spaced, read_rows
-from regionscope.lab.train import TrainState, train
-from regionscope.lab.zoo import mlp
+from regionscope.monitor import Monitor, Row, every, log_spaced, read_rows
+from regionscope_lab.train import TrainState, train
+from regionscope_lab.zoo import mlp
 from small_training import TRAINING, halves, noisy, weight
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
-from regionscope.lab.monitor import (
+from regionscope.monitor import (
     Monitor,
     Row,
     append_rows,
@@ -22,7 +22,7 @@ from regionscope.lab.monitor import (
     read_rows,
     transformers_callback,
 )
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 
 
 def measured(model: nn.Module) -> dict[str, Any]:

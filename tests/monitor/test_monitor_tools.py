@@ -13,7 +13,7 @@ from torch import nn
 
 import regionscope as rs
 from regionscope.errors import InputError
-from regionscope.lab.monitor import (
+from regionscope.monitor import (
     Monitor,
     TensorBoard,
     WeightsAndBiases,
@@ -21,7 +21,7 @@ from regionscope.lab.monitor import (
     lightning_callback,
     transformers_callback,
 )
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 
 
 def measured(model: nn.Module) -> dict[str, Any]:

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
-from regionscope.lab.data import DataSplit
-from regionscope.lab.monitor import Monitor, every, no_trace, same_randomness
-from regionscope.lab.train import train
+from regionscope.monitor import Monitor, every, no_trace, same_randomness
+from regionscope_lab.data import DataSplit
+from regionscope_lab.train import train
 from small_training import TRAINING, halves, noisy, weight
 
 

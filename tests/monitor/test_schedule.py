@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from regionscope.errors import InputError
-from regionscope.lab.monitor import Monitor, Schedule, every, log_spaced, parse_schedule
+from regionscope.monitor import Monitor, Schedule, every, log_spaced, parse_schedule
 from small_training import weight
 
 

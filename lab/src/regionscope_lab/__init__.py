@@ -1,1 +1,1 @@
-"""The lab: training, disk and time live here and in no lower layer."""
+"""Train and measure many networks, and reproduce four papers with regionscope."""

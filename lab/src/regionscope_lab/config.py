@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar, get_type_hints
 
 from regionscope.checks import one_of, read_number, read_seed, unknown_name
 from regionscope.errors import InputError
-from regionscope.lab.user_files import source_of
+from regionscope_lab.user_files import source_of
 
 Options = dict[str, Any]
 

@@ -20,17 +20,17 @@ from torch import Tensor, nn
 from regionscope.checks import check_instance, read_device
 from regionscope.errors import Busy, DiskFull, InputError, LockLost, RegionscopeError, Stopped
 from regionscope.formatting import described, first_line
-from regionscope.lab import instruments, zoo
-from regionscope.lab.config import DataSpec, Experiment
-from regionscope.lab.data import DataSplit, load
-from regionscope.lab.data import check_options as check_data_options
-from regionscope.lab.instruments.measurement_context import measure_seed
-from regionscope.lab.monitor import Monitor, Row, parse_schedule
-from regionscope.lab.provenance import run_provenance
-from regionscope.lab.store import RunFolder
-from regionscope.lab.store.files import write_bytes
-from regionscope.lab.train import EpochRow, Trained, TrainingProgress, TrainState, train
-from regionscope.lab.user_files import COPY, check_source, file_of, is_user_file
+from regionscope.monitor import Monitor, Row, parse_schedule
+from regionscope.provenance import run_provenance
+from regionscope_lab import instruments, zoo
+from regionscope_lab.config import DataSpec, Experiment
+from regionscope_lab.data import DataSplit, load
+from regionscope_lab.data import check_options as check_data_options
+from regionscope_lab.instruments.measurement_context import measure_seed
+from regionscope_lab.store import RunFolder
+from regionscope_lab.store.files import write_bytes
+from regionscope_lab.train import EpochRow, Trained, TrainingProgress, TrainState, train
+from regionscope_lab.user_files import COPY, check_source, file_of, is_user_file
 
 HISTORY = ("train_loss", "train_error", "test_error")  # the rows of each epoch; no measure may have these names
 

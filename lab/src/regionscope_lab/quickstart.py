@@ -19,11 +19,11 @@ from regionscope.errors import RegionscopeError
 from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
 from regionscope.file_io import plain, replace_file
 from regionscope.geometry import Box
-from regionscope.lab.data import Dataset, two_moons
-from regionscope.lab.provenance import provenance
-from regionscope.lab.train import EpochRow, Trained, Training, evaluate, train
-from regionscope.lab.training_frames import ModelAtStep, TrainingFrames, frames_of_models
-from regionscope.lab.zoo import mlp
+from regionscope.provenance import provenance
+from regionscope_lab.data import Dataset, two_moons
+from regionscope_lab.train import EpochRow, Trained, Training, evaluate, train
+from regionscope_lab.training_frames import ModelAtStep, TrainingFrames, frames_of_models
+from regionscope_lab.zoo import mlp
 
 _MOMENTS = 7  # frames of the explorer between the first and the last
 

@@ -24,11 +24,11 @@ from regionscope.exact import DecisionRegions, Partition, decision_regions, line
 from regionscope.exact.tracking import follow
 from regionscope.geometry import Slice
 from regionscope.geometry.coordinates import on_slice
-from regionscope.lab.data import registry
-from regionscope.lab.default_slice import default_slice
-from regionscope.lab.store import RunFolder
+from regionscope.geometry.default_slice import default_slice
 from regionscope.network import Program, retrace
 from regionscope.types import Progress
+from regionscope_lab.data import registry
+from regionscope_lab.store import RunFolder
 
 _MOST_POINTS = 2000  # of the data, in a picture
 

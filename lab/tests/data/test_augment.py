@@ -12,8 +12,8 @@ from torch.nn import functional
 
 from devices import needs_cuda
 from regionscope.errors import InputError
-from regionscope.lab.data import crop_flip, mixup
-from regionscope.lab.data.augment import beta_symmetric
+from regionscope_lab.data import crop_flip, mixup
+from regionscope_lab.data.augment import beta_symmetric
 
 
 def generator(seed: int = 0) -> torch.Generator:

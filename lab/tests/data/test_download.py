@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from regionscope.errors import InputError
-from regionscope.lab.config import DataSpec
-from regionscope.lab.data import get, load
-from regionscope.lab.data.download import DOWNLOADS
+from regionscope_lab.config import DataSpec
+from regionscope_lab.data import get, load
+from regionscope_lab.data.download import DOWNLOADS
 from small_files import FileServer, idx_files, md5, serve, tar_gz
 
 

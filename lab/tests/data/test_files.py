@@ -12,9 +12,9 @@ import torch
 from PIL import Image
 
 from regionscope.errors import InputError
-from regionscope.lab.config import DataSpec
-from regionscope.lab.data import cifar, imagenet, load
-from regionscope.lab.data.imagenet import read_image
+from regionscope_lab.config import DataSpec
+from regionscope_lab.data import cifar, imagenet, load
+from regionscope_lab.data.imagenet import read_image
 from small_files import idx_files, images, new_pickle, old_pickle, write
 
 SMALL10 = replace(cifar.CIFAR10, n_train=4, n_test=6)

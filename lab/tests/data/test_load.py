@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from regionscope.errors import InputError
-from regionscope.lab.config import DataSpec
-from regionscope.lab.data import Dataset, DataSplit, add_label_noise, data_root, digits, load, names
-from regionscope.lab.data.dataset import balanced_choice, stratified_choice
+from regionscope_lab.config import DataSpec
+from regionscope_lab.data import Dataset, DataSplit, add_label_noise, data_root, digits, load, names
+from regionscope_lab.data.dataset import balanced_choice, stratified_choice
 
 
 def test_digits_are_split_without_overlap_or_loss() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from regionscope.errors import InputError
-from regionscope.lab.data.pickles import read_pickle
+from regionscope_lab.data.pickles import read_pickle
 from small_files import images, old_pickle
 
 

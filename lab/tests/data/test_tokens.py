@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from regionscope.errors import InputError, MissingLibrary
-from regionscope.lab.config import DataSpec
-from regionscope.lab.data import load
+from regionscope_lab.config import DataSpec
+from regionscope_lab.data import load
 
 
 def text(**options: object) -> DataSpec:

@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from regionscope.errors import InputError
-from regionscope.lab.config import DataSpec
-from regionscope.lab.data import Dataset, digits, gaussian_quantiles, load, random_labels, two_moons, univariate
-from regionscope.lab.data.toy import gaussian_quantiles_split, two_moons_split
-from regionscope.shallow import random_teacher
+from regionscope_lab.config import DataSpec
+from regionscope_lab.data import Dataset, digits, gaussian_quantiles, load, random_labels, two_moons, univariate
+from regionscope_lab.data.toy import gaussian_quantiles_split, two_moons_split
+from regionscope_lab.shallow import random_teacher
 
 TOYS = ["two_moons", "gaussian_quantiles", "random_labels", "univariate"]
 

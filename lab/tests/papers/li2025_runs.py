@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from regionscope.lab.config import DataSpec, Experiment, NetworkSpec, Training
-from regionscope.lab.store import RunFolder
-from regionscope.studies.li2025 import paper
-from regionscope.studies.study import Outcome
-from regionscope.studies.verdict import Grade
+from regionscope_lab.config import DataSpec, Experiment, NetworkSpec, Training
+from regionscope_lab.papers.li2025 import paper
+from regionscope_lab.papers.study import Outcome
+from regionscope_lab.papers.verdict import Grade
+from regionscope_lab.store import RunFolder
 
 MEASURES = ("regions", "regions_test", "regions_random", "regions_2d", "regions_3d", "regions_4d", "regions_5d")
 

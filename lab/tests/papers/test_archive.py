@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from regionscope.errors import InputError
-from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
-from regionscope.lab.experiment import run
-from regionscope.lab.store import RunFolder
-from regionscope.studies.archive import pack, unpack
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
+from regionscope_lab.experiment import run
+from regionscope_lab.papers.archive import pack, unpack
+from regionscope_lab.papers.workspace import Workspace
+from regionscope_lab.store import RunFolder
 
 EXPERIMENT = Experiment(
     data=DataSpec(name="digits", n_train=40, n_test=20),

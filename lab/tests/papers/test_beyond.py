@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from regionscope.plot.charts import chart_figure
-from regionscope.studies.beyond import STUDIES
-from regionscope.studies.beyond.penalty import SETTINGS, _of_a_length_that_fits, outcome
-from regionscope.studies.study import Study
-from regionscope.studies.verdict import Grade
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.papers.beyond import STUDIES
+from regionscope_lab.papers.beyond.penalty import SETTINGS, _of_a_length_that_fits, outcome
+from regionscope_lab.papers.study import Study
+from regionscope_lab.papers.verdict import Grade
+from regionscope_lab.papers.workspace import Workspace
 
 YES, OPEN, NO = Grade.REPRODUCED, Grade.INCONCLUSIVE, Grade.NOT_REPRODUCED
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from regionscope.errors import InputError
-from regionscope.lab.config import Experiment
-from regionscope.lab.experiment import check
-from regionscope.studies.catalogue import find, studies
-from regionscope.studies.study import PAPERS, SIZES, Size, Study
+from regionscope_lab.config import Experiment
+from regionscope_lab.experiment import check
+from regionscope_lab.papers.catalogue import find, studies
+from regionscope_lab.papers.study import PAPERS, SIZES, Size, Study
 
 
 def test_names_are_unique_and_begin_with_their_paper() -> None:

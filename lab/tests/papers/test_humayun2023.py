@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from regionscope.lab import sweep
 from regionscope.plot.charts import chart_figure
-from regionscope.studies.charts import Pictures
-from regionscope.studies.humayun2023 import (
+from regionscope_lab import sweep
+from regionscope_lab.papers.charts import Pictures
+from regionscope_lab.papers.humayun2023 import (
     STUDIES,
     claims,
     curves,
@@ -25,12 +25,12 @@ from regionscope.studies.humayun2023 import (
     shift,
     width,
 )
-from regionscope.studies.humayun2023.curves import Curve
-from regionscope.studies.humayun2023.regularisation import _alike, normalisation_claims
-from regionscope.studies.humayun2023.settings import FINE, cnn, imagenet, mlp, mlp_grid, resnet
-from regionscope.studies.study import Claim, Size, Study
-from regionscope.studies.verdict import Grade
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.papers.humayun2023.curves import Curve
+from regionscope_lab.papers.humayun2023.regularisation import _alike, normalisation_claims
+from regionscope_lab.papers.humayun2023.settings import FINE, cnn, imagenet, mlp, mlp_grid, resnet
+from regionscope_lab.papers.study import Claim, Size, Study
+from regionscope_lab.papers.verdict import Grade
+from regionscope_lab.papers.workspace import Workspace
 
 YES, HALF, OPEN, NO = Grade.REPRODUCED, Grade.SAME_TREND, Grade.INCONCLUSIVE, Grade.NOT_REPRODUCED
 DOUBLE = (5.0, 1.0, 2.0, 4.0, 0.5)

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from regionscope.errors import InputError
-from regionscope.studies.humayun2023.curves import Curve
-from regionscope.studies.humayun2023.shape import double_descent, turning_points
+from regionscope_lab.papers.humayun2023.curves import Curve
+from regionscope_lab.papers.humayun2023.shape import double_descent, turning_points
 
 DOUBLE = (5.0, 1.0, 2.0, 4.0, 0.5)
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from regionscope.lab.store.files import read_document
-from regionscope.studies import catalogue, verdict
-from regionscope.studies.catalogue import cause, studies
-from regionscope.studies.charts import Bars, Lines, Scatter, Series
-from regionscope.studies.index import BESIDE, index_markdown, totals
-from regionscope.studies.items import Item, NotRun, covered, evidence
-from regionscope.studies.report import claim_data
-from regionscope.studies.study import Claim, Outcome, Size, Study, one_seed_claims, over_seeds
-from regionscope.studies.verdict import Grade
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.papers import catalogue, verdict
+from regionscope_lab.papers.catalogue import cause, studies
+from regionscope_lab.papers.charts import Bars, Lines, Scatter, Series
+from regionscope_lab.papers.index import BESIDE, index_markdown, totals
+from regionscope_lab.papers.items import Item, NotRun, covered, evidence
+from regionscope_lab.papers.report import claim_data
+from regionscope_lab.papers.study import Claim, Outcome, Size, Study, one_seed_claims, over_seeds
+from regionscope_lab.papers.verdict import Grade
+from regionscope_lab.papers.workspace import Workspace
+from regionscope_lab.store.files import read_document
 from regrade_results import regraded, rewritten, stored_claims
 
 ROOT = Path(__file__).parent.parent.parent

@@ -11,12 +11,11 @@ import torch
 
 import regionscope as rs
 from regionscope.errors import InputError
-from regionscope.lab import zoo
-from regionscope.lab.config import Experiment
-from regionscope.lab.sweep import Sweep, run_sweep
 from regionscope.plot.charts import chart_figure
-from regionscope.studies.charts import Lines
-from regionscope.studies.li2025 import (
+from regionscope_lab import zoo
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers.charts import Lines
+from regionscope_lab.papers.li2025 import (
     STUDIES,
     augmentation,
     cifar10,
@@ -26,9 +25,10 @@ from regionscope.studies.li2025 import (
     reparametrisation,
     settings,
 )
-from regionscope.studies.study import Outcome, Study
-from regionscope.studies.verdict import Grade
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.papers.study import Outcome, Study
+from regionscope_lab.papers.verdict import Grade
+from regionscope_lab.papers.workspace import Workspace
+from regionscope_lab.sweep import Sweep, run_sweep
 
 ROOT = Path(__file__).parent.parent.parent
 

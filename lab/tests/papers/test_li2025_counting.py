@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from regionscope.lab.store import RunFolder
-from regionscope.studies.li2025 import (
+from papers.li2025_runs import grades, made, planted
+from regionscope_lab.papers.li2025 import (
     augmentation,
     claims,
     counting,
@@ -16,8 +16,8 @@ from regionscope.studies.li2025 import (
     tables,
     theory,
 )
-from regionscope.studies.verdict import Grade
-from studies.li2025_runs import grades, made, planted
+from regionscope_lab.papers.verdict import Grade
+from regionscope_lab.store import RunFolder
 
 
 def test_what_the_grid_misses(tmp_path: Path) -> None:

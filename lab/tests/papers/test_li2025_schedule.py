@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from regionscope.lab.config import Experiment
-from regionscope.lab.store import RunFolder
-from regionscope.studies.li2025 import schedule, settings
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers.li2025 import schedule, settings
+from regionscope_lab.papers.workspace import Workspace
+from regionscope_lab.store import RunFolder
 
 
 def ended_with(place: Workspace, one: Experiment, error: float | None) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from papers.li2025_runs import grades, made, planted
 from regionscope.errors import InputError
-from regionscope.lab.config import DataSpec, NetworkSpec
 from regionscope.measures.correlate import correlate
-from regionscope.studies.charts import Scatter
-from regionscope.studies.li2025 import (
+from regionscope_lab.config import DataSpec, NetworkSpec
+from regionscope_lab.papers.charts import Scatter
+from regionscope_lab.papers.li2025 import (
     cifar10,
     claims,
     consistency,
@@ -24,9 +25,8 @@ from regionscope.studies.li2025 import (
     predictors,
     tables,
 )
-from regionscope.studies.verdict import Grade
-from regionscope.studies.workspace import Workspace
-from studies.li2025_runs import grades, made, planted
+from regionscope_lab.papers.verdict import Grade
+from regionscope_lab.papers.workspace import Workspace
 
 
 def test_a_point_is_the_mean_over_seeds(tmp_path: Path) -> None:

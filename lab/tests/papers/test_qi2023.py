@@ -14,18 +14,18 @@ from torch import nn
 from regionscope.errors import InputError
 from regionscope.exact import linear_regions
 from regionscope.geometry import Box
-from regionscope.lab import zoo
-from regionscope.lab.monitor import parse_schedule
-from regionscope.lab.sweep import run_sweep
+from regionscope.monitor import parse_schedule
 from regionscope.plot.charts import chart_figure
-from regionscope.studies import verdict
-from regionscope.studies.charts import Lines, Pictures
-from regionscope.studies.qi2023 import STUDIES, compare, data, epochs, layers, lines, paper, random_labels, settings
-from regionscope.studies.qi2023.pictures import model_at_epoch
-from regionscope.studies.qi2023.read import Course, course, course_of, curves
-from regionscope.studies.study import SIZES, Claim, Outcome, Study
-from regionscope.studies.verdict import Grade
-from regionscope.studies.workspace import Workspace
+from regionscope_lab import zoo
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Lines, Pictures
+from regionscope_lab.papers.qi2023 import STUDIES, compare, data, epochs, layers, lines, paper, random_labels, settings
+from regionscope_lab.papers.qi2023.pictures import model_at_epoch
+from regionscope_lab.papers.qi2023.read import Course, course, course_of, curves
+from regionscope_lab.papers.study import SIZES, Claim, Outcome, Study
+from regionscope_lab.papers.verdict import Grade
+from regionscope_lab.papers.workspace import Workspace
+from regionscope_lab.sweep import run_sweep
 
 
 @pytest.fixture(scope="module")

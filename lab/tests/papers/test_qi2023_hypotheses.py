@@ -9,16 +9,16 @@ import pytest
 import torch
 
 from regionscope.errors import InputError
-from regionscope.lab import zoo
-from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
-from regionscope.lab.sweep import run_sweep
 from regionscope.plot.charts import chart_figure
-from regionscope.studies.charts import Lines
-from regionscope.studies.qi2023 import decay, paper, theorem1
-from regionscope.studies.qi2023.read import Course, course
-from regionscope.studies.study import Claim
-from regionscope.studies.verdict import Grade
-from regionscope.studies.workspace import Workspace
+from regionscope_lab import zoo
+from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
+from regionscope_lab.papers.charts import Lines
+from regionscope_lab.papers.qi2023 import decay, paper, theorem1
+from regionscope_lab.papers.qi2023.read import Course, course
+from regionscope_lab.papers.study import Claim
+from regionscope_lab.papers.verdict import Grade
+from regionscope_lab.papers.workspace import Workspace
+from regionscope_lab.sweep import run_sweep
 
 EPOCHS = (0, 10, 30, 50, 80, 100)
 SIZES = (1000, 5000, 10_000)

@@ -13,12 +13,12 @@ import torch
 
 from regionscope.exact import decision_regions, linear_regions
 from regionscope.geometry import Box
-from regionscope.lab.config import DataSpec, Experiment, NetworkSpec
-from regionscope.studies import verdict
-from regionscope.studies.charts import Bars, Lines, Picture, Pictures, Series
-from regionscope.studies.report import Page, as_data, as_html, as_markdown
-from regionscope.studies.study import Claim, Outcome, Size, Study, Table
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.config import DataSpec, Experiment, NetworkSpec
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Bars, Lines, Picture, Pictures, Series
+from regionscope_lab.papers.report import Page, as_data, as_html, as_markdown
+from regionscope_lab.papers.study import Claim, Outcome, Size, Study, Table
+from regionscope_lab.papers.workspace import Workspace
 
 NASTY = "<b>a</b> | & \"quoted\" 'text' [x](y)"
 

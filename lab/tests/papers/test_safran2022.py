@@ -14,14 +14,14 @@ from typer.testing import CliRunner
 
 from regionscope.cli.study import study as command
 from regionscope.plot.charts import chart_figure
-from regionscope.shallow import region_bound
-from regionscope.studies.charts import Lines
-from regionscope.studies.safran2022 import STUDIES, end_to_end, example1, flows, generalisation, regions, width
-from regionscope.studies.safran2022.flows import Ends
-from regionscope.studies.safran2022.width import Pooled
-from regionscope.studies.study import Claim, Outcome, Study
-from regionscope.studies.verdict import Grade
-from regionscope.studies.workspace import Place, Workspace
+from regionscope_lab.papers.charts import Lines
+from regionscope_lab.papers.safran2022 import STUDIES, end_to_end, example1, flows, generalisation, regions, width
+from regionscope_lab.papers.safran2022.flows import Ends
+from regionscope_lab.papers.safran2022.width import Pooled
+from regionscope_lab.papers.study import Claim, Outcome, Study
+from regionscope_lab.papers.verdict import Grade
+from regionscope_lab.papers.workspace import Place, Workspace
+from regionscope_lab.shallow import region_bound
 
 
 @pytest.fixture(scope="module")

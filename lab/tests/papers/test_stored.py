@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from regionscope.errors import InputError
-from regionscope.lab.config import DataSpec, Experiment, NetworkSpec, Training
-from regionscope.lab.experiment import run
-from regionscope.lab.store import RunFolder
-from regionscope.studies.archive import pack, unpack
-from regionscope.studies.stored import last_model, nearest, stored_steps
+from regionscope_lab.config import DataSpec, Experiment, NetworkSpec, Training
+from regionscope_lab.experiment import run
+from regionscope_lab.papers.archive import pack, unpack
+from regionscope_lab.papers.stored import last_model, nearest, stored_steps
+from regionscope_lab.store import RunFolder
 
 DATA, NETWORK = DataSpec(name="two_moons", n_train=20, n_test=10), NetworkSpec(name="mlp", options={"width": 4})
 

@@ -9,18 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regionscope.lab import sweep
-from regionscope.lab.sweep.grid import Sweep
 from regionscope.plot.charts import chart_figure
-from regionscope.studies.humayun2023.curves import Curve
-from regionscope.studies.li2025.tables import Point
-from regionscope.studies.study import Claim, Study
-from regionscope.studies.transformers import STUDIES
-from regionscope.studies.transformers.correlation import outcome
-from regionscope.studies.transformers.grokking import claims_of, phases
-from regionscope.studies.transformers.settings import IMAGES, TEXT, grid, sums
-from regionscope.studies.verdict import Grade
-from regionscope.studies.workspace import Workspace
+from regionscope_lab import sweep
+from regionscope_lab.papers.humayun2023.curves import Curve
+from regionscope_lab.papers.li2025.tables import Point
+from regionscope_lab.papers.study import Claim, Study
+from regionscope_lab.papers.transformers import STUDIES
+from regionscope_lab.papers.transformers.correlation import outcome
+from regionscope_lab.papers.transformers.grokking import claims_of, phases
+from regionscope_lab.papers.transformers.settings import IMAGES, TEXT, grid, sums
+from regionscope_lab.papers.verdict import Grade
+from regionscope_lab.papers.workspace import Workspace
+from regionscope_lab.sweep.grid import Sweep
 
 YES, OPEN, NO = Grade.REPRODUCED, Grade.INCONCLUSIVE, Grade.NOT_REPRODUCED
 KNOWN, NEW = (0.1, 1.0, 1.0, 1.0, 1.0, 1.0), (0.0, 0.1, 0.2, 0.7, 0.97, 1.0)

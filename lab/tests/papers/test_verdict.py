@@ -10,8 +10,8 @@ import pytest
 from regionscope.errors import InputError
 from regionscope.file_io import plain
 from regionscope.measures.correlate import Coefficient
-from regionscope.studies import verdict
-from regionscope.studies.verdict import Grade, Verdict
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.verdict import Grade, Verdict
 
 
 @pytest.mark.parametrize(

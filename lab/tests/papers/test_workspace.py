@@ -13,11 +13,11 @@ import pytest
 
 import forked
 from regionscope.errors import InputError
-from regionscope.lab.config import DataSpec, Experiment, NetworkSpec, Training
-from regionscope.lab.experiment import run
-from regionscope.studies import verdict
-from regionscope.studies.study import Claim, Outcome, Size, Study, over_seeds
-from regionscope.studies.workspace import Place, Workspace
+from regionscope_lab.config import DataSpec, Experiment, NetworkSpec, Training
+from regionscope_lab.experiment import run
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.study import Claim, Outcome, Size, Study, over_seeds
+from regionscope_lab.papers.workspace import Place, Workspace
 
 EXPERIMENT = Experiment(
     data=DataSpec(name="random_labels", n_train=8, n_test=8),

@@ -11,7 +11,7 @@ import torch
 
 from devices import needs_cuda
 from regionscope.errors import InputError
-from regionscope.shallow import (
+from regionscope_lab.shallow import (
     Flow,
     FlowOptions,
     Network,
@@ -33,12 +33,12 @@ from regionscope.shallow import (
     success_vs_width,
     teacher_from_switches,
 )
-from regionscope.shallow.flow import conserved_drift
-from regionscope.shallow.integrate import integrate
-from regionscope.shallow.losses import log_threshold, pull
-from regionscope.shallow.network import initial_theta
-from regionscope.shallow.reference import flow_without_events, small_steps
-from regionscope.shallow.state import ENDS
+from regionscope_lab.shallow.flow import conserved_drift
+from regionscope_lab.shallow.integrate import integrate
+from regionscope_lab.shallow.losses import log_threshold, pull
+from regionscope_lab.shallow.network import initial_theta
+from regionscope_lab.shallow.reference import flow_without_events, small_steps
+from regionscope_lab.shallow.state import ENDS
 from shallow.settings import flow_start
 
 pytestmark = pytest.mark.slow
@@ -97,7 +97,7 @@ def test_the_answer_converges_with_the_tolerance() -> None:
 
 def test_without_sliding_the_answer_would_be_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """Break the code: if a kink that should slide is let through, the flow no longer agrees with tiny steps."""
-    from regionscope.shallow import events
+    from regionscope_lab.shallow import events
 
     theta, x, y = flow_start(1, 5, 6, seed=1)
     right = integrate(theta, x, y, at(4.0, rtol=1e-5)).theta

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from regionscope.shallow import kernel
-from regionscope.shallow.losses import pull
-from regionscope.shallow.modes import Modes, guards, modes_of
-from regionscope.shallow.rosenbrock import _Solver, evaluate, rosenbrock_step
+from regionscope_lab.shallow import kernel
+from regionscope_lab.shallow.losses import pull
+from regionscope_lab.shallow.modes import Modes, guards, modes_of
+from regionscope_lab.shallow.rosenbrock import _Solver, evaluate, rosenbrock_step
 from shallow.settings import flow_start
 
 

@@ -1,4 +1,4 @@
-"""The KKT residual against a general solver; tests/shallow/test_flow.py has its free subgradients at kinks."""
+"""The KKT residual against a general solver; lab/tests/shallow/test_flow.py has its free subgradients at kinks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from regionscope.shallow import Network, Sample, initial_network, kkt_residual
+from regionscope_lab.shallow import Network, Sample, initial_network, kkt_residual
 
 
 def direct(network: Network, data: Sample) -> float:

@@ -12,7 +12,7 @@ import torch
 
 import regionscope as rs
 from regionscope.errors import InputError
-from regionscope.shallow import (
+from regionscope_lab.shallow import (
     Network,
     Sample,
     Teacher,
@@ -32,8 +32,8 @@ from regionscope.shallow import (
     theorem_2_3,
     theorem_3_1,
 )
-from regionscope.shallow.pieces import reduced, sign_pieces, unit_shares
-from regionscope.shallow.theorems import population_loss_bound
+from regionscope_lab.shallow.pieces import reduced, sign_pieces, unit_shares
+from regionscope_lab.shallow.theorems import population_loss_bound
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from regionscope.errors import InputError
-from regionscope.shallow import (
+from regionscope_lab.shallow import (
     TwoLayer,
     alternating_line,
     check_bounds,
@@ -20,9 +20,9 @@ from regionscope.shallow import (
     sharpness,
     train_and_check,
 )
-from regionscope.shallow.two_layer import active_units, dense_sharpness, loss_and_gradient, region_counts
-from regionscope.shallow.two_layer_bounds import Inequality
-from regionscope.shallow.two_layer_rates import rate_trend
+from regionscope_lab.shallow.two_layer import active_units, dense_sharpness, loss_and_gradient, region_counts
+from regionscope_lab.shallow.two_layer_bounds import Inequality
+from regionscope_lab.shallow.two_layer_rates import rate_trend
 
 
 @pytest.mark.parametrize(("p", "d", "n"), [(1, 1, 2), (1, 3, 4), (7, 2, 5), (12, 4, 9)])

@@ -1,11 +1,11 @@
 """Watching a training: schedules, rows, listeners. Measuring leaves no trace."""
 
-from regionscope.lab.monitor.callbacks import lightning_callback, transformers_callback
-from regionscope.lab.monitor.listeners import TensorBoard, WeightsAndBiases
-from regionscope.lab.monitor.monitor import Listener, Measure, Monitor
-from regionscope.lab.monitor.no_trace import no_trace, same_randomness
-from regionscope.lab.monitor.rows import Row, append_rows, read_rows
-from regionscope.lab.monitor.schedule import Schedule, as_schedule, every, log_spaced, parse_schedule
+from regionscope.monitor.callbacks import lightning_callback, transformers_callback
+from regionscope.monitor.listeners import TensorBoard, WeightsAndBiases
+from regionscope.monitor.monitor import Listener, Measure, Monitor
+from regionscope.monitor.no_trace import no_trace, same_randomness
+from regionscope.monitor.rows import Row, append_rows, read_rows
+from regionscope.monitor.schedule import Schedule, as_schedule, every, log_spaced, parse_schedule
 
 __all__ = [
     "Listener",

@@ -11,8 +11,8 @@ from torch import nn
 
 from regionscope.checks import check_instance
 from regionscope.extras import import_extra
-from regionscope.lab.monitor.monitor import Monitor
-from regionscope.lab.monitor.rows import as_scalars
+from regionscope.monitor.monitor import Monitor
+from regionscope.monitor.rows import as_scalars
 
 ModelPart = Callable[[Any], nn.Module]
 

@@ -11,7 +11,7 @@ from typing import Any
 from regionscope.checks import read_path
 from regionscope.errors import InputError
 from regionscope.extras import import_extra
-from regionscope.lab.monitor.rows import Row, as_scalars
+from regionscope.monitor.rows import Row, as_scalars
 
 
 class TensorBoard:

@@ -16,10 +16,10 @@ from regionscope.checks import check_module, read_step, unknown_name
 from regionscope.errors import InputError, RegionscopeError
 from regionscope.extras import data_frame
 from regionscope.file_io import cut_torn_line, replace_file
-from regionscope.lab.monitor.no_trace import no_trace, same_randomness
-from regionscope.lab.monitor.rows import Row, append_rows, read_rows, readings
-from regionscope.lab.monitor.schedule import Schedule, as_schedule, every
-from regionscope.lab.store.rows import encode
+from regionscope.monitor.no_trace import no_trace, same_randomness
+from regionscope.monitor.row_files import encode
+from regionscope.monitor.rows import Row, append_rows, read_rows, readings
+from regionscope.monitor.schedule import Schedule, as_schedule, every
 from regionscope.network import device_and_dtype
 from regionscope.types import Reading
 

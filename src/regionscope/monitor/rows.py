@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regionscope.errors import InputError
 from regionscope.file_io import append_bytes
-from regionscope.lab.store.rows import encode, parse
+from regionscope.monitor.row_files import encode, parse
 from regionscope.types import Readable, Reading
 
 

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from regionscope.errors import WrongFile
-from regionscope.lab.data.files import read_exactly
-from regionscope.lab.data.images import Pixels
-from regionscope.lab.data.pickles import read_pickle
+from regionscope_lab.data.files import read_exactly
+from regionscope_lab.data.images import Pixels
+from regionscope_lab.data.pickles import read_pickle
 
 _PIXELS = 3 * 32 * 32
 Labels = Literal["fine", "coarse"]

@@ -8,7 +8,7 @@ import torch
 
 from regionscope.errors import InputError
 from regionscope.extras import import_extra
-from regionscope.lab.data.dataset import Dataset, DataSplit, balanced_choice, derived_seed
+from regionscope_lab.data.dataset import Dataset, DataSplit, balanced_choice, derived_seed
 
 
 def digits() -> Dataset:

@@ -20,10 +20,10 @@ from pathlib import Path, PurePosixPath
 from regionscope.checks import unknown_name
 from regionscope.errors import InputError
 from regionscope.extras import import_extra
-from regionscope.lab.data.cifar import CIFAR10, CIFAR100
-from regionscope.lab.data.files import data_root
-from regionscope.lab.data.idx import FILES
-from regionscope.lab.data.registry import entry, names
+from regionscope_lab.data.cifar import CIFAR10, CIFAR100
+from regionscope_lab.data.files import data_root
+from regionscope_lab.data.idx import FILES
+from regionscope_lab.data.registry import entry, names
 
 OnProgress = Callable[[str, int, int], None]
 _SECONDS = 30  # without a byte from the server

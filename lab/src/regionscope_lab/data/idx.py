@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import WrongFile
-from regionscope.lab.data.files import read_exactly, read_head
-from regionscope.lab.data.images import Pixels
+from regionscope_lab.data.files import read_exactly, read_head
+from regionscope_lab.data.images import Pixels
 
 FILES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),

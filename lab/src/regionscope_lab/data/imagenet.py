@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import InputError
-from regionscope.lab.data.dataset import balanced_choice, derived_seed
-from regionscope.lab.data.images import Pixels
+from regionscope_lab.data.dataset import balanced_choice, derived_seed
+from regionscope_lab.data.images import Pixels
 
 _ENDINGS = {".jpeg", ".jpg", ".png"}
 _GIB = 2**30

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from regionscope.errors import InputError
-from regionscope.lab.data.dataset import Dataset, balanced_choice, derived_seed
+from regionscope_lab.data.dataset import Dataset, balanced_choice, derived_seed
 
 if TYPE_CHECKING:
-    from regionscope.lab.config import DataSpec
+    from regionscope_lab.config import DataSpec
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regionscope.errors import InputError, WrongFile
-from regionscope.lab.data.files import read_head
+from regionscope_lab.data.files import read_head
 
 _LARGEST = 2**30  # the largest file of CIFAR has 155 MB
 _MOST_TUPLES = 1000  # a file of CIFAR has six; deep nests of them could exhaust the stack

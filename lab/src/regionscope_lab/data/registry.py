@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from regionscope.checks import unknown_name
 from regionscope.errors import InputError, WrongFile
-from regionscope.lab.data import cifar, idx, user_data
-from regionscope.lab.data.dataset import Dataset, DataSplit, add_label_noise, derived_seed
-from regionscope.lab.data.digits import digits_split
-from regionscope.lab.data.files import data_root, download_command, find_folder
-from regionscope.lab.data.imagenet import read_imagenet
-from regionscope.lab.data.images import PUBLISHED, Normalisation, Pixels, chosen_parts
-from regionscope.lab.data.tokens import BOOK, modular_addition_split, read_text, text_split
-from regionscope.lab.data.toy import gaussian_quantiles_split, random_labels_split, two_moons_split
-from regionscope.lab.data.univariate import univariate_split
-from regionscope.lab.registry import Registry, check_option_names
-from regionscope.lab.user_code import check_call
-from regionscope.lab.user_files import is_user_file
+from regionscope.user_code import check_call
+from regionscope_lab.data import cifar, idx, user_data
+from regionscope_lab.data.dataset import Dataset, DataSplit, add_label_noise, derived_seed
+from regionscope_lab.data.digits import digits_split
+from regionscope_lab.data.files import data_root, download_command, find_folder
+from regionscope_lab.data.imagenet import read_imagenet
+from regionscope_lab.data.images import PUBLISHED, Normalisation, Pixels, chosen_parts
+from regionscope_lab.data.tokens import BOOK, modular_addition_split, read_text, text_split
+from regionscope_lab.data.toy import gaussian_quantiles_split, random_labels_split, two_moons_split
+from regionscope_lab.data.univariate import univariate_split
+from regionscope_lab.registry import Registry, check_option_names
+from regionscope_lab.user_files import is_user_file
 
 if TYPE_CHECKING:
-    from regionscope.lab.config import DataSpec
+    from regionscope_lab.config import DataSpec
 
 ReadData = Callable[["DataSpec", Path, dict[str, Any]], DataSplit]
 
@@ -80,7 +80,7 @@ def load(spec: DataSpec, *, root: Path | str | None = None) -> DataSplit:
     if not hasattr(spec, "label_noise"):
         raise InputError(
             f"Expected a DataSpec, got {type(spec).__name__}. "
-            'Write load(DataSpec(name="digits")), with DataSpec from regionscope.lab.config.'
+            'Write load(DataSpec(name="digits")), with DataSpec from regionscope_lab.config.'
         )
     options = check_options(spec.name, spec.options)
     folder = data_root(root)

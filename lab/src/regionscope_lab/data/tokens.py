@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regionscope.errors import InputError
 from regionscope.extras import import_extra
-from regionscope.lab.data.dataset import Dataset, DataSplit, derived_seed
+from regionscope_lab.data.dataset import Dataset, DataSplit, derived_seed
 
 BOOK = "asv"  # the American Standard Version of the Bible, 1901: public domain in every country
 GETTYSBURG = """Four score and seven years ago our fathers brought forth on this continent, a new nation, conceived in

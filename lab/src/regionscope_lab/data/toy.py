@@ -15,8 +15,8 @@ import torch
 from regionscope.checks import read_integer, read_number, read_seed
 from regionscope.errors import InputError
 from regionscope.extras import import_extra
-from regionscope.lab.data.dataset import Dataset, DataSplit, derived_seed
 from regionscope.types import Array
+from regionscope_lab.data.dataset import Dataset, DataSplit, derived_seed
 
 
 def two_moons(n: int = 1000, *, noise: float = 0.2, seed: int = 0) -> Dataset:

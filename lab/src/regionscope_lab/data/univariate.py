@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from regionscope.lab.data.dataset import Dataset, DataSplit, derived_seed
-from regionscope.shallow import Teacher, alternating_teacher, random_teacher, sample, teacher_from_switches
+from regionscope_lab.data.dataset import Dataset, DataSplit, derived_seed
+from regionscope_lab.shallow import Teacher, alternating_teacher, random_teacher, sample, teacher_from_switches
 
 
 def univariate(

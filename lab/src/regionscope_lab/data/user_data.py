@@ -13,13 +13,13 @@ from torch import Tensor
 from regionscope.errors import InputError
 from regionscope.file_io import ARRAY_FILE_ERRORS, read_csv
 from regionscope.inputs import read_array, read_examples
-from regionscope.lab.data.dataset import Dataset, DataSplit, derived_seed, stratified_choice
-from regionscope.lab.data.images import Pixels, chosen_parts
-from regionscope.lab.user_code import call_function
-from regionscope.lab.user_files import IMAGE_ENDINGS, check_source
+from regionscope.user_code import call_function
+from regionscope_lab.data.dataset import Dataset, DataSplit, derived_seed, stratified_choice
+from regionscope_lab.data.images import Pixels, chosen_parts
+from regionscope_lab.user_files import IMAGE_ENDINGS, check_source
 
 if TYPE_CHECKING:
-    from regionscope.lab.config import DataSpec
+    from regionscope_lab.config import DataSpec
 
 _IMAGES = {"test_share": 0.2, "flatten": False, "symmetric": False}
 OPTIONS: dict[str, dict[str, Any]] = {"npz": _IMAGES, "csv": {"test_share": 0.2}, "folder": {**_IMAGES, "size": 0}}

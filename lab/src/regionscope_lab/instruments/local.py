@@ -10,11 +10,11 @@ from torch import Tensor
 
 from regionscope.complexity import LocalComplexity, complexity_gap, local_complexity
 from regionscope.errors import InputError
-from regionscope.lab.instruments.measurement_context import MeasurementContext, for_each
-from regionscope.lab.instruments.options import accepted_options
 from regionscope.network.embedded import embedded
 from regionscope.network.token_ids import takes_tokens
 from regionscope.types import Estimate
+from regionscope_lab.instruments.measurement_context import MeasurementContext, for_each
+from regionscope_lab.instruments.options import accepted_options
 
 
 def complexity(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:

@@ -13,11 +13,11 @@ from regionscope.checks import unknown_name
 from regionscope.complexity.measure_points import uniform_points
 from regionscope.errors import InputError
 from regionscope.geometry import Box, Slice
-from regionscope.lab.config import Experiment
-from regionscope.lab.data import Dataset, DataSplit
-from regionscope.lab.data.dataset import derived_seed
-from regionscope.lab.default_slice import default_slice
+from regionscope.geometry.default_slice import default_slice
 from regionscope.sampled.drawn_slices import Hulls
+from regionscope_lab.config import Experiment
+from regionscope_lab.data import Dataset, DataSplit
+from regionscope_lab.data.dataset import derived_seed
 
 
 @dataclass(frozen=True, eq=False)

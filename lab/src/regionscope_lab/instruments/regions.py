@@ -8,10 +8,10 @@ from typing import Any
 from torch import Tensor
 
 from regionscope.exact import decision_regions, linear_regions
-from regionscope.lab.instruments.measurement_context import MeasurementContext, for_each
-from regionscope.lab.instruments.options import accepted_options
 from regionscope.measures.region_count import linear_region_count, slice_sampler
 from regionscope.network import Program, retrace
+from regionscope_lab.instruments.measurement_context import MeasurementContext, for_each
+from regionscope_lab.instruments.options import accepted_options
 
 
 class Retracer:

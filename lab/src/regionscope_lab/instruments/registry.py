@@ -10,17 +10,17 @@ from torch import Tensor
 
 from regionscope.complexity import local_complexity
 from regionscope.exact import decision_regions, linear_regions
-from regionscope.lab.config import MeasureSpec
-from regionscope.lab.data import DataSplit
-from regionscope.lab.instruments import local, regions, weights
-from regionscope.lab.instruments.measurement_context import MeasurementContext
-from regionscope.lab.instruments.options import check_option, options_of
-from regionscope.lab.registry import Registry
 from regionscope.measures.gap import error_rate, generalisation_gap
 from regionscope.measures.margin import output_margin
 from regionscope.measures.norms import distance_from, parameter_norms
 from regionscope.measures.region_count import linear_region_count, region_count
 from regionscope.measures.sharpness import sharpness
+from regionscope_lab.config import MeasureSpec
+from regionscope_lab.data import DataSplit
+from regionscope_lab.instruments import local, regions, weights
+from regionscope_lab.instruments.measurement_context import MeasurementContext
+from regionscope_lab.instruments.options import check_option, options_of
+from regionscope_lab.registry import Registry
 
 Measure = Callable[[Any], Any]
 

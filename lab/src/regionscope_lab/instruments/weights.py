@@ -8,12 +8,12 @@ from typing import Any
 from torch import Tensor, nn
 
 from regionscope.errors import InputError
-from regionscope.lab.instruments.measurement_context import MeasurementContext, for_each
-from regionscope.lab.instruments.options import accepted_options
-from regionscope.lab.train.evaluation import evaluate, one_hot_mse
 from regionscope.measures.gap import generalisation_gap
 from regionscope.measures.norms import distance_from, parameter_norms
 from regionscope.measures.sharpness import sharpness
+from regionscope_lab.instruments.measurement_context import MeasurementContext, for_each
+from regionscope_lab.instruments.options import accepted_options
+from regionscope_lab.train.evaluation import evaluate, one_hot_mse
 
 Read = Callable[[Any], Any]
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from regionscope.errors import Damaged, InputError
 from regionscope.file_io import replace_file
-from regionscope.lab.store import ENDED, RunFolder
-from regionscope.lab.store.files import encode_document, read_document
+from regionscope_lab.store import ENDED, RunFolder
+from regionscope_lab.store.files import encode_document, read_document
 
 _FILES = ("config.json", "data.json", "provenance.json", "rows.jsonl", "result.json")
 _LOCAL = ("command", "host", "system")  # of a provenance: they tell about a machine, not about a number

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from regionscope.errors import InputError
-from regionscope.studies import beyond, humayun2023, li2025, papers, qi2023, safran2022, transformers
-from regionscope.studies.items import Item
-from regionscope.studies.study import PAPERS, Study
+from regionscope_lab.papers import beyond, humayun2023, li2025, papers, qi2023, safran2022, transformers
+from regionscope_lab.papers.items import Item
+from regionscope_lab.papers.study import PAPERS, Study
 
 ITEMS: dict[str, tuple[Item, ...]] = {paper: papers.items(paper) for paper in PAPERS}
 CAUSES = {study: said for paper in PAPERS for study, said in papers.causes(paper).items()}

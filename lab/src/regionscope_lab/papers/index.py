@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from regionscope.formatting import counted
-from regionscope.studies.catalogue import ITEMS, cause
-from regionscope.studies.items import Evidence, Item, NotRun, Pages, evidence
-from regionscope.studies.report import markdown_table
-from regionscope.studies.study import PAPERS, Study
-from regionscope.studies.verdict import Grade
+from regionscope_lab.papers.catalogue import ITEMS, cause
+from regionscope_lab.papers.items import Evidence, Item, NotRun, Pages, evidence
+from regionscope_lab.papers.report import markdown_table
+from regionscope_lab.papers.study import PAPERS, Study
+from regionscope_lab.papers.verdict import Grade
 
 _NOT_RUN = "not run"
 _NO_PAGE = NotRun("all", "there is a study, but no page of it yet")

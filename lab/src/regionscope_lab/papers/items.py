@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from regionscope.studies.study import SIZES
-from regionscope.studies.verdict import Grade, Verdict, overall
+from regionscope_lab.papers.study import SIZES
+from regionscope_lab.papers.verdict import Grade, Verdict, overall
 
 _PLACES = re.compile(
     r"(Figure|Table|Theorem|Lemma|Corollary|Example|Section|Question)s? (\d[\d.]*(?:(?:, | and )\d[\d.]*)*)"

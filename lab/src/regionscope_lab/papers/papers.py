@@ -8,11 +8,11 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from regionscope.lab.config import Experiment
-from regionscope.lab.store import RunFolder
-from regionscope.studies.items import Item, NotRun
-from regionscope.studies.study import Outcome, Size, Study
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers.items import Item, NotRun
+from regionscope_lab.papers.study import Outcome, Size, Study
+from regionscope_lab.papers.workspace import Workspace
+from regionscope_lab.store import RunFolder
 
 
 def read_study(
@@ -65,7 +65,7 @@ def causes(paper: str) -> dict[str, dict[str, str]]:
 
 @cache
 def _document(paper: str) -> dict[str, Any]:
-    text = resources.files("regionscope.studies").joinpath(paper, "paper.toml").read_text(encoding="utf-8")
+    text = resources.files("regionscope_lab.papers").joinpath(paper, "paper.toml").read_text(encoding="utf-8")
     document = tomllib.loads(text)
     words: dict[str, str] = {}
     for name, said in document.pop("words", {}).items():

@@ -11,11 +11,11 @@ from typing import Any
 
 from regionscope.exact import DecisionRegions
 from regionscope.file_io import plain
-from regionscope.lab.config import Experiment
-from regionscope.lab.sweep.settings import used_settings
-from regionscope.studies.charts import Chart, Lines, Picture, Pictures, Scatter
-from regionscope.studies.study import PAPERS, Claim, Outcome, Size, Study
-from regionscope.studies.verdict import Grade
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers.charts import Chart, Lines, Picture, Pictures, Scatter
+from regionscope_lab.papers.study import PAPERS, Claim, Outcome, Size, Study
+from regionscope_lab.papers.verdict import Grade
+from regionscope_lab.sweep.settings import used_settings
 
 _STYLE = """
 :root { color-scheme: light dark; --good: #00664b; --fair: #8a5a00; --bad: #a33b00; --soft: #555; --line: #ddd }

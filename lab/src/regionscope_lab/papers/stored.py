@@ -8,9 +8,9 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from regionscope.lab.data import DataSplit
-from regionscope.lab.monitor import parse_schedule
-from regionscope.lab.store import RunFolder
+from regionscope.monitor import parse_schedule
+from regionscope_lab.data import DataSplit
+from regionscope_lab.store import RunFolder
 
 
 def stored_steps(run: RunFolder) -> tuple[int, ...]:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
-from regionscope.lab.config import Experiment
 from regionscope.measures.statistics import t_interval
-from regionscope.studies.charts import Chart
-from regionscope.studies.verdict import Grade, Verdict, one_seed, overall, positive
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers.charts import Chart
+from regionscope_lab.papers.verdict import Grade, Verdict, one_seed, overall, positive
 
 if TYPE_CHECKING:
-    from regionscope.studies.workspace import Workspace
+    from regionscope_lab.papers.workspace import Workspace
 
 Size = Literal["smoke", "desk", "full"]
 SIZES: tuple[Size, ...] = get_args(Size)

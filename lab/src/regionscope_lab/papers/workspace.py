@@ -17,11 +17,11 @@ from typing import Any
 import torch
 
 from regionscope.errors import Damaged, InputError, RegionscopeError
-from regionscope.lab.config import Experiment
-from regionscope.lab.provenance import provenance
-from regionscope.lab.store import ENDED, RunFolder
-from regionscope.lab.store.files import read_document, set_aside, write_document
+from regionscope.provenance import provenance
 from regionscope.version import __version__
+from regionscope_lab.config import Experiment
+from regionscope_lab.store import ENDED, RunFolder
+from regionscope_lab.store.files import read_document, set_aside, write_document
 
 Settings = Mapping[str, Any]
 Computation = Callable[..., dict[str, Any]]
@@ -169,7 +169,7 @@ class Workspace:
             raise failure
 
     def _path(self, function: Computation, setting: Settings) -> Path:
-        name = f"{function.__module__.removeprefix('regionscope.studies.')}.{function.__name__}"
+        name = f"{function.__module__.removeprefix('regionscope_lab.papers.')}.{function.__name__}"
         text = json.dumps([name, __version__, dict(setting)], sort_keys=True)
         return self.folder / "computed" / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 

@@ -13,15 +13,15 @@ section 6.
 Rows of tables and smaller parts are imported from these modules.
 """
 
-from regionscope.shallow.examples import example_1, success_vs_width
-from regionscope.shallow.flow import Flow, gradient_flow, gradient_flows
-from regionscope.shallow.kkt import KKT, kkt_residual
-from regionscope.shallow.network import Network, initial_network, initial_theta
-from regionscope.shallow.pieces import breakpoints, effective_regions, minimum_regions, n_linear_regions
-from regionscope.shallow.regions_vs_teacher_width import regions_vs_teacher_width
-from regionscope.shallow.report import classification_error, flow_table, population_loss
-from regionscope.shallow.state import FlowOptions
-from regionscope.shallow.teachers import (
+from regionscope_lab.shallow.examples import example_1, success_vs_width
+from regionscope_lab.shallow.flow import Flow, gradient_flow, gradient_flows
+from regionscope_lab.shallow.kkt import KKT, kkt_residual
+from regionscope_lab.shallow.network import Network, initial_network, initial_theta
+from regionscope_lab.shallow.pieces import breakpoints, effective_regions, minimum_regions, n_linear_regions
+from regionscope_lab.shallow.regions_vs_teacher_width import regions_vs_teacher_width
+from regionscope_lab.shallow.report import classification_error, flow_table, population_loss
+from regionscope_lab.shallow.state import FlowOptions
+from regionscope_lab.shallow.teachers import (
     Sample,
     Teacher,
     alternating_teacher,
@@ -29,10 +29,10 @@ from regionscope.shallow.teachers import (
     sample,
     teacher_from_switches,
 )
-from regionscope.shallow.theorems import largest_sigma_o, region_bound, theorem_2_3, theorem_3_1
-from regionscope.shallow.two_layer import TwoLayer, descend, initial_two_layer, sharpness
-from regionscope.shallow.two_layer_bounds import check_bounds, train_and_check
-from regionscope.shallow.two_layer_rates import alternating_line, random_sphere, regions_vs_learning_rate
+from regionscope_lab.shallow.theorems import largest_sigma_o, region_bound, theorem_2_3, theorem_3_1
+from regionscope_lab.shallow.two_layer import TwoLayer, descend, initial_two_layer, sharpness
+from regionscope_lab.shallow.two_layer_bounds import check_bounds, train_and_check
+from regionscope_lab.shallow.two_layer_rates import alternating_line, random_sphere, regions_vs_learning_rate
 
 __all__ = [
     "KKT",

@@ -24,10 +24,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regionscope.shallow.kernel import slopes
-from regionscope.shallow.modes import Modes, guards, modes_of
-from regionscope.shallow.rosenbrock import Field
-from regionscope.shallow.rows import FlowRows
+from regionscope_lab.shallow.kernel import slopes
+from regionscope_lab.shallow.modes import Modes, guards, modes_of
+from regionscope_lab.shallow.rosenbrock import Field
+from regionscope_lab.shallow.rows import FlowRows
 
 KINK = 1e-11  # |z| at most this share of |(w, b)| |(x, 1)| counts as "the kink is at the point"
 _SHARE = 0.05  # how far outside [0, 1] the share mu of a sliding unit may end before the step is shortened

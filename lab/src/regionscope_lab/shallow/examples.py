@@ -12,13 +12,13 @@ import torch
 from regionscope.checks import check_instance, read_device, read_integer, read_number
 from regionscope.inputs import read_array
 from regionscope.measures.statistics import wilson
-from regionscope.shallow.flow import gradient_flows
-from regionscope.shallow.losses import log_threshold
-from regionscope.shallow.network import Network, initial_theta
-from regionscope.shallow.report import population_loss
-from regionscope.shallow.state import ENDS, OPTIONS_ADVICE, FlowOptions, Flows
-from regionscope.shallow.teachers import Sample, Teacher, alternating_teacher, sample
-from regionscope.shallow.theorems import largest_sigma_o, population_loss_bound
+from regionscope_lab.shallow.flow import gradient_flows
+from regionscope_lab.shallow.losses import log_threshold
+from regionscope_lab.shallow.network import Network, initial_theta
+from regionscope_lab.shallow.report import population_loss
+from regionscope_lab.shallow.state import ENDS, OPTIONS_ADVICE, FlowOptions, Flows
+from regionscope_lab.shallow.teachers import Sample, Teacher, alternating_teacher, sample
+from regionscope_lab.shallow.theorems import largest_sigma_o, population_loss_bound
 
 
 @dataclass(frozen=True)

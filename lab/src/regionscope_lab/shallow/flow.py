@@ -11,12 +11,12 @@ from torch import Tensor
 
 from regionscope.checks import check_instance, check_positive, read_integer
 from regionscope.errors import InputError
-from regionscope.shallow.integrate import integrate
-from regionscope.shallow.losses import pull
-from regionscope.shallow.network import Network
-from regionscope.shallow.state import ENDS, OPTIONS_ADVICE, FlowOptions, Flows
-from regionscope.shallow.teachers import Sample
 from regionscope.types import Reading, Status
+from regionscope_lab.shallow.integrate import integrate
+from regionscope_lab.shallow.losses import pull
+from regionscope_lab.shallow.network import Network
+from regionscope_lab.shallow.state import ENDS, OPTIONS_ADVICE, FlowOptions, Flows
+from regionscope_lab.shallow.teachers import Sample
 
 _CHUNK = 256  # flows worked through together: enough that the cost of calls does not matter
 _SENTENCES = {

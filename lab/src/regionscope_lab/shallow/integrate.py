@@ -9,13 +9,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from regionscope.shallow.events import FlowStep, Settled, missed_events, release, settle, slide_end
-from regionscope.shallow.kernel import tangent
-from regionscope.shallow.losses import log_threshold
-from regionscope.shallow.modes import Modes, modes_of
-from regionscope.shallow.next_events import NextEvents
-from regionscope.shallow.rosenbrock import Field, evaluate, rosenbrock_step
-from regionscope.shallow.state import FlowOptions, Flows
+from regionscope_lab.shallow.events import FlowStep, Settled, missed_events, release, settle, slide_end
+from regionscope_lab.shallow.kernel import tangent
+from regionscope_lab.shallow.losses import log_threshold
+from regionscope_lab.shallow.modes import Modes, modes_of
+from regionscope_lab.shallow.next_events import NextEvents
+from regionscope_lab.shallow.rosenbrock import Field, evaluate, rosenbrock_step
+from regionscope_lab.shallow.state import FlowOptions, Flows
 
 OnStep = Callable[[Flows, Tensor], None]
 _MEMORY = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regionscope.shallow.modes import Modes
+from regionscope_lab.shallow.modes import Modes
 
 
 def outputs(theta: Tensor, modes: Modes, x: Tensor) -> Tensor:

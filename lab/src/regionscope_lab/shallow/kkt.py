@@ -10,9 +10,9 @@ from scipy.optimize import nnls
 from torch import Tensor
 
 from regionscope.checks import check_instance, read_number
-from regionscope.shallow.network import Network
-from regionscope.shallow.teachers import Sample
 from regionscope.types import FloatArray, Reading, repr_of
+from regionscope_lab.shallow.network import Network
+from regionscope_lab.shallow.teachers import Sample
 
 _TIE = 1e5  # weight of the rows that say m + s = lambda; what they leave is removed by clipping
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regionscope.shallow.rows import FlowRows
+from regionscope_lab.shallow.rows import FlowRows
 
 
 @dataclass(frozen=True)

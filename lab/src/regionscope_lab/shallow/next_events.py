@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.shallow.events import KINK, QUIET, at_points, length_of
-from regionscope.shallow.modes import Modes, guards
-from regionscope.shallow.rosenbrock import Field
-from regionscope.shallow.rows import FlowRows
+from regionscope_lab.shallow.events import KINK, QUIET, at_points, length_of
+from regionscope_lab.shallow.modes import Modes, guards
+from regionscope_lab.shallow.rosenbrock import Field
+from regionscope_lab.shallow.rows import FlowRows
 
 
 @dataclass(frozen=True)

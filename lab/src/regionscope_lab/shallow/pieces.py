@@ -10,9 +10,9 @@ from torch import Tensor
 
 from regionscope.checks import check_instance, check_positive
 from regionscope.inputs import read_array
-from regionscope.shallow.network import Network
 from regionscope.tolerance import Tolerance
 from regionscope.types import Reading
+from regionscope_lab.shallow.network import Network
 
 _EXACT = Tolerance.of(torch.float64)
 _AT_ONCE = 1 << 22  # numbers of a block of pieces and units

@@ -9,7 +9,7 @@ import torch
 from scipy.integrate import solve_ivp
 from torch import Tensor
 
-from regionscope.shallow.losses import Loss, pull
+from regionscope_lab.shallow.losses import Loss, pull
 
 
 def dense_outputs(theta: Tensor, x: Tensor) -> Tensor:

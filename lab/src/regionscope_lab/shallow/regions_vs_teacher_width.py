@@ -12,14 +12,14 @@ import torch
 from regionscope.checks import check_instance, read_integer
 from regionscope.errors import InputError
 from regionscope.inputs import read_array
-from regionscope.shallow.flow import gradient_flows
-from regionscope.shallow.kkt import kkt_residual
-from regionscope.shallow.network import Network, initial_theta
-from regionscope.shallow.pieces import effective_regions, minimum_regions
-from regionscope.shallow.report import classification_error
-from regionscope.shallow.state import ENDS, OPTIONS_ADVICE, FlowOptions
-from regionscope.shallow.teachers import alternating_teacher, sample
-from regionscope.shallow.theorems import largest_sigma_o, region_bound
+from regionscope_lab.shallow.flow import gradient_flows
+from regionscope_lab.shallow.kkt import kkt_residual
+from regionscope_lab.shallow.network import Network, initial_theta
+from regionscope_lab.shallow.pieces import effective_regions, minimum_regions
+from regionscope_lab.shallow.report import classification_error
+from regionscope_lab.shallow.state import ENDS, OPTIONS_ADVICE, FlowOptions
+from regionscope_lab.shallow.teachers import alternating_teacher, sample
+from regionscope_lab.shallow.theorems import largest_sigma_o, region_bound
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from regionscope.checks import check_instance, read_integer
-from regionscope.shallow.flow import Flow, conserved_drift
-from regionscope.shallow.kkt import kkt_residual
-from regionscope.shallow.losses import Loss, check_loss
-from regionscope.shallow.network import Network
-from regionscope.shallow.pieces import breakpoints, effective_regions, end_values, kinks, sign_pieces
-from regionscope.shallow.teachers import Teacher
+from regionscope_lab.shallow.flow import Flow, conserved_drift
+from regionscope_lab.shallow.kkt import kkt_residual
+from regionscope_lab.shallow.losses import Loss, check_loss
+from regionscope_lab.shallow.network import Network
+from regionscope_lab.shallow.pieces import breakpoints, effective_regions, end_values, kinks, sign_pieces
+from regionscope_lab.shallow.teachers import Teacher
 
 _NODES = 24
 _CUTS = tuple(map(float, range(-40, 41, 8)))  # margins between which these nodes integrate the logistic loss

@@ -9,7 +9,7 @@ plus one of rank n, so a solve is O(k) plus an (n, n) system (Woodbury).
 
 The pair is RODAS3: order 3 with an embedded order 2, four stages, stiffly accurate, L-stable (A. Sandu et al.,
 "Benchmarking stiff ODE solvers for atmospheric chemistry problems II: Rosenbrock solvers", Atmospheric Environment 31,
-1997). ``tests/shallow`` measures its order.
+1997). ``lab/tests/shallow`` measures its order.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.shallow import kernel
-from regionscope.shallow.losses import Loss, Pull, pull
-from regionscope.shallow.modes import Modes
-from regionscope.shallow.rows import FlowRows
+from regionscope_lab.shallow import kernel
+from regionscope_lab.shallow.losses import Loss, Pull, pull
+from regionscope_lab.shallow.modes import Modes
+from regionscope_lab.shallow.rows import FlowRows
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from torch import Tensor
 from regionscope.checks import check_instance, check_positive, read_generator, read_integer
 from regionscope.errors import InputError
 from regionscope.inputs import read_array
-from regionscope.shallow.network import Network
-from regionscope.shallow.pieces import sign_pieces
+from regionscope_lab.shallow.network import Network
+from regionscope_lab.shallow.pieces import sign_pieces
 
 _BATCHES = 100  # of 1,000 random teachers, in which one is looked for
 

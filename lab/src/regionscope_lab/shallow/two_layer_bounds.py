@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regionscope.checks import check_instance, check_positive, read_integer
 from regionscope.errors import InputError
-from regionscope.shallow.two_layer import (
+from regionscope_lab.shallow.two_layer import (
     TwoLayer,
     active_units,
     check_data,

@@ -12,8 +12,8 @@ from torch import Tensor
 from regionscope.checks import check_instance, check_positive, read_generator, read_integer, read_seed
 from regionscope.inputs import read_array
 from regionscope.measures.statistics import mean, t_interval
-from regionscope.shallow.two_layer import initial_two_layer, sharpness
-from regionscope.shallow.two_layer_bounds import BoundRow, train_and_check
+from regionscope_lab.shallow.two_layer import initial_two_layer, sharpness
+from regionscope_lab.shallow.two_layer_bounds import BoundRow, train_and_check
 
 
 @dataclass(frozen=True)

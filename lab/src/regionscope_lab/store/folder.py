@@ -15,15 +15,15 @@ from torch import nn
 from regionscope.checks import check_instance, read_path, unknown_name
 from regionscope.errors import Damaged, InputError, RegionscopeError
 from regionscope.file_io import append_bytes, full_disk_as_error, parse_json
-from regionscope.lab.config import Experiment
-from regionscope.lab.store import files, repair
-from regionscope.lab.store.lock import Lock, is_held
-from regionscope.lab.store.rows import as_mapping, encode, extended, fingerprint, parse, with_stderr
-from regionscope.lab.user_files import unchanged_name
+from regionscope.monitor.row_files import as_mapping, encode, extended, fingerprint, parse, with_stderr
+from regionscope_lab.config import Experiment
+from regionscope_lab.store import files, repair
+from regionscope_lab.store.lock import Lock, is_held
+from regionscope_lab.user_files import unchanged_name
 
 if TYPE_CHECKING:
-    from regionscope.lab.data import DataSplit
-    from regionscope.lab.train import TrainState
+    from regionscope_lab.data import DataSplit
+    from regionscope_lab.train import TrainState
 
 ENDED = ("finished", "diverged")  # such a run is never done again; a failed one is, on the next start
 
@@ -172,7 +172,7 @@ class RunFolder:
 
     def split(self, root: Path | None = None) -> DataSplit:
         """The data of this run, loaded again."""
-        from regionscope.lab.data import load
+        from regionscope_lab.data import load
 
         return load(self.experiment.data, root=root)
 
@@ -244,7 +244,7 @@ class RunFolder:
 
     def load_state(self) -> TrainState | None:
         """The saved state, or None. Rows that were written after it are dropped, so call ``claim()`` first."""
-        from regionscope.lab.train import TrainState
+        from regionscope_lab.train import TrainState
 
         if self._lock is None:
             raise RegionscopeError(
@@ -314,7 +314,7 @@ class RunFolder:
             self._lock.check()
 
     def _network(self) -> nn.Module:
-        from regionscope.lab import zoo
+        from regionscope_lab import zoo
 
         shape = self._read("data.json")
         if shape is None:

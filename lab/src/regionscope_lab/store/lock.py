@@ -22,7 +22,7 @@ from pathlib import Path
 from regionscope.checks import read_path
 from regionscope.errors import Busy, LockLost
 from regionscope.file_io import full_disk_as_error, parse_json
-from regionscope.lab.store.files import set_aside
+from regionscope_lab.store.files import set_aside
 
 BEAT = 5.0  # seconds between two heartbeats
 SILENCE = 60.0  # seconds without one after which an owner on another machine is taken for dead

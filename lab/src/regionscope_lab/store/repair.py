@@ -10,8 +10,8 @@ from typing import Any
 from torch import Tensor
 
 from regionscope.errors import Damaged
-from regionscope.lab.store import files
-from regionscope.lab.store.rows import fingerprint, parse
+from regionscope.monitor.row_files import fingerprint, parse
+from regionscope_lab.store import files
 
 _OTHERS = ("provenance.json", "data.json")  # what no number depends on
 

@@ -1,11 +1,11 @@
 """Sweeps: run a grid of experiments on one or several machines, stop and resume it, and query its results."""
 
-from regionscope.lab.sweep.grid import Sweep, override, parse_toml, read_experiment, read_toml
-from regionscope.lab.sweep.query import query, write_parquet
-from regionscope.lab.sweep.run import SweepReport, run_sweep
-from regionscope.lab.sweep.settings import differing, flatten, short_names
-from regionscope.lab.sweep.table import RunTable, SweepStatus, read_runs, read_series, sweep_status
-from regionscope.lab.sweep.work import JobResult
+from regionscope_lab.sweep.grid import Sweep, override, parse_toml, read_experiment, read_toml
+from regionscope_lab.sweep.query import query, write_parquet
+from regionscope_lab.sweep.run import SweepReport, run_sweep
+from regionscope_lab.sweep.settings import differing, flatten, short_names
+from regionscope_lab.sweep.table import RunTable, SweepStatus, read_runs, read_series, sweep_status
+from regionscope_lab.sweep.work import JobResult
 
 __all__ = [
     "JobResult",

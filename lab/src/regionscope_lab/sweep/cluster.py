@@ -13,9 +13,9 @@ from regionscope.cluster import open_client
 from regionscope.errors import InputError, RegionscopeError
 from regionscope.file_io import full_disk_as_error
 from regionscope.formatting import first_line
-from regionscope.lab.experiment import fail
-from regionscope.lab.store import files
-from regionscope.lab.sweep.work import Job, JobResult, work
+from regionscope_lab.experiment import fail
+from regionscope_lab.store import files
+from regionscope_lab.sweep.work import Job, JobResult, work
 
 _POLL_SECONDS = 0.2  # between two checks of the futures
 _STOP_FILE_SECONDS = 1.0  # between two checks of the stop file by a worker

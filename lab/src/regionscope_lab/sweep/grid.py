@@ -16,8 +16,8 @@ from typing import Any, Self
 from regionscope.checks import check_instance, read_path, unknown_name
 from regionscope.errors import InputError
 from regionscope.formatting import counted
-from regionscope.lab.config import Experiment, check_names
-from regionscope.lab.sweep.settings import labels, used_settings
+from regionscope_lab.config import Experiment, check_names
+from regionscope_lab.sweep.settings import labels, used_settings
 
 _MOST = 100_000  # runs of a sweep
 _DEEPEST = 32  # tables and lists within each other

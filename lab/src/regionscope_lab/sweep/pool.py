@@ -14,8 +14,8 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from regionscope.errors import RegionscopeError
-from regionscope.lab.experiment import fail
-from regionscope.lab.sweep.work import Job, JobResult, work
+from regionscope_lab.experiment import fail
+from regionscope_lab.sweep.work import Job, JobResult, work
 
 _MAX_DEATHS = 2  # a run fails after this many workers have died while they worked on it
 _MAX_FAILED_STARTS = 5  # the sweep fails after this many workers in a row were killed before they began

@@ -14,7 +14,7 @@ from regionscope.checks import check_instance, read_path
 from regionscope.errors import InputError
 from regionscope.extras import import_extra
 from regionscope.file_io import replace_file
-from regionscope.lab.sweep.table import SERIES, RunTable, read_runs, read_series
+from regionscope_lab.sweep.table import SERIES, RunTable, read_runs, read_series
 
 _LOCKED = ("temp_directory = ''", "enable_external_access = false", "lock_configuration = true")
 _TYPES = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}

@@ -13,13 +13,13 @@ from pathlib import Path
 from regionscope.checks import check_positive, read_integer, read_path
 from regionscope.errors import Damaged, InputError
 from regionscope.formatting import counted
-from regionscope.lab.config import Experiment
-from regionscope.lab.experiment import check
-from regionscope.lab.store import ENDED, RunFolder, files, is_held
-from regionscope.lab.sweep.cluster import run_on_dask
-from regionscope.lab.sweep.grid import Sweep
-from regionscope.lab.sweep.pool import run_in_pool
-from regionscope.lab.sweep.work import Job, JobResult, outcome_of, work
+from regionscope_lab.config import Experiment
+from regionscope_lab.experiment import check
+from regionscope_lab.store import ENDED, RunFolder, files, is_held
+from regionscope_lab.sweep.cluster import run_on_dask
+from regionscope_lab.sweep.grid import Sweep
+from regionscope_lab.sweep.pool import run_in_pool
+from regionscope_lab.sweep.work import Job, JobResult, outcome_of, work
 
 _WAIT_SECONDS = 1.0  # between two looks at runs that other processes work on
 _RETRY_SECONDS = (

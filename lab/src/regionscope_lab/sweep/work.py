@@ -12,10 +12,10 @@ from pathlib import Path
 import torch
 
 from regionscope.errors import Busy, DiskFull, LockLost, Stopped
-from regionscope.lab.config import Experiment
-from regionscope.lab.experiment import run
-from regionscope.lab.store import RunFolder
-from regionscope.lab.train import TrainingProgress
+from regionscope_lab.config import Experiment
+from regionscope_lab.experiment import run
+from regionscope_lab.store import RunFolder
+from regionscope_lab.train import TrainingProgress
 
 _OTHER_VERSION = "The worker has another version of regionscope, with other settings; install the same one everywhere."
 _one_at_a_time = threading.Lock()  # training uses the process's random state

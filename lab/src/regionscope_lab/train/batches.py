@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.errors import InputError
-from regionscope.lab.config import Training
-from regionscope.lab.data.augment import crop_flip, mixup
-from regionscope.lab.data.dataset import derived_seed
-from regionscope.lab.train.optimiser import loss_targets
+from regionscope_lab.config import Training
+from regionscope_lab.data.augment import crop_flip, mixup
+from regionscope_lab.data.dataset import derived_seed
+from regionscope_lab.train.optimiser import loss_targets
 
 _CHUNK = 1 << 26  # bytes of inputs that are put in order at once
 

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.formatting import described
-from regionscope.lab.data import Dataset, DataSplit
-from regionscope.lab.monitor.no_trace import no_trace, same_randomness
-from regionscope.lab.train.state import TrainState
+from regionscope.monitor.no_trace import no_trace, same_randomness
+from regionscope_lab.data import Dataset, DataSplit
+from regionscope_lab.train.state import TrainState
 
 
 def parts(data: DataSplit | Dataset) -> tuple[Dataset, Dataset | None]:

@@ -9,13 +9,13 @@ from torch import nn
 
 from regionscope.checks import check_instance, check_module, read_seed
 from regionscope.errors import InputError
-from regionscope.lab.config import Training
-from regionscope.lab.data import Dataset, DataSplit
-from regionscope.lab.monitor.monitor import Monitor
-from regionscope.lab.train.check import parts
-from regionscope.lab.train.history import EpochRow, Trained, TrainingProgress
-from regionscope.lab.train.session import Hooks, Session
-from regionscope.lab.train.state import TrainState
+from regionscope.monitor.monitor import Monitor
+from regionscope_lab.config import Training
+from regionscope_lab.data import Dataset, DataSplit
+from regionscope_lab.train.check import parts
+from regionscope_lab.train.history import EpochRow, Trained, TrainingProgress
+from regionscope_lab.train.session import Hooks, Session
+from regionscope_lab.train.state import TrainState
 
 
 def train(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regionscope.errors import InputError
-from regionscope.lab.config import Training
+from regionscope_lab.config import Training
 
 REPLAYABLE = ("sgd", "adam", "adamw")
 """Optimisers whose step can be recorded as a CUDA graph."""

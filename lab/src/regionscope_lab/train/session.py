@@ -14,19 +14,19 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.checks import read_device
-from regionscope.lab.config import Training
-from regionscope.lab.data import Dataset
-from regionscope.lab.monitor.monitor import Monitor
-from regionscope.lab.monitor.no_trace import no_trace, same_randomness
-from regionscope.lab.monitor.schedule import parse_schedule
-from regionscope.lab.train.batches import Batches, Randomness
-from regionscope.lab.train.check import check_data, check_outputs, check_state
-from regionscope.lab.train.evaluation import error_share
-from regionscope.lab.train.history import EpochRow, RunStatus, Trained, TrainingProgress
-from regionscope.lab.train.optimiser import REPLAYABLE, build_optimizer, float_type, loss_function, rate_schedule
-from regionscope.lab.train.state import TrainState, on_cpu, optimizer_tensors, restore_optimizer
-from regionscope.lab.train.step import CompiledStep, Replay, Run, TrainingStep, every_position, set_rate
+from regionscope.monitor.monitor import Monitor
+from regionscope.monitor.no_trace import no_trace, same_randomness
+from regionscope.monitor.schedule import parse_schedule
 from regionscope.network import device_and_dtype, same_modes
+from regionscope_lab.config import Training
+from regionscope_lab.data import Dataset
+from regionscope_lab.train.batches import Batches, Randomness
+from regionscope_lab.train.check import check_data, check_outputs, check_state
+from regionscope_lab.train.evaluation import error_share
+from regionscope_lab.train.history import EpochRow, RunStatus, Trained, TrainingProgress
+from regionscope_lab.train.optimiser import REPLAYABLE, build_optimizer, float_type, loss_function, rate_schedule
+from regionscope_lab.train.state import TrainState, on_cpu, optimizer_tensors, restore_optimizer
+from regionscope_lab.train.step import CompiledStep, Replay, Run, TrainingStep, every_position, set_rate
 
 _CHECK_EVERY = 256  # steps between two checks that the loss is finite
 _PROGRESS_SECONDS = 0.5  # between two reports of progress

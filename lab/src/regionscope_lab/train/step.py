@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.errors import InputError
-from regionscope.lab.data import Dataset
+from regionscope_lab.data import Dataset
 
 _WARM = 3  # steps before recording: optimisers make their state in the first, libraries choose their kernels
 

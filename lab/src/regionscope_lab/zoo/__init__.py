@@ -3,7 +3,7 @@
 One file for each family; what two families share stands in ``blocks``.
 """
 
-from regionscope.lab.zoo.dense import mlp
-from regionscope.lab.zoo.registry import build, check_options, names
+from regionscope_lab.zoo.dense import mlp
+from regionscope_lab.zoo.registry import build, check_options, names
 
 __all__ = ["build", "check_options", "mlp", "names"]

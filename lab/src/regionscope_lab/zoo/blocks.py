@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
-from regionscope.lab.zoo.layers import chain, convolution
+from regionscope_lab.zoo.layers import chain, convolution
 
 MakeBlock = Callable[[int, int, int], nn.Module]
 """block(inputs, outputs, stride)"""

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from torch import nn
 
 from regionscope.checks import one_of, read_integer
-from regionscope.lab.zoo.checks import channels_of, flag
-from regionscope.lab.zoo.dense import scaled
-from regionscope.lab.zoo.layers import activation_layer, chain, convolution, head
+from regionscope_lab.zoo.checks import channels_of, flag
+from regionscope_lab.zoo.dense import scaled
+from regionscope_lab.zoo.layers import activation_layer, chain, convolution, head
 
 POOLINGS = ("max", "avg", "stride", "none")
 

@@ -8,9 +8,9 @@ from functools import partial
 from torch import nn
 
 from regionscope.checks import one_of
-from regionscope.lab.zoo.blocks import DropConnect, ResidualBlock, SqueezeExcite, projection, stages
-from regionscope.lab.zoo.checks import channels_of, number
-from regionscope.lab.zoo.layers import ACTIVATIONS, chain, convolution, head, network
+from regionscope_lab.zoo.blocks import DropConnect, ResidualBlock, SqueezeExcite, projection, stages
+from regionscope_lab.zoo.checks import channels_of, number
+from regionscope_lab.zoo.layers import ACTIVATIONS, chain, convolution, head, network
 
 STEM = 32
 MOBILE = ((1, 16, 1, 1), (6, 24, 2, 1), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))

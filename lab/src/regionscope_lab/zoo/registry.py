@@ -10,19 +10,19 @@ from typing import Any
 from torch import nn
 
 from regionscope.checks import check_shape, read_integer
-from regionscope.lab.registry import Registry
-from regionscope.lab.user_code import as_module, call_function, check_call
-from regionscope.lab.zoo.cnn import cnn
-from regionscope.lab.zoo.dense import dense
-from regionscope.lab.zoo.dla import simpledla
-from regionscope.lab.zoo.inverted import efficientnetb0, mobilenetv2
-from regionscope.lab.zoo.regnet import regnetx200mf
-from regionscope.lab.zoo.resnet import preactresnet18, resnet18, resnet34, senet18
-from regionscope.lab.zoo.seeding import seeded
-from regionscope.lab.zoo.shufflenet import shufflenetv2
-from regionscope.lab.zoo.transformer import gpt, vit
-from regionscope.lab.zoo.vgg import vgg19
 from regionscope.network.output import select_output
+from regionscope.user_code import as_module, call_function, check_call
+from regionscope_lab.registry import Registry
+from regionscope_lab.zoo.cnn import cnn
+from regionscope_lab.zoo.dense import dense
+from regionscope_lab.zoo.dla import simpledla
+from regionscope_lab.zoo.inverted import efficientnetb0, mobilenetv2
+from regionscope_lab.zoo.regnet import regnetx200mf
+from regionscope_lab.zoo.resnet import preactresnet18, resnet18, resnet34, senet18
+from regionscope_lab.zoo.seeding import seeded
+from regionscope_lab.zoo.shufflenet import shufflenetv2
+from regionscope_lab.zoo.transformer import gpt, vit
+from regionscope_lab.zoo.vgg import vgg19
 
 _SIZES = ("classes", "input_shape")
 

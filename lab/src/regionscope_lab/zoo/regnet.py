@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from regionscope.lab.zoo.blocks import ResidualBlock, projection, stages
-from regionscope.lab.zoo.checks import channels_of
-from regionscope.lab.zoo.layers import chain, convolution, head, network
+from regionscope_lab.zoo.blocks import ResidualBlock, projection, stages
+from regionscope_lab.zoo.checks import channels_of
+from regionscope_lab.zoo.layers import chain, convolution, head, network
 
 STAGES = ((24, 1, 1), (56, 1, 1), (152, 4, 2), (368, 7, 2))  # width, depth, stride
 GROUP_WIDTH = 8

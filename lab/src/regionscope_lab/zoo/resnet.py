@@ -8,9 +8,9 @@ from functools import partial
 from torch import Tensor, nn
 
 from regionscope.checks import one_of, read_integer
-from regionscope.lab.zoo.blocks import SqueezeExcite, basic_block, widening
-from regionscope.lab.zoo.checks import channels_of, flag
-from regionscope.lab.zoo.layers import chain, convolution, head, network
+from regionscope_lab.zoo.blocks import SqueezeExcite, basic_block, widening
+from regionscope_lab.zoo.checks import channels_of, flag
+from regionscope_lab.zoo.layers import chain, convolution, head, network
 
 WIDTH = 64
 REDUCTION = 16

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from regionscope.lab.zoo.blocks import stages
-from regionscope.lab.zoo.checks import channels_of
-from regionscope.lab.zoo.layers import chain, convolution, head, network
+from regionscope_lab.zoo.blocks import stages
+from regionscope_lab.zoo.checks import channels_of
+from regionscope_lab.zoo.layers import chain, convolution, head, network
 
 STAGES = ((116, 4), (232, 8), (464, 4))  # width, depth
 STEM, FEATURES = 24, 1024

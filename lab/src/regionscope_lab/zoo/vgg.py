@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from regionscope.lab.zoo.checks import channels_of
-from regionscope.lab.zoo.layers import chain, convolution, head
+from regionscope_lab.zoo.checks import channels_of
+from regionscope_lab.zoo.layers import chain, convolution, head
 
 STACKS = ((2, 64), (2, 128), (4, 256), (4, 512), (4, 512))
 

@@ -1,6 +1,6 @@
 """Questions that the papers leave open, about networks like theirs."""
 
-from regionscope.studies.beyond.penalty import PENALTY
+from regionscope_lab.papers.beyond.penalty import PENALTY
 
 __all__ = ["STUDIES"]
 

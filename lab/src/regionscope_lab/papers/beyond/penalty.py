@@ -11,17 +11,17 @@ from torch import nn
 from torch.nn import functional
 
 from regionscope.complexity import local_complexity, soft_local_complexity
-from regionscope.lab import zoo
-from regionscope.lab.config import DataSpec
-from regionscope.lab.data import Dataset, load
 from regionscope.measures import generalisation_gap, region_count
 from regionscope.measures.statistics import deviation, mean
-from regionscope.studies import verdict
-from regionscope.studies.charts import Bars, Chart, Scatter, Series
-from regionscope.studies.li2025.settings import FITTED
-from regionscope.studies.papers import read_study
-from regionscope.studies.study import Claim, Outcome, Size, Table, positive_over_seeds
-from regionscope.studies.workspace import Place, Workspace
+from regionscope_lab import zoo
+from regionscope_lab.config import DataSpec
+from regionscope_lab.data import Dataset, load
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Bars, Chart, Scatter, Series
+from regionscope_lab.papers.li2025.settings import FITTED
+from regionscope_lab.papers.papers import read_study
+from regionscope_lab.papers.study import Claim, Outcome, Size, Table, positive_over_seeds
+from regionscope_lab.papers.workspace import Place, Workspace
 
 _DIMS, _TEMPERATURE = 4, 0.5  # of the penalty: new directions at each step
 _MEASUREMENT_SEED = 1_000_003  # of the directions and lines of the measurements, which no step of the training takes

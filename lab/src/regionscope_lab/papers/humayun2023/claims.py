@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from regionscope.studies import verdict
-from regionscope.studies.humayun2023.curves import Curve, plus_minus
-from regionscope.studies.humayun2023.shape import CLEAR_ERRORS
-from regionscope.studies.study import Claim
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.humayun2023.curves import Curve, plus_minus
+from regionscope_lab.papers.humayun2023.shape import CLEAR_ERRORS
+from regionscope_lab.papers.study import Claim
 
 NO_ASCENT = "no ascent"
 WithError = tuple[float, float]  # with its standard error

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regionscope.errors import InputError
-from regionscope.lab.store import RunFolder
 from regionscope.measures.statistics import error_of_mean, larger_error, standard_error
-from regionscope.studies.charts import Lines, Series
-from regionscope.studies.humayun2023.shape import DescentShape, double_descent
-from regionscope.studies.study import Table
+from regionscope_lab.papers.charts import Lines, Series
+from regionscope_lab.papers.humayun2023.shape import DescentShape, double_descent
+from regionscope_lab.papers.study import Table
+from regionscope_lab.store import RunFolder
 
 _SAME_LOOK = 0.01  # share of the steps within which the last two looks count as one
 _FEWEST_LOOKS = 2  # looks that make a curve

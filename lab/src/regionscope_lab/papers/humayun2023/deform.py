@@ -7,18 +7,18 @@ from statistics import mean
 from typing import Any
 
 from regionscope.complexity import deformation
-from regionscope.lab.config import Experiment
 from regionscope.measures.statistics import joined
-from regionscope.studies import verdict
-from regionscope.studies.charts import Lines, Series
-from regionscope.studies.humayun2023.claims import WithError, larger, ordered
-from regionscope.studies.humayun2023.curves import fit_note
-from regionscope.studies.humayun2023.settings import cnn, cnn_grid, resnet
-from regionscope.studies.papers import read_study
-from regionscope.studies.stored import last_model, training_points
-from regionscope.studies.study import Claim, Outcome, Size
-from regionscope.studies.workspace import Place, Workspace
 from regionscope.types import Estimate
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Lines, Series
+from regionscope_lab.papers.humayun2023.claims import WithError, larger, ordered
+from regionscope_lab.papers.humayun2023.curves import fit_note
+from regionscope_lab.papers.humayun2023.settings import cnn, cnn_grid, resnet
+from regionscope_lab.papers.papers import read_study
+from regionscope_lab.papers.stored import last_model, training_points
+from regionscope_lab.papers.study import Claim, Outcome, Size
+from regionscope_lab.papers.workspace import Place, Workspace
 
 _RADII = (0.0014, 0.014, 0.14, 1.4)  # the paper calls those up to 0.014 reliable
 _TRUSTED = 0.014

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from regionscope.lab.config import Experiment
-from regionscope.lab.store import RunFolder
-from regionscope.studies import verdict
-from regionscope.studies.humayun2023.claims import (
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.humayun2023.claims import (
     NO_ASCENT,
     WithError,
     distance,
@@ -18,7 +17,7 @@ from regionscope.studies.humayun2023.claims import (
     steepness,
     three_phases,
 )
-from regionscope.studies.humayun2023.curves import (
+from regionscope_lab.papers.humayun2023.curves import (
     Curve,
     accuracy,
     accuracy_chart,
@@ -29,10 +28,11 @@ from regionscope.studies.humayun2023.curves import (
     phases_table,
     read_curve,
 )
-from regionscope.studies.humayun2023.settings import COARSE, FINE, mlp, mlp_grid
-from regionscope.studies.papers import grid_study, read_study
-from regionscope.studies.study import Claim, Outcome, Size
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.papers.humayun2023.settings import COARSE, FINE, mlp, mlp_grid
+from regionscope_lab.papers.papers import grid_study, read_study
+from regionscope_lab.papers.study import Claim, Outcome, Size
+from regionscope_lab.papers.workspace import Workspace
+from regionscope_lab.store import RunFolder
 
 CurvesByLabel = Mapping[str, Curve]
 

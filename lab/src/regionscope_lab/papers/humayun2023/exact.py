@@ -10,16 +10,16 @@ from regionscope.complexity import local_complexity, orthonormal_frames
 from regionscope.exact import linear_regions
 from regionscope.geometry import Box
 from regionscope.measures.correlate import correlate
-from regionscope.studies import verdict
-from regionscope.studies.charts import Lines, Scatter, Series
-from regionscope.studies.humayun2023.claims import three_phases
-from regionscope.studies.humayun2023.curves import Curve
-from regionscope.studies.humayun2023.settings import mlp
-from regionscope.studies.papers import read_study
-from regionscope.studies.stored import model_at, stored_steps, training_points
-from regionscope.studies.study import Claim, Outcome, Size
-from regionscope.studies.workspace import Place, Workspace
 from regionscope.types import Estimate
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Lines, Scatter, Series
+from regionscope_lab.papers.humayun2023.claims import three_phases
+from regionscope_lab.papers.humayun2023.curves import Curve
+from regionscope_lab.papers.humayun2023.settings import mlp
+from regionscope_lab.papers.papers import read_study
+from regionscope_lab.papers.stored import model_at, stored_steps, training_points
+from regionscope_lab.papers.study import Claim, Outcome, Size
+from regionscope_lab.papers.workspace import Place, Workspace
 
 _DIMS = 25
 _POINTS: dict[Size, int] = {"smoke": 6, "desk": 60, "full": 500}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from regionscope.lab.config import Experiment
-from regionscope.lab.store import RunFolder
-from regionscope.studies import verdict
-from regionscope.studies.humayun2023.claims import NO_ASCENT, WithError, larger, ordered, peak
-from regionscope.studies.humayun2023.curves import Curve, accuracy, at_points, charts, phases_table
-from regionscope.studies.humayun2023.settings import mlp, mlp_grid
-from regionscope.studies.papers import grid_study
-from regionscope.studies.study import Claim, Outcome, Size
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.humayun2023.claims import NO_ASCENT, WithError, larger, ordered, peak
+from regionscope_lab.papers.humayun2023.curves import Curve, accuracy, at_points, charts, phases_table
+from regionscope_lab.papers.humayun2023.settings import mlp, mlp_grid
+from regionscope_lab.papers.papers import grid_study
+from regionscope_lab.papers.study import Claim, Outcome, Size
+from regionscope_lab.store import RunFolder
 
 WEIGHT_SCALE = 8.0  # of the initial weights
 _REACHED_SHARE = 0.9  # share of its final value from which an accuracy counts as reached

@@ -10,16 +10,16 @@ from typing import Any
 import torch
 
 from regionscope.complexity import local_complexity
-from regionscope.lab import zoo
-from regionscope.lab.config import DataSpec
-from regionscope.lab.data import DataSplit, load
-from regionscope.lab.data.digits import digits
-from regionscope.studies import verdict
-from regionscope.studies.humayun2023.curves import chart, phases_table, read_curve
-from regionscope.studies.humayun2023.settings import imagenet
-from regionscope.studies.papers import read_study
-from regionscope.studies.study import Claim, Outcome, Size
-from regionscope.studies.workspace import Place, Workspace
+from regionscope_lab import zoo
+from regionscope_lab.config import DataSpec
+from regionscope_lab.data import DataSplit, load
+from regionscope_lab.data.digits import digits
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.humayun2023.curves import chart, phases_table, read_curve
+from regionscope_lab.papers.humayun2023.settings import imagenet
+from regionscope_lab.papers.papers import read_study
+from regionscope_lab.papers.study import Claim, Outcome, Size
+from regionscope_lab.papers.workspace import Place, Workspace
 
 _PAPER_SECONDS, _PAPER_SAMPLES = 28.0, 1000  # the paper's, on an RTX 8000
 _DIMS = 20

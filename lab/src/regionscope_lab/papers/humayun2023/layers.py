@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Mapping
 from itertools import groupby
 
-from regionscope.lab.config import Experiment
-from regionscope.studies import verdict
-from regionscope.studies.charts import Lines
-from regionscope.studies.humayun2023.claims import (
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Lines
+from regionscope_lab.papers.humayun2023.claims import (
     NO_ASCENT,
     distance,
     larger,
@@ -18,11 +18,11 @@ from regionscope.studies.humayun2023.claims import (
     steepness,
     three_phases,
 )
-from regionscope.studies.humayun2023.curves import Curve, chart, layers_of, phases_table, read_curve
-from regionscope.studies.humayun2023.settings import mlp, mlp_grid, resnet
-from regionscope.studies.papers import read_study
-from regionscope.studies.study import Claim, Outcome, Size
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.papers.humayun2023.curves import Curve, chart, layers_of, phases_table, read_curve
+from regionscope_lab.papers.humayun2023.settings import mlp, mlp_grid, resnet
+from regionscope_lab.papers.papers import read_study
+from regionscope_lab.papers.study import Claim, Outcome, Size
+from regionscope_lab.papers.workspace import Workspace
 
 Layers = Mapping[str, Curve]
 _PARTS = ("train", "test", "random")

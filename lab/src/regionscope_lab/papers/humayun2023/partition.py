@@ -12,17 +12,17 @@ from regionscope.complexity import FoldProfile, fold_migration
 from regionscope.exact import decision_regions
 from regionscope.geometry import Simplex
 from regionscope.geometry.coordinates import on_slice
-from regionscope.lab.default_slice import default_slice
-from regionscope.lab.store import RunFolder
+from regionscope.geometry.default_slice import default_slice
 from regionscope.measures.statistics import joined
-from regionscope.studies.charts import Lines, Picture, Pictures, Series
-from regionscope.studies.humayun2023.claims import WithError, larger, three_phases
-from regionscope.studies.humayun2023.curves import Curve, accuracy, by_part, chart, phases_table, read_curve
-from regionscope.studies.humayun2023.settings import mlp
-from regionscope.studies.papers import read_study
-from regionscope.studies.stored import model_at, nan_if_missing, nearest, stored_steps, training_points
-from regionscope.studies.study import Claim, Outcome, Size, Table
-from regionscope.studies.workspace import Place, Workspace
+from regionscope_lab.papers.charts import Lines, Picture, Pictures, Series
+from regionscope_lab.papers.humayun2023.claims import WithError, larger, three_phases
+from regionscope_lab.papers.humayun2023.curves import Curve, accuracy, by_part, chart, phases_table, read_curve
+from regionscope_lab.papers.humayun2023.settings import mlp
+from regionscope_lab.papers.papers import read_study
+from regionscope_lab.papers.stored import model_at, nan_if_missing, nearest, stored_steps, training_points
+from regionscope_lab.papers.study import Claim, Outcome, Size, Table
+from regionscope_lab.papers.workspace import Place, Workspace
+from regionscope_lab.store import RunFolder
 
 _SLICES: dict[Size, int] = {"smoke": 2, "desk": 4, "full": 20}
 _MOMENTS: dict[Size, int] = {"smoke": 2, "desk": 2, "full": 20}  # besides start, valley, peak and end

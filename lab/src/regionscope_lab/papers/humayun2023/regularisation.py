@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from regionscope.lab.config import Experiment
-from regionscope.lab.store import RunFolder
-from regionscope.studies.humayun2023.claims import (
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers.humayun2023.claims import (
     WithError,
     duration,
     larger,
@@ -18,7 +17,7 @@ from regionscope.studies.humayun2023.claims import (
     second_descent,
     three_phases,
 )
-from regionscope.studies.humayun2023.curves import (
+from regionscope_lab.papers.humayun2023.curves import (
     Curve,
     accuracy_chart,
     at_points,
@@ -28,9 +27,10 @@ from regionscope.studies.humayun2023.curves import (
     fit_note,
     phases_table,
 )
-from regionscope.studies.humayun2023.settings import cnn, cnn_grid, resnet
-from regionscope.studies.papers import grid_study
-from regionscope.studies.study import Claim, Outcome, Size, Table
+from regionscope_lab.papers.humayun2023.settings import cnn, cnn_grid, resnet
+from regionscope_lab.papers.papers import grid_study
+from regionscope_lab.papers.study import Claim, Outcome, Size, Table
+from regionscope_lab.store import RunFolder
 
 _WITH, _WITHOUT = "with BN", "without BN"
 RunsByLabel = Mapping[str, tuple[Experiment, ...]]

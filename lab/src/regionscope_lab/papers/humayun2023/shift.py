@@ -11,13 +11,13 @@ from torch import nn
 
 from regionscope.complexity import local_complexity
 from regionscope.measures.statistics import mean, standard_error
-from regionscope.studies import verdict
-from regionscope.studies.charts import Lines, Series
-from regionscope.studies.humayun2023.claims import WithError
-from regionscope.studies.humayun2023.curves import plus_minus
-from regionscope.studies.papers import read_study
-from regionscope.studies.study import Claim, Outcome, Size, Table
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Lines, Series
+from regionscope_lab.papers.humayun2023.claims import WithError
+from regionscope_lab.papers.humayun2023.curves import plus_minus
+from regionscope_lab.papers.papers import read_study
+from regionscope_lab.papers.study import Claim, Outcome, Size, Table
+from regionscope_lab.papers.workspace import Workspace
 
 _INPUTS = 784
 _DIMS = (2, 10, 25, 50, 100, 200)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from regionscope.lab.config import Experiment
-from regionscope.lab.store import RunFolder
-from regionscope.studies.humayun2023.claims import end_of_ascent, ordered, peak, rise, start_of_ascent, three_phases
-from regionscope.studies.humayun2023.curves import accuracy, at_points, charts, final_accuracy, phases_table
-from regionscope.studies.humayun2023.settings import mlp, mlp_grid
-from regionscope.studies.papers import grid_study
-from regionscope.studies.study import Outcome, Size
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers.humayun2023.claims import end_of_ascent, ordered, peak, rise, start_of_ascent, three_phases
+from regionscope_lab.papers.humayun2023.curves import accuracy, at_points, charts, final_accuracy, phases_table
+from regionscope_lab.papers.humayun2023.settings import mlp, mlp_grid
+from regionscope_lab.papers.papers import grid_study
+from regionscope_lab.papers.study import Outcome, Size
+from regionscope_lab.store import RunFolder
 
 _PEAK_FALLS_FROM = 1000  # from this width on the paper's peak falls
 _DEPTH = 3

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from regionscope.lab.config import Experiment
-from regionscope.studies.li2025 import (
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers.li2025 import (
     augmentation,
     cifar10,
     consistency,
@@ -22,12 +22,12 @@ from regionscope.studies.li2025 import (
     settings,
     theory,
 )
-from regionscope.studies.li2025.networks import fitted_networks, read_networks, whole_grids
-from regionscope.studies.li2025.schedule import planned
-from regionscope.studies.li2025.tables import stored, stored_points
-from regionscope.studies.papers import read_study
-from regionscope.studies.study import Outcome, Size, Study
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.papers.li2025.networks import fitted_networks, read_networks, whole_grids
+from regionscope_lab.papers.li2025.schedule import planned
+from regionscope_lab.papers.li2025.tables import stored, stored_points
+from regionscope_lab.papers.papers import read_study
+from regionscope_lab.papers.study import Outcome, Size, Study
+from regionscope_lab.papers.workspace import Workspace
 
 __all__ = ["STUDIES"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from regionscope.lab.config import Experiment
-from regionscope.studies import verdict
-from regionscope.studies.charts import Chart, Scatter, Series
-from regionscope.studies.li2025 import paper, settings
-from regionscope.studies.li2025.claims import correlation_claim, points_table, scatter
-from regionscope.studies.li2025.tables import Point, difference, group_by
-from regionscope.studies.study import Claim, Outcome, Size
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Chart, Scatter, Series
+from regionscope_lab.papers.li2025 import paper, settings
+from regionscope_lab.papers.li2025.claims import correlation_claim, points_table, scatter
+from regionscope_lab.papers.li2025.tables import Point, difference, group_by
+from regionscope_lab.papers.study import Claim, Outcome, Size
 
 WHERE: dict[Size, tuple[str, str]] = {
     "smoke": ("mlp", "digits"),

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from regionscope.lab.config import Experiment
-from regionscope.lab.store import RunFolder
-from regionscope.studies.li2025 import settings
-from regionscope.studies.li2025.claims import joined
-from regionscope.studies.li2025.consistency import of_dimensions, of_table8
-from regionscope.studies.li2025.counting import of_refined, of_table6
-from regionscope.studies.li2025.evolution import of_table3
-from regionscope.studies.li2025.hyperparameter_effects import of_figure5
-from regionscope.studies.li2025.predictors import of_figure2, of_figure4, of_figure8, runs_of_networks
-from regionscope.studies.li2025.tables import fitting, points
-from regionscope.studies.study import Outcome, Size
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers.li2025 import settings
+from regionscope_lab.papers.li2025.claims import joined
+from regionscope_lab.papers.li2025.consistency import of_dimensions, of_table8
+from regionscope_lab.papers.li2025.counting import of_refined, of_table6
+from regionscope_lab.papers.li2025.evolution import of_table3
+from regionscope_lab.papers.li2025.hyperparameter_effects import of_figure5
+from regionscope_lab.papers.li2025.predictors import of_figure2, of_figure4, of_figure8, runs_of_networks
+from regionscope_lab.papers.li2025.tables import fitting, points
+from regionscope_lab.papers.study import Outcome, Size
+from regionscope_lab.store import RunFolder
 
 
 def runs_of_cifar10(size: Size) -> tuple[Experiment, ...]:

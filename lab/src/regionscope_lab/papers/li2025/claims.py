@@ -9,10 +9,10 @@ from itertools import chain
 from typing import TypeVar
 
 from regionscope.measures.correlate import Coefficient, Correlation
-from regionscope.studies import verdict
-from regionscope.studies.charts import Scatter, Series
-from regionscope.studies.li2025.tables import Point, correlation, group_by
-from regionscope.studies.study import Claim, Outcome, Table
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Scatter, Series
+from regionscope_lab.papers.li2025.tables import Point, correlation, group_by
+from regionscope_lab.papers.study import Claim, Outcome, Table
 
 GAP = "generalisation gap, %"
 

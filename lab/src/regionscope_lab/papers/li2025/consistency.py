@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from regionscope.lab.config import Experiment
-from regionscope.lab.store import RunFolder
 from regionscope.measures.correlate import Coefficient
-from regionscope.studies.charts import Bars, Series
-from regionscope.studies.li2025 import paper, settings
-from regionscope.studies.li2025.claims import correlation_claim, points_table, undefined
-from regionscope.studies.li2025.networks import Grid, named, read_networks
-from regionscope.studies.li2025.tables import Point, correlation, fitting, group_by, points
-from regionscope.studies.study import Claim, Outcome, Size
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers.charts import Bars, Series
+from regionscope_lab.papers.li2025 import paper, settings
+from regionscope_lab.papers.li2025.claims import correlation_claim, points_table, undefined
+from regionscope_lab.papers.li2025.networks import Grid, named, read_networks
+from regionscope_lab.papers.li2025.tables import Point, correlation, fitting, group_by, points
+from regionscope_lab.papers.study import Claim, Outcome, Size
+from regionscope_lab.papers.workspace import Workspace
+from regionscope_lab.store import RunFolder
 
 _DIMENSIONS = ("regions", "regions_2d", "regions_3d", "regions_4d", "regions_5d")
 _SETTINGS = ("regions", "gap", "train_error")

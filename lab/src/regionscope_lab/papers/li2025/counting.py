@@ -7,13 +7,13 @@ from statistics import fmean
 
 from regionscope.measures.correlate import Coefficient
 from regionscope.measures.statistics import deviation, standard_error
-from regionscope.studies import verdict
-from regionscope.studies.charts import Lines, Series
-from regionscope.studies.li2025 import paper, settings
-from regionscope.studies.li2025.claims import correlation_claim, points_table, scatter, signed
-from regionscope.studies.li2025.tables import Point, advantage, correlation, difference_of, points
-from regionscope.studies.study import Claim, Outcome, Size, Table
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Lines, Series
+from regionscope_lab.papers.li2025 import paper, settings
+from regionscope_lab.papers.li2025.claims import correlation_claim, points_table, scatter, signed
+from regionscope_lab.papers.li2025.tables import Point, advantage, correlation, difference_of, points
+from regionscope_lab.papers.study import Claim, Outcome, Size, Table
+from regionscope_lab.papers.workspace import Workspace
 
 _CountsByLevel = Mapping[int, Sequence[float]]  # how finely -> the count of each seed
 

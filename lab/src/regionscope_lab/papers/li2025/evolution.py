@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from regionscope.errors import InputError
-from regionscope.lab.store import RunFolder
 from regionscope.measures.statistics import error_of_interval
-from regionscope.studies import verdict
-from regionscope.studies.charts import Lines, Series
-from regionscope.studies.li2025 import paper
-from regionscope.studies.li2025.claims import signed, undefined
-from regionscope.studies.li2025.tables import Moment, evolution
-from regionscope.studies.study import Claim, Outcome, Table
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Lines, Series
+from regionscope_lab.papers.li2025 import paper
+from regionscope_lab.papers.li2025.claims import signed, undefined
+from regionscope_lab.papers.li2025.tables import Moment, evolution
+from regionscope_lab.papers.study import Claim, Outcome, Table
+from regionscope_lab.store import RunFolder
 
 _LAST = max(paper.EVOLUTION)
 _SAME_START = ("With one seed all runs start from the same weights, so the count at the start is that of one network.",)

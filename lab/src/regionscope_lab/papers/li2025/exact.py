@@ -12,15 +12,15 @@ from torch import Tensor, nn
 
 from regionscope.exact import decision_regions
 from regionscope.geometry import Segment
-from regionscope.lab.config import Experiment
 from regionscope.network.call.precision import full_precision
 from regionscope.sampled.components import count_components
-from regionscope.studies import verdict
-from regionscope.studies.charts import Bars, Lines, Series
-from regionscope.studies.li2025.cifar10 import runs_of_cifar10
-from regionscope.studies.stored import last_model, training_points
-from regionscope.studies.study import Claim, Outcome, Size, Table
-from regionscope.studies.workspace import Place, Workspace
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Bars, Lines, Series
+from regionscope_lab.papers.li2025.cifar10 import runs_of_cifar10
+from regionscope_lab.papers.stored import last_model, training_points
+from regionscope_lab.papers.study import Claim, Outcome, Size, Table
+from regionscope_lab.papers.workspace import Place, Workspace
 
 _GRID = 200
 _FINE_ENOUGH = 0.01  # the paper's counts with 200 and with 500 points on a line agree to the third digit

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from regionscope.studies import verdict
-from regionscope.studies.charts import Chart, Lines, Series
-from regionscope.studies.li2025.tables import Effect, Point, effects, group_by
-from regionscope.studies.study import Claim, Outcome, Table
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Chart, Lines, Series
+from regionscope_lab.papers.li2025.tables import Effect, Point, effects, group_by
+from regionscope_lab.papers.study import Claim, Outcome, Table
 
 _FACTORS = {"lr": ("learning rate", "falls as it grows", -1), "batch_size": ("batch size", "rises as it grows", +1)}
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from regionscope.lab.config import Experiment
-from regionscope.studies.li2025 import settings
-from regionscope.studies.li2025.claims import points_table, scatter
-from regionscope.studies.li2025.predictors import claims_of_figure2
-from regionscope.studies.li2025.tables import Point, group_by
-from regionscope.studies.study import Outcome, Size
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers.li2025 import settings
+from regionscope_lab.papers.li2025.claims import points_table, scatter
+from regionscope_lab.papers.li2025.predictors import claims_of_figure2
+from regionscope_lab.papers.li2025.tables import Point, group_by
+from regionscope_lab.papers.study import Outcome, Size
 
 _COLUMNS = ("regions", "gap", "train_error", "distance", "margin")
 _FEWEST = 3  # settings of a correlation

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from regionscope.errors import InputError
-from regionscope.lab.config import Experiment
-from regionscope.lab.store import RunFolder
-from regionscope.studies.li2025.tables import Point, fitting, points, stored
-from regionscope.studies.study import Size
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers.li2025.tables import Point, fitting, points, stored
+from regionscope_lab.papers.study import Size
+from regionscope_lab.papers.workspace import Workspace
+from regionscope_lab.store import RunFolder
 
 
 class Grid(NamedTuple):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from regionscope.lab.config import Experiment
-from regionscope.studies import verdict
-from regionscope.studies.charts import Chart
-from regionscope.studies.li2025 import paper, settings
-from regionscope.studies.li2025.claims import correlation_claim, interval, points_table, scatter, signed, undefined
-from regionscope.studies.li2025.tables import Point, correlation, group_by
-from regionscope.studies.study import Claim, Outcome, Size
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Chart
+from regionscope_lab.papers.li2025 import paper, settings
+from regionscope_lab.papers.li2025.claims import correlation_claim, interval, points_table, scatter, signed, undefined
+from regionscope_lab.papers.li2025.tables import Point, correlation, group_by
+from regionscope_lab.papers.study import Claim, Outcome, Size
 
 _COLUMNS = ("regions", "gap", "train_error", "test_error")
 _OTHERS = {

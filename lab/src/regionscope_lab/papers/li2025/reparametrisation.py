@@ -10,15 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.errors import InputError
-from regionscope.lab import zoo
-from regionscope.lab.config import Experiment
 from regionscope.measures import distance_from, output_margin, parameter_norms, region_count, sharpness
-from regionscope.studies import verdict
-from regionscope.studies.charts import Bars, Series
-from regionscope.studies.li2025 import settings
-from regionscope.studies.stored import last_model, training_points
-from regionscope.studies.study import Claim, Outcome, Size, Table
-from regionscope.studies.workspace import Place, Workspace
+from regionscope_lab import zoo
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Bars, Series
+from regionscope_lab.papers.li2025 import settings
+from regionscope_lab.papers.stored import last_model, training_points
+from regionscope_lab.papers.study import Claim, Outcome, Size, Table
+from regionscope_lab.papers.workspace import Place, Workspace
 
 Answer = Mapping[str, Any]
 

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from regionscope.lab.config import Experiment
-from regionscope.studies.li2025.settings import FITTED
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers.li2025.settings import FITTED
+from regionscope_lab.papers.workspace import Workspace
 
 
 def planned(workspace: Workspace, wanted: Iterable[Experiment]) -> tuple[Experiment, ...]:

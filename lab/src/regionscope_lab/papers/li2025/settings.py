@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, TypeVar
 
-from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
-from regionscope.studies.li2025 import paper
-from regionscope.studies.study import Size
+from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
+from regionscope_lab.papers.li2025 import paper
+from regionscope_lab.papers.study import Size
 
 OPTIMISER_RATES = {"sgd": 1.0, "adam": 0.1, "adagrad": 1.0}
 """Learning rates of Table 1 are multiplied by this; with 0.1 Adam does not train. The paper gives no rates for it."""

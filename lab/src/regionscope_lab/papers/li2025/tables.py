@@ -16,13 +16,13 @@ from typing import Any
 
 from regionscope.errors import InputError
 from regionscope.formatting import counted
-from regionscope.lab.config import Experiment
-from regionscope.lab.store import RunFolder
 from regionscope.measures.correlate import Coefficient, Correlation, correlate, correlation_difference
 from regionscope.measures.statistics import deviation, standard_error
-from regionscope.studies.li2025.schedule import planned
-from regionscope.studies.li2025.settings import FITTED
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers.li2025.schedule import planned
+from regionscope_lab.papers.li2025.settings import FITTED
+from regionscope_lab.papers.workspace import Workspace
+from regionscope_lab.store import RunFolder
 
 _Course = dict[float, tuple[float, float | None]]  # share of training -> region count and gap
 

@@ -7,8 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from regionscope.shallow.two_layer import initial_two_layer, sharpness
-from regionscope.shallow.two_layer_rates import (
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Lines, Series
+from regionscope_lab.papers.stored import nan_if_missing
+from regionscope_lab.papers.study import Claim, Outcome, Size, Table
+from regionscope_lab.papers.workspace import Workspace
+from regionscope_lab.shallow.two_layer import initial_two_layer, sharpness
+from regionscope_lab.shallow.two_layer_rates import (
     RateRow,
     Trend,
     alternating_line,
@@ -16,11 +21,6 @@ from regionscope.shallow.two_layer_rates import (
     rate_trend,
     regions_vs_learning_rate,
 )
-from regionscope.studies import verdict
-from regionscope.studies.charts import Lines, Series
-from regionscope.studies.stored import nan_if_missing
-from regionscope.studies.study import Claim, Outcome, Size, Table
-from regionscope.studies.workspace import Workspace
 
 _LEMMAS = {
     "lemma_6_4": "Lemma 6.4: R(a, b) <= N(a) + N(b) + 2",

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regionscope.measures.statistics import t_interval
-from regionscope.studies import verdict
-from regionscope.studies.qi2023.read import Course
-from regionscope.studies.qi2023.settings import SEED
-from regionscope.studies.study import Claim, Table
-from regionscope.studies.verdict import Verdict
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.qi2023.read import Course
+from regionscope_lab.papers.qi2023.settings import SEED
+from regionscope_lab.papers.study import Claim, Table
+from regionscope_lab.papers.verdict import Verdict
 
 _LEVEL = 0.95  # of intervals
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from regionscope.formatting import counted
-from regionscope.lab.config import Experiment
-from regionscope.lab.data import Dataset
-from regionscope.studies import verdict
-from regionscope.studies.charts import Picture, Pictures
-from regionscope.studies.papers import read_study
-from regionscope.studies.qi2023 import paper
-from regionscope.studies.qi2023.pictures import model_at_epoch, regions_of
-from regionscope.studies.qi2023.read import Course, course
-from regionscope.studies.qi2023.settings import DISCLOSED, SEED, moons, quantiles, toy_grid
-from regionscope.studies.study import Claim, Outcome, Size
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.config import Experiment
+from regionscope_lab.data import Dataset
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Picture, Pictures
+from regionscope_lab.papers.papers import read_study
+from regionscope_lab.papers.qi2023 import paper
+from regionscope_lab.papers.qi2023.pictures import model_at_epoch, regions_of
+from regionscope_lab.papers.qi2023.read import Course, course
+from regionscope_lab.papers.qi2023.settings import DISCLOSED, SEED, moons, quantiles, toy_grid
+from regionscope_lab.papers.study import Claim, Outcome, Size
+from regionscope_lab.papers.workspace import Workspace
 
 _CLASSES = {"two_moons": 2, "gaussian_quantiles": 5}  # Figure 6, 1000 points each
 _POINTS = 1000

@@ -12,19 +12,19 @@ from torch import nn
 
 from regionscope.exact import linear_regions
 from regionscope.geometry import Box
-from regionscope.lab import zoo
-from regionscope.lab.config import DataSpec
-from regionscope.lab.data import load
-from regionscope.lab.train.small_mlp import train_small
-from regionscope.studies import verdict
-from regionscope.studies.charts import Lines, Series
-from regionscope.studies.papers import read_study
-from regionscope.studies.qi2023 import paper
-from regionscope.studies.qi2023.compare import course_claim, growth_claim, ratio_of
-from regionscope.studies.qi2023.read import Course
-from regionscope.studies.qi2023.settings import DEPTH, SEED
-from regionscope.studies.study import Claim, Outcome, Size, Table
-from regionscope.studies.workspace import Workspace
+from regionscope_lab import zoo
+from regionscope_lab.config import DataSpec
+from regionscope_lab.data import load
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Lines, Series
+from regionscope_lab.papers.papers import read_study
+from regionscope_lab.papers.qi2023 import paper
+from regionscope_lab.papers.qi2023.compare import course_claim, growth_claim, ratio_of
+from regionscope_lab.papers.qi2023.read import Course
+from regionscope_lab.papers.qi2023.settings import DEPTH, SEED
+from regionscope_lab.papers.study import Claim, Outcome, Size, Table
+from regionscope_lab.papers.workspace import Workspace
+from regionscope_lab.train.small_mlp import train_small
 
 HYPOTHESIS = 1e-4  # the decay that is judged; a small trial suggested it before the runs of this study
 _WIDTH = 32

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from regionscope.lab.config import Experiment
-from regionscope.studies import verdict
-from regionscope.studies.charts import Chart, Lines, Series
-from regionscope.studies.papers import read_study
-from regionscope.studies.qi2023 import paper
-from regionscope.studies.qi2023.compare import (
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Chart, Lines, Series
+from regionscope_lab.papers.papers import read_study
+from regionscope_lab.papers.qi2023 import paper
+from regionscope_lab.papers.qi2023.compare import (
     beside,
     course_claim,
     growth_claim,
@@ -18,11 +18,11 @@ from regionscope.studies.qi2023.compare import (
     ratio_of,
     within_seeds,
 )
-from regionscope.studies.qi2023.pictures import over_epochs
-from regionscope.studies.qi2023.read import Course, course, curves
-from regionscope.studies.qi2023.settings import DEPTH, DISCLOSED, SEED, moons, quantiles, toy_grid
-from regionscope.studies.study import Claim, Outcome, Size
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.papers.qi2023.pictures import over_epochs
+from regionscope_lab.papers.qi2023.read import Course, course, curves
+from regionscope_lab.papers.qi2023.settings import DEPTH, DISCLOSED, SEED, moons, quantiles, toy_grid
+from regionscope_lab.papers.study import Claim, Outcome, Size
+from regionscope_lab.papers.workspace import Workspace
 
 Printed = Mapping[int, Sequence[int]]
 _SETTLED = 10  # the epoch from which on the counts of Table 3 stay

@@ -6,14 +6,14 @@ import math
 from itertools import pairwise
 
 from regionscope.formatting import counted
-from regionscope.studies import verdict
-from regionscope.studies.charts import Lines, Picture, Pictures
-from regionscope.studies.papers import read_study
-from regionscope.studies.qi2023.pictures import model_at_epoch, regions_of
-from regionscope.studies.qi2023.read import Course, course
-from regionscope.studies.qi2023.settings import DEPTH, DISCLOSED, LAYERED_WIDTH, SEED, layered, toy_grid
-from regionscope.studies.study import Claim, Outcome, Size, Table
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Lines, Picture, Pictures
+from regionscope_lab.papers.papers import read_study
+from regionscope_lab.papers.qi2023.pictures import model_at_epoch, regions_of
+from regionscope_lab.papers.qi2023.read import Course, course
+from regionscope_lab.papers.qi2023.settings import DEPTH, DISCLOSED, LAYERED_WIDTH, SEED, layered, toy_grid
+from regionscope_lab.papers.study import Claim, Outcome, Size, Table
+from regionscope_lab.papers.workspace import Workspace
 
 
 def judge(layers: list[Course]) -> tuple[Claim, ...]:

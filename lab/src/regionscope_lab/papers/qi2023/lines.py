@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from regionscope.studies import verdict
-from regionscope.studies.charts import Lines
-from regionscope.studies.papers import read_study
-from regionscope.studies.qi2023.read import Course, course, curves
-from regionscope.studies.qi2023.settings import DEPTH, DISCLOSED, moons, toy_grid
-from regionscope.studies.study import Claim, Outcome, Size, Table
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Lines
+from regionscope_lab.papers.papers import read_study
+from regionscope_lab.papers.qi2023.read import Course, course, curves
+from regionscope_lab.papers.qi2023.settings import DEPTH, DISCLOSED, moons, toy_grid
+from regionscope_lab.papers.study import Claim, Outcome, Size, Table
+from regionscope_lab.papers.workspace import Workspace
 
 RANGE = 1.5  # largest by smallest value that still counts as a constant range
 

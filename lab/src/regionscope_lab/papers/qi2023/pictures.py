@@ -10,8 +10,8 @@ from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
 from regionscope.formatting import counted
 from regionscope.geometry import Box
-from regionscope.lab.store import RunFolder
-from regionscope.studies.charts import Picture, Pictures
+from regionscope_lab.papers.charts import Picture, Pictures
+from regionscope_lab.store import RunFolder
 
 _SMALL = 1.6  # inches: eight pictures stand side by side
 

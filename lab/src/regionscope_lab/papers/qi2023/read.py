@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regionscope.errors import InputError
-from regionscope.lab.store import RunFolder
 from regionscope.measures.statistics import deviation
-from regionscope.studies.charts import Series
+from regionscope_lab.papers.charts import Series
+from regionscope_lab.store import RunFolder
 
 _BANDS = 3  # curves that can be drawn with their standard deviation
 

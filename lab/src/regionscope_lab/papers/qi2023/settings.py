@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
-from regionscope.studies.qi2023 import paper
-from regionscope.studies.study import Size
+from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
+from regionscope_lab.papers.qi2023 import paper
+from regionscope_lab.papers.study import Size
 
 SEED = 5
 DEPTH = 3

@@ -14,20 +14,20 @@ from torch import nn
 
 from regionscope.exact import linear_regions
 from regionscope.geometry.slices import Segment
-from regionscope.lab import zoo
-from regionscope.lab.config import DataSpec
-from regionscope.lab.data import load
-from regionscope.lab.train.small_mlp import train_small
 from regionscope.measures import linear_region_count
 from regionscope.measures.statistics import standard_error
-from regionscope.studies import verdict
-from regionscope.studies.charts import Lines, Series
-from regionscope.studies.papers import read_study
-from regionscope.studies.qi2023 import lines, paper
-from regionscope.studies.qi2023.read import Course, curves
-from regionscope.studies.qi2023.settings import DEPTH, SEED
-from regionscope.studies.study import Claim, Outcome, Size, Table
-from regionscope.studies.workspace import Workspace
+from regionscope_lab import zoo
+from regionscope_lab.config import DataSpec
+from regionscope_lab.data import load
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Lines, Series
+from regionscope_lab.papers.papers import read_study
+from regionscope_lab.papers.qi2023 import lines, paper
+from regionscope_lab.papers.qi2023.read import Course, curves
+from regionscope_lab.papers.qi2023.settings import DEPTH, SEED
+from regionscope_lab.papers.study import Claim, Outcome, Size, Table
+from regionscope_lab.papers.workspace import Workspace
+from regionscope_lab.train.small_mlp import train_small
 
 BIASES = {  # what the biases are drawn from; the theorem names the variance of "weights and biases" once
     "he": "biases of variance 2 / fan-in",

@@ -9,16 +9,16 @@ from typing import Any
 
 import torch
 
-from regionscope import shallow
 from regionscope.measures.statistics import mean
-from regionscope.shallow.theorems import Requirements
-from regionscope.studies import verdict
-from regionscope.studies.charts import Lines, Series
-from regionscope.studies.papers import read_study
-from regionscope.studies.safran2022.flows import DELTA, INITIAL, RADIUS, Ends, late_flows
-from regionscope.studies.safran2022.generalisation import error_bound
-from regionscope.studies.study import Claim, Outcome, Size, Table
-from regionscope.studies.workspace import Workspace
+from regionscope_lab import shallow
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Lines, Series
+from regionscope_lab.papers.papers import read_study
+from regionscope_lab.papers.safran2022.flows import DELTA, INITIAL, RADIUS, Ends, late_flows
+from regionscope_lab.papers.safran2022.generalisation import error_bound
+from regionscope_lab.papers.study import Claim, Outcome, Size, Table
+from regionscope_lab.papers.workspace import Workspace
+from regionscope_lab.shallow.theorems import Requirements
 
 _DENSITY = 1 / (2 * RADIUS)  # C of Assumption 2.2, for uniform points
 _STEP_ERROR = 0.01  # tolerated error of an output in one step, while outputs are of order 1

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regionscope import shallow
-from regionscope.shallow.losses import Loss
-from regionscope.studies import verdict
-from regionscope.studies.charts import Lines, Series
-from regionscope.studies.papers import read_study
-from regionscope.studies.study import Claim, Outcome, Size, Table
-from regionscope.studies.workspace import Workspace
+from regionscope_lab import shallow
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Lines, Series
+from regionscope_lab.papers.papers import read_study
+from regionscope_lab.papers.study import Claim, Outcome, Size, Table
+from regionscope_lab.papers.workspace import Workspace
+from regionscope_lab.shallow.losses import Loss
 
 STAYS, OPTIMUM = 2.0, 1.0  # |theta*|^2 and |theta'|^2 at margin 1, as printed
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from regionscope import shallow
-from regionscope.shallow.state import ENDS
-from regionscope.studies.study import Size
-from regionscope.studies.workspace import Place
+from regionscope_lab import shallow
+from regionscope_lab.papers.study import Size
+from regionscope_lab.papers.workspace import Place
+from regionscope_lab.shallow.state import ENDS
 
 RADIUS = 1.0
 DELTA = 0.1  # for the standard deviation of the second layer, as in Theorem 2.3

@@ -9,12 +9,12 @@ from scipy.optimize import brentq
 
 from regionscope.measures.fit import linear_fit
 from regionscope.measures.statistics import mean, standard_error
-from regionscope.studies import verdict
-from regionscope.studies.charts import Lines, Series
-from regionscope.studies.papers import read_study
-from regionscope.studies.safran2022.flows import DELTA, ERROR_GRID, Ends, late_flows
-from regionscope.studies.study import Claim, Outcome, Size, Table
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Lines, Series
+from regionscope_lab.papers.papers import read_study
+from regionscope_lab.papers.safran2022.flows import DELTA, ERROR_GRID, Ends, late_flows
+from regionscope_lab.papers.study import Claim, Outcome, Size, Table
+from regionscope_lab.papers.workspace import Workspace
 
 _FEWEST_POINTS = 3  # points that a slope needs
 

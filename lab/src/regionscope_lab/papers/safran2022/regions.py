@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 
 from regionscope.measures.statistics import deviation, mean
-from regionscope.shallow import region_bound
-from regionscope.studies import verdict
-from regionscope.studies.charts import Lines, Series
-from regionscope.studies.papers import read_study
-from regionscope.studies.safran2022.flows import REGION_GRID, Ends, late_flows
-from regionscope.studies.study import Claim, Outcome, Size, Table
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Lines, Series
+from regionscope_lab.papers.papers import read_study
+from regionscope_lab.papers.safran2022.flows import REGION_GRID, Ends, late_flows
+from regionscope_lab.papers.study import Claim, Outcome, Size, Table
+from regionscope_lab.papers.workspace import Workspace
+from regionscope_lab.shallow import region_bound
 
 _RESIDUAL = 0.01  # KKT residual from which a direction counts as a KKT point: 1% of the norm of the weights
 

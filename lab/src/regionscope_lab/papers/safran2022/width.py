@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass
 from statistics import mean
 from typing import Any
 
-from regionscope import shallow
 from regionscope.measures.statistics import error_of_interval, wilson
-from regionscope.studies import verdict
-from regionscope.studies.charts import Lines, Series
-from regionscope.studies.papers import read_study
-from regionscope.studies.study import Claim, Outcome, Size, Table
-from regionscope.studies.workspace import Place, Workspace
+from regionscope_lab import shallow
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.charts import Lines, Series
+from regionscope_lab.papers.papers import read_study
+from regionscope_lab.papers.study import Claim, Outcome, Size, Table
+from regionscope_lab.papers.workspace import Place, Workspace
 
 PROBABILITY = 0.25  # of a loss above the bound, at least
 

@@ -1,7 +1,7 @@
 """Transformers: three questions that the papers leave open."""
 
-from regionscope.studies.transformers.correlation import NEXT_TOKEN, VISION
-from regionscope.studies.transformers.grokking import GROKKING
+from regionscope_lab.papers.transformers.correlation import NEXT_TOKEN, VISION
+from regionscope_lab.papers.transformers.grokking import GROKKING
 
 __all__ = ["STUDIES"]
 

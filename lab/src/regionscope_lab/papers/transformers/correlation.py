@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from regionscope.studies.li2025 import paper
-from regionscope.studies.li2025.claims import correlation_claim, points_table, scatter
-from regionscope.studies.li2025.settings import FITTED
-from regionscope.studies.li2025.tables import Point, fitting, points, stored
-from regionscope.studies.papers import read_study
-from regionscope.studies.study import Outcome, Size, Study
-from regionscope.studies.transformers.settings import IMAGES, TEXT, TransformerGrid, grid
-from regionscope.studies.workspace import Workspace
+from regionscope_lab.papers.li2025 import paper
+from regionscope_lab.papers.li2025.claims import correlation_claim, points_table, scatter
+from regionscope_lab.papers.li2025.settings import FITTED
+from regionscope_lab.papers.li2025.tables import Point, fitting, points, stored
+from regionscope_lab.papers.papers import read_study
+from regionscope_lab.papers.study import Outcome, Size, Study
+from regionscope_lab.papers.transformers.settings import IMAGES, TEXT, TransformerGrid, grid
+from regionscope_lab.papers.workspace import Workspace
 
 _LINES = "regions on a line"
 _RESNET = paper.expected(paper.TABLE2, "resnet18", "cifar10")[0]

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from regionscope.lab.config import Experiment
-from regionscope.lab.store import RunFolder
 from regionscope.measures.statistics import mean
-from regionscope.studies import verdict
-from regionscope.studies.humayun2023.curves import Curve, accuracy, accuracy_chart, chart, read_curve
-from regionscope.studies.papers import grid_study
-from regionscope.studies.study import Claim, Outcome, Size, Table, positive_over_seeds
-from regionscope.studies.transformers.settings import FINE, RADIUS, sums
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.humayun2023.curves import Curve, accuracy, accuracy_chart, chart, read_curve
+from regionscope_lab.papers.papers import grid_study
+from regionscope_lab.papers.study import Claim, Outcome, Size, Table, positive_over_seeds
+from regionscope_lab.papers.transformers.settings import FINE, RADIUS, sums
+from regionscope_lab.store import RunFolder
 
 MEMORISED, UNSOLVED, SOLVED = 0.99, 0.5, 0.95  # accuracies: train at least, test at most, test at least
 _LAST = "position.2"  # MLP units at "=": with one layer, those at a and b cannot change the output

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
-from regionscope.studies.study import Size
+from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
+from regionscope_lab.papers.study import Size
 
 RADIUS, FINE = 0.05, 0.01
 """Of neighbourhoods, as shares of the root mean square distance of the embedded sequences from their mean."""
