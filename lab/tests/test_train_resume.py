@@ -110,6 +110,38 @@ def test_a_finished_state_has_nothing_left_to_do(tmp_path: Path) -> None:
     assert_same(model, again)
 
 
+def test_an_early_end_is_resumed_where_it_was() -> None:
+    """What is scheduled for the end is stored and measured once, at the epoch that ends the training."""
+    errors = [row.train_error for row in train(network(), data(), replace(FULL, epochs=6), seed=5).history]
+    least = sorted(error for error in errors[:-1] if error is not None)[0]
+    first = errors.index(least) + 1
+    early = replace(FULL, epochs=6, stop_at_error=least + 1e-9, checkpoints="end")
+    measured: list[int] = []
+
+    def monitors() -> list[Monitor]:
+        return [Monitor({"one": lambda model: measured.append(1) or 1.0}, "end")]
+
+    model, kept = network(), list[TrainState]()
+    found = train(model, data(), early, seed=5, monitors=monitors(), save_state=kept.append)
+    assert len(found.history) == first < 6
+    assert found.steps == found.last.step == 9 * first
+    assert found.status == "finished"
+    assert measured == [1]
+    for state, measures in ((kept[-1], 2), (None, 3)):
+        again = network()
+        resumed = train(again, data(), early, seed=5, monitors=monitors(), state=state)
+        assert len(measured) == measures, "a state of the end was saved before its measures"
+        assert [row.step for row in resumed.history] == [row.step for row in found.history]
+        assert_same(model, again)
+
+
+def test_training_goes_on_where_the_error_is_never_low_enough() -> None:
+    found = train(network(), data(), replace(FULL, lr=1e-9, stop_at_error=0.01), seed=5)
+    assert len(found.history) == FULL.epochs
+    with pytest.raises(InputError, match=r"from 0 to below 1, got 1\.0"):
+        replace(FULL, stop_at_error=1.0)
+
+
 @pytest.mark.kill
 def test_kill_minus_nine_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
     file, (reading, writing) = tmp_path / "state.safetensors", os.pipe()

@@ -76,7 +76,8 @@ class Training:
     ``loss``: "next_token" is the cross-entropy of the next token at every position of a sequence, for a network with a
     method ``every_position``. ``schedule`` is the learning rate's course over all steps; ``mixup`` is alpha of the Beta
     distribution (0: none); ``checkpoints`` is a schedule in words, such as "every 5 epochs" or "log 1 10000 50"
-    (steps); train and test error are taken every ``evaluate_every`` epochs and at the end.
+    (steps); train and test error are taken every ``evaluate_every`` epochs and at the end. ``stop_at_error``: training
+    error at which the training ends early, at the epoch that was evaluated; 0 trains all epochs.
     """
 
     epochs: int = 100
@@ -92,6 +93,7 @@ class Training:
     precision: str = "float32"
     checkpoints: str = "end"
     evaluate_every: int = 1
+    stop_at_error: float = 0.0
 
     def __post_init__(self) -> None:
         _at_least(1, "training", epochs=self.epochs, batch_size=self.batch_size, evaluate_every=self.evaluate_every)
@@ -106,6 +108,11 @@ class Training:
         if self.loss == "next_token" and self.mixup:
             raise InputError(
                 f"Expected training.mixup = 0 with the loss next_token, got {self.mixup}. Leave mixup out."
+            )
+        if not 0 <= self.stop_at_error < 1:
+            raise InputError(
+                f"Expected training.stop_at_error, a share of the training labels, from 0 to below 1, got "
+                f"{self.stop_at_error}. Write 0.01 to stop at a training error of 1%."
             )
         if self.momentum >= 1:
             raise InputError(f"Expected training.momentum below 1, got {self.momentum}. Choose 0.9, for example.")

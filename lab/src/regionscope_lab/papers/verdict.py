@@ -26,6 +26,7 @@ from regionscope.measures.statistics import wilson
 _CORRELATION_MARGIN = 0.1  # two correlations this near count as equal
 _TREND_RANK = 0.5  # rank correlation from which an order counts as the same trend
 _WEAK_CORRELATION = 0.5  # a correlation below this does not predict
+_FEWEST_SEEDS = 3
 _RATIO_FACTOR = 1.25  # two ratios this near count as equal; Qi & Wei's own counts after epoch 10 move by up to 1.22
 _STANDARD_ERRORS = 2.0  # standard errors on each side of an interval
 _RANK_ROUNDING = 1e-9  # of a rank correlation
@@ -128,6 +129,31 @@ def uncorrelated(ours: Coefficient) -> tuple[Grade, str]:
         return Grade.REPRODUCED, rule
     return (
         Grade.NOT_REPRODUCED if low >= _WEAK_CORRELATION or high <= -_WEAK_CORRELATION else Grade.INCONCLUSIVE
+    ), rule
+
+
+@_rule
+def follows(ours: Coefficient, seeds: Sequence[float], *, least: int) -> tuple[Grade, str]:
+    """Grade whether a measure goes with the gap over a factor or over all settings.
+
+    ours: of the means over seeds. seeds: the same coefficient of each seed. least: number of settings or contexts
+        that a grade needs.
+    """
+    rule = (
+        f"reproduced (it follows the gap): the interval lies above 0, and two thirds of the seeds or more have at "
+        f"least {_WEAK_CORRELATION}; not reproduced (it does not follow): the interval lies below "
+        f"{_WEAK_CORRELATION}, and so do two thirds of the seeds or more; else inconclusive, as with fewer than "
+        f"{_FEWEST_SEEDS} seeds or {least} {'settings' if least > _FEWEST_SEEDS else 'contexts'}"
+    )
+    strong = sum(value >= _WEAK_CORRELATION for value in seeds)
+    weak = sum(value < _WEAK_CORRELATION for value in seeds)
+    low, high = ours.interval
+    if ours.n < least or len(seeds) < _FEWEST_SEEDS:
+        return Grade.INCONCLUSIVE, rule
+    if low > 0 and 3 * strong >= 2 * len(seeds):
+        return Grade.REPRODUCED, rule
+    return (
+        Grade.NOT_REPRODUCED if high < _WEAK_CORRELATION and 3 * weak >= 2 * len(seeds) else Grade.INCONCLUSIVE
     ), rule
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -117,6 +117,8 @@ class Session:
 
     def _epochs(self) -> RunStatus:
         for epoch in range(self.step // self.batches.per_epoch, self.training.epochs):
+            if self._fits():  # a state that was saved at the end
+                break
             now = time.perf_counter()
             done = self.step - epoch * self.batches.per_epoch
             if done == 0:
@@ -128,11 +130,20 @@ class Session:
             self._end_of_epoch(epoch, finite=finite)
             if not finite:
                 return "diverged"
-            if self.step in self._scheduled:
+            if self._is_due(self._scheduled):
                 self._run_scheduled()
             if self._saved_at + self.hooks.state_every < time.perf_counter():
                 self._save()
         return "finished"
+
+    def _fits(self) -> bool:
+        """Whether the last evaluation ends the training early."""
+        error = self.history[-1].train_error if self.history else None
+        return error is not None and error <= self.training.stop_at_error and self.training.stop_at_error > 0
+
+    def _is_due(self, steps: Set[int]) -> bool:
+        """Whether this step is one of ``steps``; an early end stands for the last step too."""
+        return self.step in steps or (self.total in steps and self._fits())
 
     def _steps(self, epoch: int, done: int) -> bool:
         """The steps of an epoch after the first ``done``; False when the loss is no longer finite."""
@@ -161,7 +172,7 @@ class Session:
     def _run_scheduled(self) -> None:
         """Store and measure if this step is scheduled; first store, so that a measure that fails costs no training."""
         epoch = self.step // self.batches.per_epoch
-        if self.step in self._stored:
+        if self._is_due(self._stored):
             if self.hooks.on_checkpoint is not None:
                 with same_randomness(self.device), no_trace(self.model) as private:
                     self.hooks.on_checkpoint(self.step, epoch, private)
@@ -170,7 +181,7 @@ class Session:
 
     def _measure(self) -> None:
         for monitor, steps in self._monitored:
-            if self.step in steps:
+            if self._is_due(steps):
                 monitor.measure(self.step, self.model)
 
     def _end_of_epoch(self, epoch: int, *, finite: bool) -> None:
@@ -188,7 +199,7 @@ class Session:
         if self.hooks.on_epoch is not None:
             with same_randomness():
                 self.hooks.on_epoch(row)
-        if self.step == self.total or self._reported_at + _PROGRESS_SECONDS < time.perf_counter():
+        if self.step == self.total or self._fits() or self._reported_at + _PROGRESS_SECONDS < time.perf_counter():
             self._report_progress(epoch, row.loss)
 
     def _error(self, inputs: Tensor | None, labels: Tensor | None) -> float | None:
