@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from regionscope.default_slice import default_slice
 from regionscope.explorer import explore
-from regionscope.geometry.default_slice import default_slice
 from regionscope_lab.data import two_moons
 from regionscope_lab.training_frames import ModelAtStep, frames_of_models
 from regionscope_lab.zoo import mlp

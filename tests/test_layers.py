@@ -32,6 +32,7 @@ LAYERS = {
     "version": 0,
     "provenance": 0,
     "user_code": 0,
+    "default_slice": 2,
     "geometry": 1,
     "network": 1,
     "certificate": 2,

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
+from regionscope.default_slice import default_slice
 from regionscope.errors import InputError
-from regionscope.geometry.default_slice import default_slice
 from regionscope.monitor import Monitor, every
 from regionscope_lab import instruments, zoo
 from regionscope_lab.config import DataSpec, MeasureSpec, Training

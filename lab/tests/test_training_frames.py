@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from regionscope.default_slice import default_slice, plane_of
 from regionscope.errors import InputError
 from regionscope.exact import decision_regions, linear_regions
 from regionscope.geometry import Box, Segment
 from regionscope.geometry.coordinates import on_slice
-from regionscope.geometry.default_slice import default_slice, plane_of
 from regionscope_lab import instruments
 from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
 from regionscope_lab.experiment import run

@@ -19,12 +19,12 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.checks import check_class_names
+from regionscope.default_slice import default_slice
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
 from regionscope.exact.tracking import follow
 from regionscope.geometry import Slice
 from regionscope.geometry.coordinates import on_slice
-from regionscope.geometry.default_slice import default_slice
 from regionscope.network import Program, retrace
 from regionscope.types import Progress
 from regionscope_lab.data import registry

@@ -22,7 +22,7 @@ from regionscope_lab.papers.workspace import Workspace
 from regionscope_lab.store.files import read_document
 from regrade_results import regraded, rewritten, stored_claims
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 RESULTS = ROOT / "docs" / "results"
 
 

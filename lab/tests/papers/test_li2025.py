@@ -30,7 +30,7 @@ from regionscope_lab.papers.verdict import Grade
 from regionscope_lab.papers.workspace import Workspace
 from regionscope_lab.sweep import Sweep, run_sweep
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")

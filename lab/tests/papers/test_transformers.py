@@ -106,5 +106,5 @@ def test_every_study_runs_at_smoke_size(study: Study, tmp_path: Path) -> None:
 
 
 def test_the_sweep_file_is_the_study() -> None:
-    file = Sweep.from_toml(Path(__file__).parents[2] / "examples" / "table1_cifar10_vit.toml")
+    file = Sweep.from_toml(Path(__file__).parents[3] / "examples" / "table1_cifar10_vit.toml")
     assert file.keys == tuple(one.key for one in grid(IMAGES["full"]))

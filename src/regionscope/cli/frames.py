@@ -13,9 +13,9 @@ import typer
 
 from regionscope.cli import load, options
 from regionscope.cli.running import work_bar
+from regionscope.default_slice import plane_of
 from regionscope.errors import InputError, LimitReached
 from regionscope.geometry import Slice
-from regionscope.geometry.default_slice import plane_of
 from regionscope_lab.store import RunFolder
 from regionscope_lab.training_frames import TrainingFrames, frames_of_run
 

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from regionscope.checks import unknown_name
 from regionscope.complexity.measure_points import uniform_points
+from regionscope.default_slice import default_slice
 from regionscope.errors import InputError
 from regionscope.geometry import Box, Slice
-from regionscope.geometry.default_slice import default_slice
 from regionscope.sampled.drawn_slices import Hulls
 from regionscope_lab.config import Experiment
 from regionscope_lab.data import Dataset, DataSplit
