@@ -16,8 +16,8 @@ from onnx_graphs import node, write
 from properties import Skip, at_least, box
 from regionscope.exact.bounding.bounds import bound_cells, on_vertices, rounding_of
 from regionscope.exact.bounding.stages import Staged, read_stages, with_slacks
-from regionscope.lab.zoo import mlp
 from regionscope.verification.property import Case, Constraint, Property
+from regionscope_lab.zoo import mlp
 
 
 @pytest.mark.usefixtures("stored")

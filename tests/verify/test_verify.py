@@ -17,10 +17,10 @@ import regionscope as rs
 from onnx_graphs import MODELS, needs_models, relu_network
 from properties import Skip, at_least, box
 from regionscope.exact.bounding.stages import read_stages, with_slacks
-from regionscope.lab.zoo import mlp
 from regionscope.verification.by_partition import margin_by_partition
 from regionscope.verification.property import Case, Constraint, Property
 from regionscope.verification.search import largest_margin
+from regionscope_lab.zoo import mlp
 
 
 class Doubled(nn.Module):
