@@ -16,7 +16,7 @@ DEVICE ?= cpu
 CORE := network geometry exact sampled complexity measures
 # Each pytest worker computes with one thread, so that two workers do not fight for two cores.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
-# A file stays in one worker, so that its fixtures are made once; tests/conftest.py puts the long files first.
+# A file stays in one worker, so that its fixtures are made once; conftest.py puts the long files first.
 PARALLEL := --dist loadfile --no-loadscope-reorder
 # Many tests start a Python of their own, which reads the bytecode that the first one wrote.
 export PYTHONDONTWRITEBYTECODE :=
@@ -84,9 +84,9 @@ $(BIN)/python:
 	echo "regionscope needs Python 3.11 or newer, and '$(PYTHON)' is not; try make PYTHON=/path/to/python3.11." >&2; exit 1
 
 # One stamp for each extra, so that a second run installs nothing.
-$(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.installed-%: pyproject.toml lab/pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing regionscope[$*] into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[$*]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[$*]' -e lab
 	@touch $@
 
 # Bytecode of the libraries, of the package and of the tests, written once in place of once by every worker.

@@ -22,9 +22,9 @@ from torch.nn.functional import interpolate
 
 import regionscope as rs
 from regionscope.exact.questions.quadrature_steps import RULES
-from regionscope.lab import zoo
-from regionscope.lab.data import Dataset
-from regionscope.lab.train import Training, train
+from regionscope_lab import zoo
+from regionscope_lab.data import Dataset
+from regionscope_lab.train import Training, train
 from results import write
 from timing import busy_seconds
 

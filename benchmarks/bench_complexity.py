@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 import regionscope as rs
 from bench_exact import peak_gib
-from regionscope.lab import zoo
 from regionscope.network import full_precision
+from regionscope_lab import zoo
 from results import surroundings
 from table import store
 from timing import call_seconds

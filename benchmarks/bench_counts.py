@@ -18,14 +18,14 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
-from regionscope.lab import zoo
-from regionscope.lab.data import Dataset
-from regionscope.lab.train import Training, train
 from regionscope.measures.region_count import slice_sampler
 from regionscope.network import full_precision
 from regionscope.sampled.components import count_components
 from regionscope.sampled.lattice import corners_and_directions
 from regionscope.sampled.reference import count_components_bfs
+from regionscope_lab import zoo
+from regionscope_lab.data import Dataset
+from regionscope_lab.train import Training, train
 from results import write
 from timing import call_seconds
 

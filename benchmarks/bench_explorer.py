@@ -20,11 +20,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from regionscope.default_slice import default_slice
 from regionscope.explorer import explore
-from regionscope.lab.data import two_moons
-from regionscope.lab.default_slice import default_slice
-from regionscope.lab.training_frames import ModelAtStep, frames_of_models
-from regionscope.lab.zoo import mlp
+from regionscope_lab.data import two_moons
+from regionscope_lab.training_frames import ModelAtStep, frames_of_models
+from regionscope_lab.zoo import mlp
 from results import write
 
 TICKS = 100  # of /proc's clock in a second

@@ -18,10 +18,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from regionscope.lab.config import Training
-from regionscope.lab.data import Dataset, DataSplit, two_moons
-from regionscope.lab.train import train
-from regionscope.lab.zoo import mlp
+from regionscope_lab.config import Training
+from regionscope_lab.data import Dataset, DataSplit, two_moons
+from regionscope_lab.train import train
+from regionscope_lab.zoo import mlp
 from results import write
 from timing import busy_seconds
 

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 import regionscope as rs
 from regionscope import plot
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 from results import write
 
 LIMIT_SECONDS = 10.0

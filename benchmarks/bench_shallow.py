@@ -10,10 +10,10 @@ import argparse
 
 import torch
 
-from regionscope.shallow import FlowOptions, gradient_flows, initial_theta
-from regionscope.shallow.flow import conserved_drift
-from regionscope.shallow.losses import log_threshold
-from regionscope.shallow.teachers import random_teacher, sample
+from regionscope_lab.shallow import FlowOptions, gradient_flows, initial_theta
+from regionscope_lab.shallow.flow import conserved_drift
+from regionscope_lab.shallow.losses import log_threshold
+from regionscope_lab.shallow.teachers import random_teacher, sample
 from results import write
 from timing import timed
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import torch
 
-from regionscope.lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
-from regionscope.lab.store import RunFolder, files
-from regionscope.lab.sweep import query, read_runs, run_sweep, sweep_status
+from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
+from regionscope_lab.store import RunFolder, files
+from regionscope_lab.sweep import query, read_runs, run_sweep, sweep_status
 from results import write
 from timing import call_seconds
 

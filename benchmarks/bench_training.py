@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 
-from regionscope.lab import zoo
-from regionscope.lab.config import Training
-from regionscope.lab.data import Dataset
-from regionscope.lab.train import EpochRow, train
+from regionscope_lab import zoo
+from regionscope_lab.config import Training
+from regionscope_lab.data import Dataset
+from regionscope_lab.train import EpochRow, train
 
 IMAGES = 25_600  # whole batches only
 

@@ -23,8 +23,8 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
-from regionscope.lab.zoo import transformer as zoo
 from regionscope.network import full_precision
+from regionscope_lab.zoo import transformer as zoo
 from results import write
 from timing import busy_seconds
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import regionscope as rs
-from regionscope.lab import zoo
+from regionscope_lab import zoo
 
 
 def mlp(*sizes: int, seed: int = 0) -> nn.Sequential:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from regionscope.lab.provenance import provenance
+from regionscope.provenance import provenance
 
 __all__ = ["FOLDER", "surroundings", "write"]
 

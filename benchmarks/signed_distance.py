@@ -9,7 +9,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 from results import FOLDER
 
 __all__ = ["SHAPES", "mean_error", "points", "trained"]

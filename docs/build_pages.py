@@ -91,7 +91,7 @@ def list_names(text: str) -> str:
     on_the_first_page = set(importlib.import_module("regionscope").__all__)
 
     def expand(match: re.Match[str]) -> str:
-        module = importlib.import_module(f"regionscope.{match[1]}")
+        module = importlib.import_module(match[1])
         chosen = match[2].split() if match[2] else [n for n in _public(module) if n not in on_the_first_page]
         entries = "\n".join(_entry(module, name) for name in chosen)
         return f"## {module.__name__}\n\n```{{eval-rst}}\n{entries}\n```\n"

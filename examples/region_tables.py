@@ -11,9 +11,9 @@ import torch
 from sklearn.datasets import load_digits
 
 import regionscope as rs
-from regionscope.lab.data import Dataset
-from regionscope.lab.train import Training, train
-from regionscope.lab.zoo import mlp
+from regionscope_lab.data import Dataset
+from regionscope_lab.train import Training, train
+from regionscope_lab.zoo import mlp
 
 
 def shown(found: rs.RegionCount) -> str:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from regionscope.lab.sweep import RunTable, Sweep, read_runs, read_toml, run_sweep
 from regionscope.measures.correlate import Correlation, correlate
 from regionscope.measures.fit import linear_fit
 from regionscope.plot.correlation import correlation_scatter
+from regionscope_lab.sweep import RunTable, Sweep, read_runs, read_toml, run_sweep
 
 GRID = Path(__file__).with_suffix(".toml")
 FITTED = 0.01  # train error below which a network has learned its training data

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 import regionscope as rs
 from regionscope import plot
-from regionscope.lab.data import digits
-from regionscope.lab.zoo import mlp
 from regionscope.plot import style
+from regionscope_lab.data import digits
+from regionscope_lab.zoo import mlp
 
 WEIGHTS = Path(__file__).with_suffix(".safetensors")
 SIZES = [64, 64, 64, 10]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from regionscope.lab.sweep import Sweep
+from regionscope_lab.sweep import Sweep
 
 BASE: dict[str, Any] = {
     "data": {"name": "random_labels", "n_train": 24, "n_test": 12},

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from regionscope.lab.config import Training
-from regionscope.lab.data import Dataset
+from regionscope_lab.config import Training
+from regionscope_lab.data import Dataset
 
 TRAINING = Training(epochs=4, lr=0.05, batch_size=16)  # 5 steps an epoch
 

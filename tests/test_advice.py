@@ -12,13 +12,15 @@ import torch
 from torch import nn
 
 import regionscope as rs
-from regionscope import errors, plot, shallow
+import regionscope_lab
+from regionscope import errors, plot
 from regionscope.explorer import inline
-from regionscope.lab.data import Dataset, DataSplit, load, two_moons
-from regionscope.lab.store import RunFolder
-from regionscope.lab.sweep import Sweep, query, read_runs, run_sweep
-from regionscope.lab.train import Training, train
-from regionscope.lab.zoo import mlp
+from regionscope_lab import shallow
+from regionscope_lab.data import Dataset, DataSplit, load, two_moons
+from regionscope_lab.store import RunFolder
+from regionscope_lab.sweep import Sweep, query, read_runs, run_sweep
+from regionscope_lab.train import Training, train
+from regionscope_lab.zoo import mlp
 from small_slices import SQUARE
 
 NET = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3))
@@ -137,7 +139,7 @@ def _text(node: ast.expr) -> str:
 def test_no_message_ends_before_it_says_what_to_do() -> None:
     added_by_the_caller = ("WrongFile", "Damaged")  # the command that downloads the data, what was done with the file
     short = []
-    for path in Path(rs.__file__).parent.rglob("*.py"):
+    for path in [path for package in (rs, regionscope_lab) for path in Path(package.__file__).parent.rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and isinstance(node.exc.func, ast.Name):
                 kind, (message, *_) = node.exc.func.id, (*map(_text, node.exc.args), "{}")

@@ -15,9 +15,9 @@ from regionscope.checks import check_instance, is_integer, read_device, read_int
 from regionscope.errors import InputError
 from regionscope.explorer.figures import bokeh
 from regionscope.extras import import_extra
-from regionscope.lab.data.digits import digits
-from regionscope.lab.data.toy import two_moons
-from regionscope.lab.monitor.listeners import TensorBoard
+from regionscope.monitor.listeners import TensorBoard
+from regionscope_lab.data.digits import digits
+from regionscope_lab.data.toy import two_moons
 
 
 @pytest.mark.parametrize("value", [1, 7, 2**70])

@@ -24,11 +24,11 @@ import regionscope as rs
 from dask_cluster import two_workers
 from regionscope import cluster
 from regionscope.cli import app
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 
 NET = """
 import torch
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 
 class Own(torch.nn.Sequential):
     pass

@@ -22,15 +22,15 @@ from regionscope.cli import output
 from regionscope.errors import InputError
 from regionscope.explorer import explore
 from regionscope.file_io import plain, replace_file
-from regionscope.lab import quickstart
-from regionscope.lab.store.files import write_bytes
-from regionscope.lab.sweep import RunTable, write_parquet
-from regionscope.lab.train.state import TrainState
-from regionscope.lab.training_frames import frames_of_partition
-from regionscope.lab.zoo import mlp
 from regionscope.plot.animation import animate
 from regionscope.plot.shallow import flow_animation
-from regionscope.shallow import FlowOptions, gradient_flow, initial_network, sample, teacher_from_switches
+from regionscope_lab import quickstart
+from regionscope_lab.shallow import FlowOptions, gradient_flow, initial_network, sample, teacher_from_switches
+from regionscope_lab.store.files import write_bytes
+from regionscope_lab.sweep import RunTable, write_parquet
+from regionscope_lab.train.state import TrainState
+from regionscope_lab.training_frames import frames_of_partition
+from regionscope_lab.zoo import mlp
 
 SEGMENT = rs.Segment([0.0], [1.0])
 TABLE = RunTable(("key", "gap"), ({"key": "a", "gap": 0.5}, {"key": "b"}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import numpy as np
 import pytest
 
 import fuzz.compare as compare_module
-from fuzz.compare import TruthFault, compare, outcome, verify
-from fuzz.networks import FAMILIES, MIXED, network
+import regionscope as rs
+from fuzz.compare import Difference, TruthFault, compare, outcome, strict_differences, verify
+from fuzz.networks import FAMILIES, LONG, MIXED, SCALED, network
+from fuzz.program import integers
 from fuzz.report import Record, Report, records_of
 from fuzz.truth import Place, truth_of
 from regionscope.exact.known_answers import KnownAnswer, known_answers
@@ -57,6 +60,46 @@ def test_other_weights_are_a_fault_of_the_truth_or_a_mismatch() -> None:
     ]
 
 
+def test_floats_become_integers_over_one_power_of_two() -> None:
+    numbers = [0.0, -0.75, 3.0, 2.0**70, 5e-324, 1 / 3]
+    whole, exponent = integers(numbers)
+    assert exponent == 1074
+    assert whole.tolist() == [int(Fraction(number) * 2**exponent) for number in numbers]
+
+
+@pytest.mark.parametrize("seed", range(LONG, LONG + 6))
+def test_long_dot_products_have_the_pieces_they_are_made_of(seed: int) -> None:
+    net = network(seed)
+    truth = truth_of(net.layers, net.weights, net.place)
+    verify(truth, net, net.module())
+    assert 1024 <= net.layers[0][1] <= 16384
+    most = {"affine": 1, "constant": 1}.get(net.weights_kind, 4 if net.dim == 1 else 7)
+    assert truth.linear <= most
+
+
+@pytest.mark.parametrize("seed", [LONG, SCALED])
+def test_a_difference_counts_unless_the_result_warns_or_is_refused(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("flint")
+    net = network(seed)
+    truth, module = truth_of(net.layers, net.weights, net.place), net.module()
+    assert not outcome(seed).differences
+    wrong = replace(truth, linear=truth.linear + 1)
+    assert strict_differences(module, net, wrong) == [
+        Difference("linear regions", truth.linear, truth.linear + 1, close=False)
+    ]
+    monkeypatch.setattr(rs.Partition, "n_undecided", 3)
+    with_warning = strict_differences(module, net, wrong)
+    assert [(each.what, each.found, each.close) for each in with_warning] == [
+        ("warned", 6, True), ("linear regions", truth.linear, True),
+    ]  # fmt: skip
+
+    def refuse(*_: object) -> None:
+        raise rs.CheckFailed("Expected gentle slopes.")
+
+    monkeypatch.setattr(rs, "linear_regions", refuse)
+    assert [(each.what, each.close) for each in strict_differences(module, net, wrong)] == [("refused", True)]
+
+
 @pytest.mark.slow
 def test_300_networks_agree() -> None:
     seeds = [*range(280), *range(MIXED + 150, MIXED + 170)]
@@ -83,6 +126,16 @@ def test_a_report_resumes_and_comes_back(tmp_path: Path) -> None:
     assert kept.lists() == ([], [])
     assert kept.rechecked == "3"
     assert "MLP" in kept.table()
+
+
+def test_a_table_counts_warnings_walls_and_refusals() -> None:
+    key, report = ("scaled", 1, "float64", "all layers"), Report()
+    warned, refused, label = (
+        {"what": what, "found": found, "expected": 0, "close": True}
+        for what, found in (("warned", 5), ("refused", "Expected less."), ("labels", 1))
+    )
+    report.add([Record(seed, key, 0.5, found) for seed, found in enumerate(([warned, label], [refused], []))], "1")
+    assert report.table().splitlines()[-1].split() == ["all", "3", "0", "2", "1", "5", "1", "500.0"]
 
 
 def test_a_fault_of_the_truth_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,8 @@ import torch
 from PIL import Image
 
 import regionscope
-from regionscope.lab.train import Trained, Training, train
-from regionscope.shallow import FlowOptions
+from regionscope_lab.shallow import FlowOptions
+from regionscope_lab.train import Trained, Training, train
 
 ROOT = Path(__file__).parent.parent
 SCRIPTS = sorted((ROOT / "examples" / "gallery").glob("*.py"))
@@ -46,9 +46,9 @@ def short_training(monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
     for name in ("experiment", "quickstart"):  # imported later, they would keep the short training for other tests
-        importlib.import_module(f"regionscope.lab.{name}")
-    monkeypatch.setattr("regionscope.lab.train.train", train_in_few_steps)
-    monkeypatch.setattr("regionscope.shallow.FlowOptions", lambda **_: FlowOptions(max_log_loss=10.0))
+        importlib.import_module(f"regionscope_lab.{name}")
+    monkeypatch.setattr("regionscope_lab.train.train", train_in_few_steps)
+    monkeypatch.setattr("regionscope_lab.shallow.FlowOptions", lambda **_: FlowOptions(max_log_loss=10.0))
 
 
 @pytest.mark.slow
@@ -91,9 +91,10 @@ def test_the_api_pages_have_every_public_name(pages: ModuleType) -> None:
     for name in set(regionscope.__all__) - set(vars(regionscope.errors)):  # all errors are listed with their module
         assert f"`{name}`" in listed
         assert re.search(rf"regionscope\.{name}(?:\(\))?\n", text) or name == "__version__", name
-    for folder in ("exact", "measures", "complexity", "sampled", "shallow", "verification", "plot", "explorer"):
-        for name in importlib.import_module(f"regionscope.{folder}").__all__:
-            assert re.search(rf"regionscope\.(?:{folder}\.)?{name}(?:\(\))?\n", text), f"{folder}.{name}"
+    folders = ("exact", "measures", "complexity", "sampled", "verification", "plot", "explorer")
+    for chapter in (*(f"regionscope.{folder}" for folder in folders), "regionscope_lab.shallow"):
+        for name in importlib.import_module(chapter).__all__:
+            assert re.search(rf"(?:regionscope|{chapter})\.{name}(?:\(\))?\n", text), f"{chapter}.{name}"
 
 
 def test_the_page_on_attributions_shows_what_the_benchmark_stored(pages: ModuleType) -> None:

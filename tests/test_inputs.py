@@ -25,8 +25,8 @@ from torch.utils.data import (
 import regionscope as rs
 from regionscope.errors import InputError
 from regionscope.inputs import read_examples
-from regionscope.lab.data import Dataset as LabDataset
-from regionscope.lab.zoo import mlp
+from regionscope_lab.data import Dataset as LabDataset
+from regionscope_lab.zoo import mlp
 
 X = torch.randn(12, 3, generator=torch.Generator().manual_seed(0))
 Y = torch.arange(12) % 3

@@ -17,11 +17,13 @@ import pytest
 import torch
 
 import regionscope as rs
-from regionscope import complexity, errors, exact, measures, shallow
+import regionscope_lab
+from regionscope import complexity, errors, exact, measures
 from regionscope.exact.questions.quadrature_steps import RULES
-from regionscope.lab.zoo import mlp
-from regionscope.shallow.pieces import EffectiveRegions
 from regionscope.types import Readable
+from regionscope_lab import shallow
+from regionscope_lab.shallow.pieces import EffectiveRegions
+from regionscope_lab.zoo import mlp
 
 X = torch.randn(6, 2, generator=torch.Generator().manual_seed(0))
 Y = torch.arange(6) % 2
@@ -156,8 +158,7 @@ def test_readings_are_names_values_and_errors() -> None:
 
 
 def test_every_public_error_lives_in_errors() -> None:
-    package = Path(rs.__file__).parent
-    for path in package.rglob("*.py"):
+    for path in [path for package in (rs, regionscope_lab) for path in Path(package.__file__).parent.rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             bases = {base.id for base in getattr(node, "bases", []) if isinstance(base, ast.Name)}
             if isinstance(node, ast.ClassDef) and bases & set(errors.__all__):

@@ -66,7 +66,10 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     pip = [sys.executable, "-m", "pip", "--python", place / "bin" / "python"]
     run([*pip, "install", "-q", "--no-compile", "--no-deps", "--no-index", wheel], place)
     libraries = next((place / "lib").glob("python*/site-packages"))
-    (libraries / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")  # its own .pth files are not read
+    paths = (sysconfig.get_path("purelib"), str(ROOT / "lab" / "src"))
+    (libraries / "dependencies.pth").write_text(
+        "".join(f"{path}\n" for path in paths)
+    )  # its own .pth files are not read
     return place
 
 

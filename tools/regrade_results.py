@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from regionscope.file_io import plain
-from regionscope.lab.store.files import read_document, write_bytes, write_document
-from regionscope.studies.catalogue import studies
-from regionscope.studies.index import BESIDE, index_markdown, totals
-from regionscope.studies.report import claim_data, claim_table, markdown_table, rules
-from regionscope.studies.study import Claim, Study, one_seed_claims
-from regionscope.studies.verdict import judge, overall
+from regionscope_lab.papers.catalogue import studies
+from regionscope_lab.papers.index import BESIDE, index_markdown, totals
+from regionscope_lab.papers.report import claim_data, claim_table, markdown_table, rules
+from regionscope_lab.papers.study import Claim, Study, one_seed_claims
+from regionscope_lab.papers.verdict import judge, overall
+from regionscope_lab.store.files import read_document, write_bytes, write_document
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "results"

@@ -6,11 +6,11 @@ image, times the length of the piece. Quadrature with a fixed number of steps on
 
 import regionscope as rs
 from regionscope import plot
-from regionscope.lab.config import DataSpec
-from regionscope.lab.data import load
-from regionscope.lab.train import Training, train
-from regionscope.lab.zoo import mlp
 from regionscope.plot import style
+from regionscope_lab.config import DataSpec
+from regionscope_lab.data import load
+from regionscope_lab.train import Training, train
+from regionscope_lab.zoo import mlp
 
 split = load(DataSpec(name="digits", options={"flatten": True}))
 model = mlp([64, 256, 256, 10], seed=0)

@@ -6,10 +6,10 @@ the accuracy in grey.
 
 import regionscope as rs
 from regionscope import plot
-from regionscope.lab.config import DataSpec
-from regionscope.lab.data import load
-from regionscope.lab.train import Training, train
-from regionscope.lab.zoo import mlp
+from regionscope_lab.config import DataSpec
+from regionscope_lab.data import load
+from regionscope_lab.train import Training, train
+from regionscope_lab.zoo import mlp
 
 split = load(DataSpec(name="digits", n_train=500, normalise=False, options={"flatten": True}))
 model = mlp([64, 100, 100, 10], seed=0)

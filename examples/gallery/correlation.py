@@ -6,12 +6,12 @@ Twelve small networks that differ in learning rate and label noise; each point i
 
 import regionscope as rs
 from regionscope import plot
-from regionscope.lab.config import DataSpec
-from regionscope.lab.data import load
-from regionscope.lab.train import Training, train
-from regionscope.lab.zoo import mlp
 from regionscope.measures.fit import linear_fit
 from regionscope.plot import style
+from regionscope_lab.config import DataSpec
+from regionscope_lab.data import load
+from regionscope_lab.train import Training, train
+from regionscope_lab.zoo import mlp
 
 counts, gaps, groups = [], [], []
 for noise in (0.0, 0.1, 0.2, 0.4):

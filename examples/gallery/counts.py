@@ -6,10 +6,10 @@ classifier, and the mean comes with its error.
 
 import regionscope as rs
 from regionscope import plot
-from regionscope.lab.config import DataSpec
-from regionscope.lab.data import load
-from regionscope.lab.train import Training, train
-from regionscope.lab.zoo import build
+from regionscope_lab.config import DataSpec
+from regionscope_lab.data import load
+from regionscope_lab.train import Training, train
+from regionscope_lab.zoo import build
 
 split = load(DataSpec(name="digits", n_train=500))
 model = build("mlp", depth=2, width=64, activation="gelu", classes=10, input_shape=(1, 8, 8), seed=0)

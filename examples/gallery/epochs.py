@@ -7,9 +7,9 @@ its colour.
 import regionscope as rs
 from regionscope import plot
 from regionscope.exact.tracking import follow
-from regionscope.lab.data import two_moons
-from regionscope.lab.train import Training, train
-from regionscope.lab.zoo import mlp
+from regionscope_lab.data import two_moons
+from regionscope_lab.train import Training, train
+from regionscope_lab.zoo import mlp
 
 square = rs.Box(center=[0, 0], directions=[[1, 0], [0, 1]], radius=1)
 model = mlp([2, 16, 16, 16, 2], seed=1)

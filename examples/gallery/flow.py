@@ -4,9 +4,9 @@ Safran et al. 2022: however wide the network, its direction converges to one wit
 one flow: the function, the data, and a bar for each neuron at its kink.
 """
 
-from regionscope import shallow
 from regionscope.plot import style
 from regionscope.plot.shallow import flow_frame
+from regionscope_lab import shallow
 
 teacher = shallow.teacher_from_switches([-0.4, 0.1])
 data = shallow.sample(teacher, 20, seed=1)

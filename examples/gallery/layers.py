@@ -5,9 +5,9 @@ The regions after each nonlinearity, with the walls that it adds in black, as in
 
 import regionscope as rs
 from regionscope import plot
-from regionscope.lab.data import two_moons
-from regionscope.lab.train import Training, train
-from regionscope.lab.zoo import mlp
+from regionscope_lab.data import two_moons
+from regionscope_lab.train import Training, train
+from regionscope_lab.zoo import mlp
 
 model = mlp([2, 12, 12, 12, 2], seed=0)
 train(model, two_moons(1000, noise=0.2, seed=0), Training(epochs=40, optimizer="adam", lr=5e-3, batch_size=50), seed=0)

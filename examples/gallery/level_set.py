@@ -7,8 +7,8 @@ import torch
 
 import regionscope as rs
 from regionscope import plot
-from regionscope.lab.zoo import mlp
 from regionscope.plot import style
+from regionscope_lab.zoo import mlp
 
 SHAPES = {
     "torus": lambda x: torch.hypot(x[:, :2].norm(dim=1) - 0.6, x[:, 2]) - 0.25,

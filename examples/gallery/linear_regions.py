@@ -5,7 +5,7 @@ Every polygon is a region on which the network is one affine map. Nothing is sam
 
 import regionscope as rs
 from regionscope import plot
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 
 model = mlp([2, 48, 48, 48, 2], seed=0)
 square = rs.Box(center=[0, 0], directions=[[1, 0], [0, 1]], radius=1)

@@ -5,10 +5,10 @@ The hue is the predicted class, the shade the linear region; the black line is t
 
 import regionscope as rs
 from regionscope import plot
-from regionscope.lab.data import gaussian_quantiles
-from regionscope.lab.train import Training, train
-from regionscope.lab.zoo import mlp
 from regionscope.plot import style
+from regionscope_lab.data import gaussian_quantiles
+from regionscope_lab.train import Training, train
+from regionscope_lab.zoo import mlp
 
 data = gaussian_quantiles(1000, classes=5, seed=0)
 model = mlp([2, 32, 32, 5], seed=0)

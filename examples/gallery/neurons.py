@@ -6,10 +6,10 @@ Figure 1 of Humayun et al. 2023.
 
 import regionscope as rs
 from regionscope import plot
-from regionscope.lab.config import DataSpec
-from regionscope.lab.data import load
-from regionscope.lab.train import Training, train
-from regionscope.lab.zoo import mlp
+from regionscope_lab.config import DataSpec
+from regionscope_lab.data import load
+from regionscope_lab.train import Training, train
+from regionscope_lab.zoo import mlp
 
 split = load(DataSpec(name="digits", options={"flatten": True}))
 model = mlp([64, 50, 50, 50, 10], seed=0)

@@ -5,10 +5,10 @@ Any number for each region can be its colour; here the norm of its affine map.
 
 import regionscope as rs
 from regionscope import plot
-from regionscope.lab.data import two_moons
-from regionscope.lab.train import Training, train
-from regionscope.lab.zoo import mlp
 from regionscope.plot import style
+from regionscope_lab.data import two_moons
+from regionscope_lab.train import Training, train
+from regionscope_lab.zoo import mlp
 
 data = two_moons(1000, noise=0.2, seed=0)
 model = mlp([2, 48, 48, 2], seed=0)

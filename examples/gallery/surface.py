@@ -5,10 +5,10 @@ Over a plane, a ReLU network is a folded sheet: every linear region is a flat pi
 
 import regionscope as rs
 from regionscope import plot
-from regionscope.lab.data import two_moons
-from regionscope.lab.train import Training, train
-from regionscope.lab.zoo import mlp
 from regionscope.plot import style
+from regionscope_lab.data import two_moons
+from regionscope_lab.train import Training, train
+from regionscope_lab.zoo import mlp
 
 model = mlp([2, 16, 16, 1 + 1], seed=0)
 train(model, two_moons(1000, noise=0.2, seed=0), Training(epochs=25, optimizer="adam", lr=5e-3, batch_size=50), seed=0)

@@ -7,9 +7,9 @@ import torch
 
 import regionscope as rs
 from regionscope import plot
-from regionscope.lab.data import Dataset
-from regionscope.lab.train import Training, train
-from regionscope.lab.zoo import mlp
+from regionscope_lab.data import Dataset
+from regionscope_lab.train import Training, train
+from regionscope_lab.zoo import mlp
 
 points = 2 * torch.rand(3000, 2, generator=torch.Generator().manual_seed(0)) - 1
 centres = torch.tensor([[-0.5, -0.5], [0.5, 0.5], [0.5, -0.45], [-0.45, 0.5]])

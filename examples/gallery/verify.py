@@ -9,10 +9,10 @@ import torch
 
 import regionscope as rs
 from regionscope import plot
-from regionscope.lab.data import two_moons
-from regionscope.lab.train import Training, train
-from regionscope.lab.zoo import mlp
 from regionscope.plot import style
+from regionscope_lab.data import two_moons
+from regionscope_lab.train import Training, train
+from regionscope_lab.zoo import mlp
 
 PROPERTY = """
 (declare-const X_0 Real) (declare-const X_1 Real) (declare-const Y_0 Real) (declare-const Y_1 Real)

@@ -7,8 +7,8 @@ from regionscope.complexity import *
 from regionscope.errors import *
 from regionscope.exact import *
 from regionscope.geometry import *
-from regionscope.lab.monitor import *
 from regionscope.measures import *
+from regionscope.monitor import *
 from regionscope.network import *
 from regionscope.network.onnx import *
 from regionscope.sampled import *

@@ -13,10 +13,10 @@ from typer.testing import CliRunner, Result
 
 import regionscope as rs
 from regionscope.cli import app
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 
 NET = """
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 
 def build():
     return mlp([2, 8, 8, 3], seed=4)

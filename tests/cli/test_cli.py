@@ -20,12 +20,12 @@ from command_line import run
 from devices import needs_cuda
 from regionscope.cli import options, running
 from regionscope.exact.budget import Budget
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 
 NET = """
 import torch
 from torch import nn
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 
 def build():
     return mlp([2, 8, 8, 2], seed=1)

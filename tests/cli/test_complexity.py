@@ -14,11 +14,11 @@ from typer.testing import CliRunner, Result
 
 from regionscope.cli import app
 from regionscope.complexity import complexity_gap, local_complexity, uniform_points
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 
 NET = """
 from torch import nn
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 
 def build():
     return mlp([6, 12, 12, 2])

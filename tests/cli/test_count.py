@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 import regionscope as rs
 from command_line import run
 from regionscope.cli import app
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 
 NET = """
 from torch import nn
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 
 def build():
     return mlp([4, 12, 3], seed=1)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from regionscope.cli.data import data
 from regionscope.errors import RegionscopeError
-from regionscope.lab.data import download, names
+from regionscope_lab.data import download, names
 from small_files import idx_files, md5, serve
 
 

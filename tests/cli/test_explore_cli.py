@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 from regionscope.cli import app, frames, running
 from regionscope.cli.load import box
 from regionscope.exact import decision_regions, linear_regions
-from regionscope.lab.config import DataSpec, Experiment, NetworkSpec, Training
-from regionscope.lab.experiment import run
-from regionscope.lab.zoo import mlp
 from regionscope.plot import animation
+from regionscope_lab.config import DataSpec, Experiment, NetworkSpec, Training
+from regionscope_lab.experiment import run
+from regionscope_lab.zoo import mlp
 
 
 @pytest.fixture(scope="module")

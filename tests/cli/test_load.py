@@ -14,9 +14,9 @@ from torch import nn
 from regionscope.cli.load import box, hull, infer_input_shape, load_model, load_points, load_weights
 from regionscope.errors import InputError, SliceError
 from regionscope.geometry import Box, Segment, Simplex
-from regionscope.lab.config import DataSpec
-from regionscope.lab.data import load
-from regionscope.lab.zoo import mlp
+from regionscope_lab.config import DataSpec
+from regionscope_lab.data import load
+from regionscope_lab.zoo import mlp
 
 NET = """
 from torch import nn

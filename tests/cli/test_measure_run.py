@@ -13,7 +13,7 @@ from PIL import Image
 from typer.testing import CliRunner, Result
 
 from regionscope.cli import app
-from regionscope.lab.store import RunFolder
+from regionscope_lab.store import RunFolder
 from small_files import images
 
 NET = """

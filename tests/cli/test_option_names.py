@@ -14,18 +14,19 @@ import numpy as np
 import pytest
 
 import regionscope
+import regionscope_lab
 from command_line import run
 from onnx_graphs import relu_network
 from regionscope.cli.option_names import PHRASES, in_options, options_of
 
-PACKAGE = Path(regionscope.__file__).parent
+PACKAGES = [Path(package.__file__).parent for package in (regionscope, regionscope_lab)]
 GIT = {"--always", "--dirty", "--abbrev", "--match", "--error-unmatch"}
 CSS = {"--good", "--fair", "--bad", "--soft", "--line"}
 OF_OTHER_PROGRAMS = {
-    "lab/data/files.py": {"--data-root", "--force"},  # a whole command, which begins with regionscope data get
-    "lab/provenance.py": GIT,
-    "lab/sweep/cluster.py": {"--nthreads", "--resources"},  # of dask worker
-    "studies/report.py": {*CSS, "--size"},  # the command that makes the page
+    "data/files.py": {"--data-root", "--force"},  # a whole command, which begins with regionscope data get
+    "provenance.py": GIT,
+    "sweep/cluster.py": {"--nthreads", "--resources"},  # of dask worker
+    "papers/report.py": {*CSS, "--size"},  # the command that makes the page
 }
 NET = """
 from torch import nn
@@ -63,10 +64,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @functools.cache
 def texts_outside_of_cli() -> list[tuple[str, str]]:
-    """File and text of every string constant of the package outside ``cli/``."""
+    """File and text of every string constant of the two packages outside ``cli/``."""
     found = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = path.relative_to(PACKAGE).as_posix()
+    for path in [path for package in PACKAGES for path in sorted(package.rglob("*.py"))]:
+        [name] = [path.relative_to(package).as_posix() for package in PACKAGES if path.is_relative_to(package)]
         if not name.startswith("cli/"):
             nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
             found += [(name, n.value) for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)]

@@ -10,7 +10,7 @@ import pytest
 import regionscope as rs
 from regionscope import plot
 from regionscope.cli import output
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 
 
 @pytest.mark.parametrize("kind", ["png", "pdf", "svg"])

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from regionscope.cli.run_table import answer_table, runs_table
-from regionscope.lab.sweep import RunTable
+from regionscope_lab.sweep import RunTable
 
 SETTINGS = {
     "data.name": "digits", "network.name": "mlp", "training.lr": 0.1, "measures.0.when": "end", "seed": 0,

@@ -11,7 +11,7 @@ from PIL import Image
 
 from command_line import run
 from regionscope.measures.bounds import serra_upper
-from regionscope.shallow import teachers
+from regionscope_lab.shallow import teachers
 
 
 @pytest.fixture(autouse=True)

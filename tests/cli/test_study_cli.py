@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from regionscope.cli.study import study
 from regionscope.errors import RegionscopeError
-from regionscope.studies.catalogue import studies
+from regionscope_lab.papers.catalogue import studies
 
 STUDY = "qi2023-figure2"
 

@@ -16,9 +16,9 @@ from rich.console import Console
 
 from command_line import run
 from regionscope.cli import running
-from regionscope.lab import experiment
-from regionscope.lab.store import RunFolder
-from regionscope.lab.sweep import JobResult, read_runs
+from regionscope_lab import experiment
+from regionscope_lab.store import RunFolder
+from regionscope_lab.sweep import JobResult, read_runs
 
 GRID = """
 [base.data]

@@ -9,13 +9,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from regionscope.cli import app
-from regionscope.lab.config import DataSpec, Experiment, NetworkSpec, Training
-from regionscope.lab.experiment import run
+from regionscope_lab.config import DataSpec, Experiment, NetworkSpec, Training
+from regionscope_lab.experiment import run
 
 STUDY = "safran2022-example1"  # trains nothing
 NET = """
 from torch import nn
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 
 def build():
     return mlp([2, 4, 2])

@@ -11,7 +11,7 @@ from torch import nn
 import regionscope as rs
 from regionscope.complexity import FoldProfile, fold_migration, fold_profiles
 from regionscope.errors import InputError
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 
 SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
 

@@ -8,7 +8,7 @@ from torch import nn
 
 import regionscope as rs
 from regionscope.errors import InputError
-from regionscope.lab import zoo
+from regionscope_lab import zoo
 
 POINTS = torch.randn(6, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 import regionscope as rs
 from regionscope.errors import InputError
@@ -158,7 +159,7 @@ def test_measuring_leaves_no_trace() -> None:
     rs.decision_regions(model, SQUARE).partition.input_maps(torch.tensor([0]))
     assert torch.equal(torch.get_rng_state(), rng)
     assert [module.training for module in model.modules()] == modes
-    assert not fired
+    assert fired  # on a private copy
     assert all(parameter.grad is None for parameter in model.parameters())
     assert all(parameter.dtype == torch.float32 for parameter in model.parameters())
     for name, value in model.state_dict().items():
@@ -230,3 +231,13 @@ def test_a_region_that_does_not_exist_is_refused() -> None:
     for i in (last + 1, -1):
         with pytest.raises(InputError, match=rf"Expected an index from 0 to {last}, got {i}\."):
             part.region(i)
+
+
+def test_printing_computes_nothing() -> None:
+    model, slice = SLICES[next(iter(SLICES))]
+    part = rs.linear_regions(model, slice)
+    with FlopCounterMode(display=False) as counter:
+        shown = repr(part)
+    assert counter.get_total_flops() == 0
+    assert "n_linear_regions" not in shown
+    assert f"n_linear_regions={part.n_linear_regions}, " in repr(part)

@@ -12,11 +12,11 @@ import pytest
 import torch
 from torch import nn
 
+from regionscope.default_slice import default_slice
 from regionscope.explorer import explore
-from regionscope.lab.data import two_moons
-from regionscope.lab.default_slice import default_slice
-from regionscope.lab.training_frames import ModelAtStep, TrainingFrames, frames_of_models
-from regionscope.lab.zoo import mlp
+from regionscope_lab.data import two_moons
+from regionscope_lab.training_frames import ModelAtStep, TrainingFrames, frames_of_models
+from regionscope_lab.zoo import mlp
 
 SCREEN: Any = {"width": 1400, "height": 900}
 NASTY = "<script>window.broken = 1</script>"

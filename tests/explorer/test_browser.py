@@ -18,8 +18,8 @@ from regionscope.explorer import explore
 from regionscope.explorer.encode import encode, slope_norms
 from regionscope.explorer.figures import curve_figures, map_figure
 from regionscope.geometry import Box, Segment, Slice
-from regionscope.lab.training_frames import Frame, ModelAtStep, TrainingFrames, frames_of_models, frames_of_partition
-from regionscope.lab.zoo import mlp
+from regionscope_lab.training_frames import Frame, ModelAtStep, TrainingFrames, frames_of_models, frames_of_partition
+from regionscope_lab.zoo import mlp
 
 Open = Callable[..., Any]
 

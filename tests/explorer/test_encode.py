@@ -20,8 +20,8 @@ from regionscope.explorer import explore, inline
 from regionscope.explorer.encode import Packed, encode, slope_norms
 from regionscope.explorer.write import _fitting
 from regionscope.geometry import Box, Segment, Simplex, Slice
-from regionscope.lab.training_frames import ModelAtStep, TrainingFrames, frames_of_models, frames_of_partition, thin
-from regionscope.lab.zoo import mlp
+from regionscope_lab.training_frames import ModelAtStep, TrainingFrames, frames_of_models, frames_of_partition, thin
+from regionscope_lab.zoo import mlp
 
 
 def unpacked(packed: Packed) -> dict[str, Any]:

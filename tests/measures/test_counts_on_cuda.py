@@ -10,9 +10,9 @@ from torch import nn
 
 import regionscope as rs
 from devices import needs_cuda
-from regionscope.lab import zoo
-from regionscope.lab.zoo import mlp
-from regionscope.lab.zoo.seeding import seeded
+from regionscope_lab import zoo
+from regionscope_lab.zoo import mlp
+from regionscope_lab.zoo.seeding import seeded
 
 pytestmark = needs_cuda
 

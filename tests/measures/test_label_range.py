@@ -8,8 +8,8 @@ from torch import nn
 
 import regionscope as rs
 from regionscope.errors import InputError
-from regionscope.lab.train.evaluation import evaluate
-from regionscope.lab.train.small_mlp import train_small
+from regionscope_lab.train.evaluation import evaluate
+from regionscope_lab.train.small_mlp import train_small
 
 
 @pytest.mark.parametrize(

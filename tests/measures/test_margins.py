@@ -12,7 +12,7 @@ from torch import nn
 import regionscope as rs
 from measures.labelled_points import X, Y
 from regionscope.errors import InputError
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 
 
 def test_output_margin_by_hand() -> None:

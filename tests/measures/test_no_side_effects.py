@@ -14,8 +14,8 @@ from torch import Tensor, nn
 import regionscope as rs
 from careless import Careless, Doubled
 from regionscope.complexity import draw_points
-from regionscope.lab.monitor import Monitor
-from regionscope.lab.train.evaluation import error_share, evaluate
+from regionscope.monitor import Monitor
+from regionscope_lab.train.evaluation import error_share, evaluate
 
 X = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
 Y = torch.arange(20) % 3

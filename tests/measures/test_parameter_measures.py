@@ -14,8 +14,8 @@ from torch.utils.data import TensorDataset
 import regionscope as rs
 from measures.labelled_points import X, Y
 from regionscope.errors import InputError
-from regionscope.lab.zoo import mlp
 from regionscope.measures.gap import Gap
+from regionscope_lab.zoo import mlp
 
 
 def hidden_rescaled(net: nn.Sequential) -> nn.Sequential:

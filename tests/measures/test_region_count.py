@@ -13,9 +13,9 @@ from torch import nn
 
 import regionscope as rs
 from regionscope.errors import InputError, NotPiecewiseAffine
-from regionscope.lab.zoo import mlp
 from regionscope.measures.over_slices import _RunningMean, bootstrap_interval, over_slices
 from regionscope.types import Estimate
+from regionscope_lab.zoo import mlp
 
 DATA = torch.randn(60, 4, generator=torch.Generator().manual_seed(0)) * 3
 NET = mlp([4, 16, 16, 3], seed=3)

@@ -12,8 +12,8 @@ from torch import nn
 
 import regionscope as rs
 from regionscope.errors import InputError
-from regionscope.lab.zoo import mlp
 from regionscope.sampled import GivenSlices
+from regionscope_lab.zoo import mlp
 from sequence_models import TinyGPT, prompts
 
 DATA = torch.randn(60, 4, generator=torch.Generator().manual_seed(1))

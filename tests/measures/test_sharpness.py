@@ -15,7 +15,7 @@ from torch.nn.utils.parametrizations import weight_norm
 import regionscope as rs
 from measures.labelled_points import X, Y
 from regionscope.errors import InputError, LimitReached
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 
 
 def dense_hessian(net: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

@@ -8,7 +8,7 @@ from torch import nn
 
 import regionscope as rs
 from regionscope.errors import CheckFailed, InputError, NotPiecewiseAffine
-from regionscope.lab import zoo
+from regionscope_lab import zoo
 from sequence_models import TinyGPT, near, prompts
 
 GPT, IDS = TinyGPT(), prompts(1, 6)[0]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 
 
 class Residual(nn.Module):

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
-from regionscope.lab import instruments
-from regionscope.lab.config import MeasureSpec
-from regionscope.lab.data import DataSplit, random_labels
 from regionscope.network import Program, retrace
+from regionscope_lab import instruments
+from regionscope_lab.config import MeasureSpec
+from regionscope_lab.data import DataSplit, random_labels
 
 X = torch.randn(7, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import regionscope as rs
-from regionscope.lab.monitor import no_trace
+from regionscope.monitor import no_trace
 
 X = torch.randn(64, 2, generator=torch.Generator().manual_seed(0))
 BOX = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 2.0)

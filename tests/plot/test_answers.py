@@ -15,8 +15,8 @@ from torch import Tensor, nn
 import regionscope as rs
 from regionscope import plot
 from regionscope.errors import InputError
-from regionscope.lab.zoo import mlp
 from regionscope.plot.names_above import spread
+from regionscope_lab.zoo import mlp
 
 NET = mlp([2, 8, 8, 3], seed=4)
 SQUARE = rs.Box(torch.zeros(2), torch.eye(2), 4.0)

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 
 import regionscope as rs
 from regionscope import plot
-from regionscope.lab.zoo import mlp
 from regionscope.plot.artists import Cells, Segments, chains
+from regionscope_lab.zoo import mlp
 from small_slices import SQUARE
 
 PART = rs.linear_regions(mlp([2, 8, 8, 2], seed=8), SQUARE)

@@ -17,7 +17,7 @@ from torch import nn
 import regionscope as rs
 from regionscope import plot
 from regionscope.errors import InputError
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 
 X = torch.randn(3, 6, generator=torch.Generator().manual_seed(0))
 VECTOR = rs.integrated_gradients(mlp([6, 8, 8, 3], seed=0), X, target=(2, 0))

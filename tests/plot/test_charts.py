@@ -15,9 +15,9 @@ from matplotlib.legend import Legend
 from matplotlib.transforms import Bbox
 
 import regionscope as rs
-from regionscope.lab.zoo import mlp
 from regionscope.plot.charts import chart_figure
-from regionscope.studies.charts import Bars, Chart, Lines, Picture, Pictures, Scatter, Series
+from regionscope_lab.papers.charts import Bars, Chart, Lines, Picture, Pictures, Scatter, Series
+from regionscope_lab.zoo import mlp
 
 NAN = float("nan")
 BOTH: dict[str, Any] = {"interval": ((0.5, 2.0), (1.0, 2.5)), "stderr": (9.0, 9.0)}

@@ -17,7 +17,7 @@ import regionscope as rs
 from regionscope import plot
 from regionscope.complexity import ComplexityHistory, ComplexityWatch, draw_points, fold_migration, local_complexity
 from regionscope.errors import InputError
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 
 
 def history(*, start: int = 0, accuracy: bool = True) -> ComplexityHistory:

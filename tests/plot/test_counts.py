@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 import regionscope as rs
 from regionscope.errors import InputError
 from regionscope.formatting import counted, estimated
-from regionscope.lab.zoo import mlp
 from regionscope.plot import style
 from regionscope.plot.counts import count_figure, count_histogram, label_map
 from regionscope.sampled.grid import LabelMap, label_maps
 from regionscope.sampled.labels import open_labeller
+from regionscope_lab.zoo import mlp
 
 DATA = torch.randn(20, 3, generator=torch.Generator().manual_seed(0)) * 3
 NET = mlp([3, 12, 3], seed=1)

@@ -8,9 +8,9 @@ import torch
 
 import regionscope as rs
 from regionscope import plot
-from regionscope.lab.quickstart import QuickstartConfig, quickstart
-from regionscope.lab.zoo import mlp
 from regionscope.plot import style
+from regionscope_lab.quickstart import QuickstartConfig, quickstart
+from regionscope_lab.zoo import mlp
 from small_slices import SQUARE
 
 NET = mlp([2, 8, 8, 3], seed=8)

@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 import regionscope as rs
 from regionscope import plot
 from regionscope.errors import InputError
-from regionscope.lab.zoo import mlp
 from regionscope.measures.fit import linear_fit
 from regionscope.plot import graphs, style
+from regionscope_lab.zoo import mlp
 from small_slices import SQUARE
 
 SEGMENT = rs.Segment([-1.0, -0.5], [1.0, 0.75])

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 import regionscope as rs
 from regionscope import plot
 from regionscope.errors import InputError
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 from small_slices import SQUARE
 
 NET = mlp([2, 8, 2], seed=0)

@@ -16,8 +16,8 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 import regionscope as rs
 from regionscope import plot
 from regionscope.errors import InputError
-from regionscope.lab.zoo import mlp
 from regionscope.plot import style
+from regionscope_lab.zoo import mlp
 
 SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 30.0)
 DECISION = rs.decision_regions(mlp([2, 32, 10], seed=1), SQUARE)

@@ -14,9 +14,9 @@ from torch.utils.data import TensorDataset
 import regionscope as rs
 from regionscope import plot
 from regionscope.errors import InputError
-from regionscope.lab.data import digits
 from regionscope.plot import style
 from regionscope.plot.marks import as_pictures
+from regionscope_lab.data import digits
 
 IMAGES = torch.rand(3, 1, 6, 6, generator=torch.Generator().manual_seed(0))
 PLANE = rs.Box.through(IMAGES, margin=0.3)

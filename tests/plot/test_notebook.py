@@ -18,11 +18,11 @@ from PIL import Image
 import regionscope as rs
 from regionscope.complexity.measure_points import draw_points
 from regionscope.errors import InputError
-from regionscope.lab.sweep.table import RunTable
-from regionscope.lab.train.history import EpochRow, Trained
-from regionscope.lab.zoo import mlp
 from regionscope.measures.over_slices import over_slices
 from regionscope.plot import notebook
+from regionscope_lab.sweep.table import RunTable
+from regionscope_lab.train.history import EpochRow, Trained
+from regionscope_lab.zoo import mlp
 from small_slices import SQUARE
 
 NET = mlp([2, 8, 8, 3], seed=8)

@@ -15,8 +15,8 @@ from torch.utils.data import TensorDataset
 import regionscope as rs
 from regionscope import plot
 from regionscope.errors import InputError
-from regionscope.lab.zoo import mlp
 from regionscope.plot import style
+from regionscope_lab.zoo import mlp
 from small_slices import SQUARE
 
 SEGMENT = rs.Segment([-1.0, -0.5], [1.0, 0.75])

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from regionscope.plot.shallow import flow_animation, flow_figure, flow_frame, rates_figure, width_figure
-from regionscope.shallow import (
+from regionscope_lab.shallow import (
     Flow,
     FlowOptions,
     effective_regions,
@@ -23,8 +23,8 @@ from regionscope.shallow import (
     sample,
     teacher_from_switches,
 )
-from regionscope.shallow.examples import WidthRow
-from regionscope.shallow.two_layer_rates import RateRow
+from regionscope_lab.shallow.examples import WidthRow
+from regionscope_lab.shallow.two_layer_rates import RateRow
 
 TEACHER = teacher_from_switches([0.1])
 

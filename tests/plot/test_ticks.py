@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 import regionscope as rs
 from regionscope import plot
 from regionscope.geometry import Slice
-from regionscope.lab.zoo import mlp
 from regionscope.plot import style
+from regionscope_lab.zoo import mlp
 
 PLANE = [[1.0, 0.0], [0.0, 1.0]]
 

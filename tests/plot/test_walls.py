@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 import regionscope as rs
 from regionscope import plot
 from regionscope.errors import InputError
-from regionscope.lab.zoo import mlp
 from regionscope.plot import style
 from regionscope.plot.regions import wall_segments
+from regionscope_lab.zoo import mlp
 from small_slices import SQUARE
 
 NET = mlp([2, 8, 8, 8, 3], seed=8)

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 import regionscope as rs
 from regionscope.errors import InputError
 from regionscope.geometry import Box, Segment, Simplex, Slice
-from regionscope.lab.zoo import mlp
 from regionscope.sampled.grid import grid_counts, label_maps, refined_counts
 from regionscope.sampled.label_points import label_lattice, label_points
 from regionscope.sampled.labels import open_labeller
 from regionscope.sampled.lattice import corners_and_directions, default_grid, make_lattice
 from regionscope.sampled.refinement.hidden_strips import hidden_cuts
+from regionscope_lab.zoo import mlp
 
 TRIANGLE = Simplex([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
 SQUARE = Box([0.5, 0.5], [[1.0, 0.0], [0.0, 1.0]], 0.5)

@@ -17,10 +17,10 @@ import regionscope as rs
 from onnx_graphs import MODELS, needs_models, relu_network
 from properties import Skip, at_least, box
 from regionscope.exact.bounding.stages import read_stages, with_slacks
-from regionscope.lab.zoo import mlp
 from regionscope.verification.by_partition import margin_by_partition
 from regionscope.verification.property import Case, Constraint, Property
 from regionscope.verification.search import largest_margin
+from regionscope_lab.zoo import mlp
 
 
 class Doubled(nn.Module):
@@ -84,6 +84,7 @@ def test_opposite_and_equal_units_are_merged() -> None:
     assert sum(len(stage.units) for stage in staged.stages) == 5
 
 
+@pytest.mark.usefixtures("stored")
 def test_verdicts_on_both_sides_of_the_maximum(tmp_path: Path) -> None:
     """sat just below the largest output, unsat just above it, unknown where float32 cannot tell."""
     pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")

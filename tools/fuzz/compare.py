@@ -34,6 +34,10 @@ class Difference:
     """A count in which regionscope and the truth differ. close: the smallest nonzero number behind a sign or a
     comparison, relative to the size of the numbers at hand, is below what float64 can be asked to decide, and the
     result says so (``n_snapped``); or the weights are steep, and regionscope refuses to give a number.
+
+    Long dot products and scaled layers leave rounding no such room: there only a result that warns or is refused is
+    close. The warning itself ("warned", with the number of undecided walls) and ``CheckFailed`` ("refused") are
+    listed too, also beside right counts.
     """
 
     what: str
@@ -59,6 +63,8 @@ def outcome(seed: int) -> Outcome:
     module = net.module()
     try:
         verify(truth, net, module)
+        if net.strict:
+            return Outcome(net, strict_differences(module, net, truth), time.process_time() - start)
         different = compare(module, net, truth)
     except TruthFault as fault:  # a finding like any other; a long run goes on
         different = [("truth", str(fault), "no fault")]
@@ -68,6 +74,28 @@ def outcome(seed: int) -> Outcome:
         for what, found, expected in different
     ]
     return Outcome(net, differences, time.process_time() - start)
+
+
+def strict_differences(module: nn.Module, net: Network, truth: Truth) -> list[Difference]:
+    """Where regionscope differs from the truth or from its certificate; close if the result warns or is refused."""
+    program, slice = rs.trace(module, net.place.origin.shape, dtype=DTYPES[net.dtype]), slice_of(net.place)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            results = rs.linear_regions(program, slice), rs.decision_regions(program, slice)
+            different = differences_of(*results, truth, net.dim)
+            undecided = sum(part.n_undecided for part in (results[0], results[1].partition))
+            for result in results:
+                result.readings()
+            if net.family == "scaled":
+                refuted = [certificate for result in results if (certificate := result.certify()).refuted]
+                different += [("certificate", str(certificate), "certified") for certificate in refuted]
+        except rs.CheckFailed as error:
+            return [Difference("refused", str(error), "a result", close=True)]
+        except Exception as error:  # noqa: BLE001  an error of any other kind is a finding here
+            return [Difference("raised", f"{type(error).__name__}: {error}", "no error", close=False)]
+    warned = [Difference("warned", undecided, 0, close=True)] if caught else []
+    return warned + [Difference(*each, close=bool(warned)) for each in different]
 
 
 def _near(module: nn.Module, net: Network, truth: Truth, what: str, found: object) -> bool:
@@ -104,23 +132,30 @@ def compare(module: nn.Module, net: Network, truth: Truth) -> list[tuple[str, ob
     try:
         program = rs.trace(module, net.place.origin.shape, dtype=DTYPES[net.dtype])
         part, decision = rs.linear_regions(program, slice), rs.decision_regions(program, slice)
-        pairs: list[tuple[str, object, object]] = [
-            ("activation regions", part.n_activation_regions, truth.by_layer[-1]),
-            ("by layer", list(part.by_layer.values()), truth.by_layer),
-            ("linear regions", part.n_linear_regions, truth.linear),
-            ("decision regions", decision.count, len(truth.labels)),
-            ("labels", sorted(decision.labels.tolist()), truth.labels),
-            ("vertices", len(part.vertices), len(truth.vertices)),
-        ]
-        if net.dim == 1:
-            pairs.append(("boundary", decision.boundary.numel(), len(truth.boundary)))
-        wrong = [(what, found, expected) for what, found, expected in pairs if found != expected]
-        if not wrong and net.dim == 1:
-            wrong = misplaced("vertices", part.vertices, truth.vertices, APART)
-            wrong += misplaced("boundary", decision.boundary, truth.boundary, APART)
-        return wrong
+        return differences_of(part, decision, truth, net.dim)
     except Exception as error:  # noqa: BLE001  an error of any kind is a finding here
         return [("raised", f"{type(error).__name__}: {error}", "no error")]
+
+
+def differences_of(
+    part: rs.Partition, decision: rs.DecisionRegions, truth: Truth, dim: int
+) -> list[tuple[str, object, object]]:
+    """Where two results on a slice of dimension ``dim`` differ from the truth."""
+    pairs: list[tuple[str, object, object]] = [
+        ("activation regions", part.n_activation_regions, truth.by_layer[-1]),
+        ("by layer", list(part.by_layer.values()), truth.by_layer),
+        ("linear regions", part.n_linear_regions, truth.linear),
+        ("decision regions", decision.count, len(truth.labels)),
+        ("labels", sorted(decision.labels.tolist()), truth.labels),
+        ("vertices", len(part.vertices), len(truth.vertices)),
+    ]
+    if dim == 1:
+        pairs.append(("boundary", decision.boundary.numel(), len(truth.boundary)))
+    wrong = [(what, found, expected) for what, found, expected in pairs if found != expected]
+    if not wrong and dim == 1:
+        wrong = misplaced("vertices", part.vertices, truth.vertices, APART)
+        wrong += misplaced("boundary", decision.boundary, truth.boundary, APART)
+    return wrong
 
 
 def misplaced(what: str, found: torch.Tensor, exact: list[Point], within: float) -> list[tuple[str, object, object]]:

@@ -23,7 +23,8 @@ Rng = np.random.Generator
 class Network:
     """A network with its weights and a slice.
 
-    weights_kind: a key of WEIGHTS, or "float64" for ordinary ones that are not rounded to float32 numbers.
+    weights_kind: a key of WEIGHTS, or "float64" for ordinary ones that are not rounded to float32 numbers. For long dot
+        products what the outputs are by construction, and for scaled layers which of them are scaled.
     dtype: precision in which regionscope reads the network.
     """
 
@@ -39,6 +40,11 @@ class Network:
     def dim(self) -> int:
         return len(self.place.basis)
 
+    @property
+    def strict(self) -> bool:
+        """Whether every difference counts that the result does not warn of."""
+        return self.seed >= LONG
+
     def module(self) -> nn.Module:
         """The network as a float64 module."""
         module = build(self.layers).double()
@@ -50,9 +56,11 @@ class Network:
 
 def network(seed: int) -> Network:
     """The network of this seed; families take turns. Seeds from MIXED on have another fold in each layer, and most of
-    them steep weights.
+    them steep weights; those from LONG on have long dot products, and those from SCALED on layers of every scale.
     """
     rng = np.random.Generator(np.random.PCG64(seed))
+    if seed >= LONG:
+        return scaled_network(seed, rng) if seed >= SCALED else long_network(seed, rng)
     family = "mixed" if seed >= MIXED else list(FAMILIES)[seed % len(FAMILIES)]
     kind = [*WEIGHTS, "float64"][rng.choice(len(WEIGHTS) + 1, p=MIXED_SHARES if seed >= MIXED else SHARES)]
     dim = int(rng.choice([1, 2, 3], p=[0.5, 0.4, 0.1]))
@@ -79,6 +87,83 @@ def extreme_network(seed: int) -> Network:
             factor = 10.0 ** rng.uniform(-6, 6, (len(drawn), *[1] * (drawn.ndim - 1)))
         weights[name] = drawn * factor
     return Network(seed, family, "extreme", "float64", layers, weights, _place(rng, shape, dim, "ordinary"))
+
+
+def long_network(seed: int, rng: Rng) -> Network:
+    """A layer of 1,024 to 16,384 inputs in 0..255 on a short segment or a small plane.
+
+    The units are pairs of opposite ones behind which the network is affine, duplicates behind which it is constant, or
+    either of them beside single units, each of which adds a fold. A pair may be followed by a layer with one live unit.
+    """
+    dim = int(rng.choice([1, 2], p=[0.7, 0.3]))
+    kind = LONG_KINDS[rng.integers(len(LONG_KINDS))]
+    n, half = int(2 ** rng.uniform(10, 14)), int(rng.integers(2, 33 if dim == 1 else 9))
+    rounded = rng.random() < 0.5
+    center, basis = _grid(rng.uniform(0, 255, n)), rng.standard_normal((dim, n)) * 255 * 10 ** rng.uniform(-6, 0)
+    basis = _grid(basis)
+    weight = rng.uniform(-1, 1, (half, n)) / np.sqrt(n)
+    if rounded:
+        weight = weight.astype(np.float32).astype(np.float64)
+    # The folds lie close to the centre of the slice, or anywhere on it.
+    near = rng.random() < 0.5
+    values, change = weight @ center, np.abs(weight @ basis.T).max(1)
+    bias = -values * (1 - 1e-9) if near else -values + change * rng.uniform(-1, 1, half)
+    sign = 1.0 if kind in ("constant", "constant and folds") else -1.0
+    outputs = rng.uniform(-1, 1, (int(rng.integers(1, 4)), half)) / np.sqrt(half)
+    layers: list[Layer] = [["Linear", n, 2 * half], ["ReLU"], ["Linear", 2 * half, len(outputs)]]
+    other = -outputs
+    if kind.endswith("folds"):
+        single = np.arange(half) < rng.integers(1, min(half, 4))
+        other = np.where(single, 0.0, other)
+    weights = {
+        "0.weight": np.concatenate([weight, sign * weight]),
+        "0.bias": np.concatenate([bias, sign * bias]),
+        "2.weight": np.concatenate([outputs, other], axis=1),
+        "2.bias": rng.uniform(-1, 1, len(outputs)),
+    }
+    if kind == "one live unit":
+        live = np.abs(outputs @ weight @ basis.T).max(1) * rng.uniform(-1.5, 1.5, len(outputs))
+        weights["2.bias"] = -outputs @ (values + bias) + live
+        weights["2.bias"][1:] -= 1e6
+        layers += [["ReLU"], ["Linear", len(outputs), 2]]
+        weights |= {"4.weight": rng.uniform(-1, 1, (2, len(outputs))), "4.bias": rng.uniform(-1, 1, 2)}
+    dtype = "float32" if rounded and rng.random() < 0.25 else "float64"
+    if rounded:
+        weights = {name: drawn.astype(np.float32).astype(np.float64) for name, drawn in weights.items()}
+    place = (
+        Place("box", center, basis, (1.0,) * dim)
+        if rng.random() < 0.5
+        else Place("segment" if dim == 1 else "simplex", center - _grid(basis.sum(0) / 2), basis)
+    )
+    return Network(seed, "long dots", kind, dtype, layers, weights, place)
+
+
+def _grid(numbers: Numbers) -> Numbers:
+    """Rounded to multiples of 2^-40, so that sums of a few numbers up to 2^12 are exact."""
+    return np.round(numbers * 2.0**40) / 2.0**40
+
+
+def scaled_network(seed: int, rng: Rng) -> Network:
+    """A small network, one or all of whose layers are 1e-12 to 1e12 times the usual ones."""
+    dim = int(rng.choice([1, 2], p=[0.6, 0.4]))
+    layers, shape = SCALED_FAMILIES[seed % len(SCALED_FAMILIES)](rng, dim)
+    kind = SCALED_KINDS[rng.integers(len(SCALED_KINDS))]
+    rounded = rng.random() < 0.5
+    weights = _draw(rng, layers, "ordinary" if rounded else "float64")
+    prefixes = list(dict.fromkeys(name.rpartition(".")[0] for name in weights))
+    exponents = dict.fromkeys(prefixes, 0.0)
+    for prefix in prefixes if kind == "all layers" else [prefixes[rng.integers(len(prefixes))]]:
+        low, high = {"one layer down": (-12, -3), "one layer up": (3, 12)}.get(kind, (-12, 12))
+        exponents[prefix] = rng.uniform(low, high)
+    biases = rng.random() < 0.5
+    for name in weights:
+        prefix, _, of = name.rpartition(".")
+        if biases or of == "weight":
+            weights[name] = weights[name] * 10 ** exponents[prefix]
+    if rounded:
+        weights = {name: drawn.astype(np.float32).astype(np.float64) for name, drawn in weights.items()}
+    dtype = "float32" if rounded and rng.random() < 0.25 else "float64"
+    return Network(seed, "scaled", kind, dtype, layers, weights, _place(rng, shape, dim, "ordinary"))
 
 
 def _draw(rng: Rng, layers: list[Layer], kind: str) -> Weights:
@@ -157,6 +242,8 @@ WEIGHTS: dict[str, Callable[[Rng, tuple[int, ...], int], Numbers]] = {
     "steep": steep,
 }
 SHARES = [0.25, 0.15, 0.1, 0.1, 0.1, 0.1, 0.1, 0.0, 0.1]  # of these, and of unrounded ordinary weights
+LONG, LONG_KINDS = 3_000_000, ("affine", "constant", "folds", "constant and folds", "one live unit")
+SCALED, SCALED_KINDS = 4_000_000, ("one layer down", "one layer up", "all layers")
 MIXED, MIXED_SHARES = 1_000_000, [0.1, 0.1, 0.05, 0.0, 0.05, 0.0, 0.0, 0.6, 0.1]
 
 
@@ -280,3 +367,4 @@ FAMILIES: dict[str, Callable[[Rng, int], tuple[list[Layer], tuple[int, ...]]]] =
     "abs": absolute,
     "shared": shared,
 }
+SCALED_FAMILIES = (mlp, clamp, mixed, maxpool, residual, leaky)

@@ -82,11 +82,14 @@ class Program:
 def integers(numbers: Any) -> tuple[Integers, int]:
     """Integers n and an exponent e with numbers = n / 2^e."""
     given = np.asarray(numbers, dtype=np.float64)
-    ratios = [number.as_integer_ratio() for number in given.ravel().tolist()]
-    exponent = max((below.bit_length() - 1 for _, below in ratios), default=0)
-    found = np.empty(len(ratios), dtype=object)
-    found[:] = [(above << exponent) // below for above, below in ratios]
-    return found.reshape(given.shape), exponent
+    mantissas, powers = np.frexp(given)
+    whole = (mantissas * 2.0**53).astype(np.int64)
+    powers = np.where(whole == 0, 0, powers - 53)
+    odd = np.where(whole == 0, 1, whole & -whole)  # the largest power of two that divides a number
+    exponent = max(int((-powers - np.log2(odd).astype(int)).max(initial=0)), 0)
+    shifts = (powers + exponent).astype(object)  # negative ones only drop zeros at the end
+    found: Integers = (whole.astype(object) << np.maximum(shifts, 0)) >> np.maximum(-shifts, 0)
+    return np.asarray(found, dtype=object).reshape(given.shape), exponent
 
 
 def compiled(layers: Sequence[Layer], weights: Weights, shape: tuple[int, ...], exponent: int) -> Program:

@@ -90,17 +90,31 @@ class Report:
         return [record for record in ordered if record not in close], close
 
     def table(self) -> str:
-        """Networks, mismatches, undecided ones and milliseconds for each family and dtype."""
+        """Networks, mismatches, undecided ones and milliseconds for each family and dtype.
+
+        Of the undecided ones: results that warn, the undecided walls that they name, and results that are refused.
+        """
         mismatches, close = ({r.seed: (r.key[0], r.key[2]) for r in records} for records in self.lists())
-        wrong, near = Counter(mismatches.values()), Counter(close.values())
-        lines = [f"{'family':12}{'dtype':10}{'networks':>10}{'mismatches':>12}{'undecided':>11}{'ms each':>9}"]
-        for kind in sorted({(key[0], key[2]) for key in self.networks}):
-            n = sum(count for key, count in self.networks.items() if (key[0], key[2]) == kind)
-            ms = 1000 * sum(s for key, s in self.seconds.items() if (key[0], key[2]) == kind) / n
-            lines.append(f"{kind[0]:12}{kind[1]:10}{n:10}{wrong[kind]:12}{near[kind]:11}{ms:9.1f}")
-        total = sum(self.networks.values())
-        ms = 1000 * sum(self.seconds.values()) / max(total, 1)
-        lines.append(f"{'all':22}{total:10}{len(mismatches):12}{len(close):11}{ms:9.1f}")
+        columns = {"mismatches": Counter(mismatches.values()), "undecided": Counter(close.values())}
+        columns |= {name: Counter() for name in ("warned", "walls", "refused")}
+        for seed, kind in close.items():
+            for difference in self.differing[seed].found:
+                if difference["what"] in ("warned", "refused"):
+                    columns[difference["what"]][kind] += 1
+                if difference["what"] == "warned":
+                    columns["walls"][kind] += difference["found"]
+        networks: Counter[tuple[str, str]] = Counter()
+        seconds: dict[tuple[str, str], float] = defaultdict(float)
+        for key, n in self.networks.items():
+            networks[key[0], key[2]] += n
+            seconds[key[0], key[2]] += self.seconds[key]
+        heads = "".join(f"{name:>12}" for name in ("networks", *columns, "ms"))
+        lines = [f"{'family':12}{'dtype':10}{heads}"]
+        for kind in sorted(networks):
+            counts = "".join(f"{column[kind]:12}" for column in (networks, *columns.values()))
+            lines.append(f"{kind[0]:12}{kind[1]:10}{counts}{1000 * seconds[kind] / networks[kind]:12.1f}")
+        totals = "".join(f"{column.total():12}" for column in (networks, *columns.values()))
+        lines.append(f"{'all':22}{totals}{1000 * sum(seconds.values()) / max(networks.total(), 1):12.1f}")
         return "\n".join(lines)
 
     def save(self, path: Path) -> None:

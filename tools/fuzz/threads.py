@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 import regionscope as rs
 from fuzz.report import version
-from regionscope.lab.monitor import Monitor
+from regionscope.monitor import Monitor
 
 THREADS = 8
 X = torch.randn(10, 3, generator=torch.Generator().manual_seed(0))

@@ -23,8 +23,8 @@ from regionscope.complexity.measure_points import uniform_points
 from regionscope.complexity.neighbourhoods import Shape
 from regionscope.errors import InputError
 from regionscope.formatting import counted, estimated
-from regionscope.lab import instruments
 from regionscope.plot.complexity import layers_figure
+from regionscope_lab import instruments
 
 _POINTS, _HULL = "Points", "Neighbourhood"
 _FEW = 1.0  # folds at a point: too few to show a change

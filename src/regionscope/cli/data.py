@@ -13,10 +13,10 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 from rich.table import Table
 
 from regionscope.cli import options
-from regionscope.lab.data import data_root, names
-from regionscope.lab.data import get as get_data
-from regionscope.lab.data.download import DOWNLOADS
-from regionscope.lab.data.registry import entry
+from regionscope_lab.data import data_root, names
+from regionscope_lab.data import get as get_data
+from regionscope_lab.data.download import DOWNLOADS
+from regionscope_lab.data.registry import entry
 
 data = typer.Typer(no_args_is_help=True, help="List the data sets, and download those that are not built in.")
 

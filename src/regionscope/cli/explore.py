@@ -14,7 +14,7 @@ from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition
 from regionscope.exact.decision import holds_decisions
 from regionscope.explorer import explore as write_page
-from regionscope.lab.training_frames import frames_of_partition
+from regionscope_lab.training_frames import frames_of_partition
 
 
 def explore(

@@ -13,11 +13,11 @@ import typer
 
 from regionscope.cli import load, options
 from regionscope.cli.running import work_bar
+from regionscope.default_slice import plane_of
 from regionscope.errors import InputError, LimitReached
 from regionscope.geometry import Slice
-from regionscope.lab.default_slice import plane_of
-from regionscope.lab.store import RunFolder
-from regionscope.lab.training_frames import TrainingFrames, frames_of_run
+from regionscope_lab.store import RunFolder
+from regionscope_lab.training_frames import TrainingFrames, frames_of_run
 
 _SLICE = "Slice of a run"
 

@@ -23,14 +23,14 @@ from regionscope.cli.input_plane import InputPlane
 from regionscope.cli.running import work_bar
 from regionscope.errors import CallFailed, InputError
 from regionscope.geometry import Slice
-from regionscope.lab.data import registry
-from regionscope.lab.store import RunFolder
 from regionscope.network import device_and_dtype, trace
 from regionscope.network.onnx import OnnxNetwork
 from regionscope.network.output import select_output
+from regionscope_lab.data import registry
+from regionscope_lab.store import RunFolder
 
 if TYPE_CHECKING:
-    from regionscope.lab.instruments.measurement_context import MeasurementContext
+    from regionscope_lab.instruments.measurement_context import MeasurementContext
 
 _PANELS = (
     options.NETWORK,
@@ -101,7 +101,7 @@ class NetworkJob:
         """The data that the run of --run was trained on, and the seed of its measures."""
         if self.folder is None:
             return None
-        from regionscope.lab.instruments.measurement_context import MeasurementContext, measure_seed
+        from regionscope_lab.instruments.measurement_context import MeasurementContext, measure_seed
 
         return MeasurementContext(self.folder.split(self.data_root), measure_seed(self.folder.experiment))
 

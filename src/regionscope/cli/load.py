@@ -23,9 +23,9 @@ from regionscope.errors import InputError
 from regionscope.file_io import ARRAY_FILE_ERRORS, check_file, read_csv
 from regionscope.formatting import described
 from regionscope.geometry import Box, Segment, Simplex, Slice
-from regionscope.lab.data import names
-from regionscope.lab.user_code import as_module, call, imported
 from regionscope.network.onnx import OnnxNetwork, read_onnx
+from regionscope.user_code import as_module, call, imported
+from regionscope_lab.data import names
 
 LARGEST_BOX = 6  # dimensions; the box around a d-dimensional input has 2^d corners
 _WEIGHTS = (".pt", ".pth", ".ckpt", ".safetensors")
@@ -128,7 +128,7 @@ def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least
     if not where.exists() and str(where) in names():
         raise InputError(
             f"Expected a file of points, got {str(where)!r}, the name of a data set, which only regionscope train "
-            f"takes. Import load from regionscope.lab.data and DataSpec from regionscope.lab.config in Python, save "
+            f"takes. Import load from regionscope_lab.data and DataSpec from regionscope_lab.config in Python, save "
             f'the inputs with numpy.save("{where}.npy", load(DataSpec(name="{where}")).train.inputs), and pass it.'
         )
     if where.is_dir():

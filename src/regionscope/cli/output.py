@@ -19,7 +19,7 @@ from regionscope.cli.command_line import measured_with
 from regionscope.errors import InputError
 from regionscope.file_io import check_parent, plain, replace_file
 from regionscope.formatting import either
-from regionscope.lab.provenance import provenance
+from regionscope.provenance import provenance
 
 _NO_DATE = {".png": {"Software": None}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
 

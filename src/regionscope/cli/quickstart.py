@@ -14,7 +14,7 @@ from regionscope.cli import options, output
 from regionscope.cli.running import epochs_bar
 from regionscope.errors import MissingLibrary
 from regionscope.explorer import explore
-from regionscope.lab import quickstart as first_job
+from regionscope_lab import quickstart as first_job
 
 
 def quickstart(

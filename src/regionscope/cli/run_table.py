@@ -10,9 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from regionscope.formatting import estimated
-from regionscope.lab.config import DataSpec, Experiment, NetworkSpec
-from regionscope.lab.sweep import RunTable, differing, flatten, short_names
-from regionscope.lab.sweep.settings import is_setting
+from regionscope_lab.config import DataSpec, Experiment, NetworkSpec
+from regionscope_lab.sweep import RunTable, differing, flatten, short_names
+from regionscope_lab.sweep.settings import is_setting
 
 _ERRORS = ("train_error", "test_error", "gap")
 _HIDDEN = ("epochs", "steps", "seconds", "train_loss", "error", "note")

@@ -16,9 +16,9 @@ from rich.progress import Progress as ProgressBar
 from rich.table import Column
 
 from regionscope.cli.option_names import in_options
-from regionscope.lab.store import ENDED
-from regionscope.lab.sweep import JobResult
 from regionscope.types import Progress
+from regionscope_lab.store import ENDED
+from regionscope_lab.sweep import JobResult
 
 _EVERY = 5.0  # seconds between two lines of progress
 

@@ -14,16 +14,16 @@ from rich import box
 from rich.console import Console
 from rich.table import Column, Table
 
-from regionscope import shallow as theory
 from regionscope.cli import output
 from regionscope.cli.options import option
 from regionscope.errors import InputError
 from regionscope.plot import shallow as pictures
-from regionscope.shallow.losses import Loss
-from regionscope.shallow.report import FlowRow
-from regionscope.shallow.state import ENDS
-from regionscope.shallow.theorems import Requirements
-from regionscope.shallow.two_layer_rates import RateRow, Trend, rate_trend
+from regionscope_lab import shallow as theory
+from regionscope_lab.shallow.losses import Loss
+from regionscope_lab.shallow.report import FlowRow
+from regionscope_lab.shallow.state import ENDS
+from regionscope_lab.shallow.theorems import Requirements
+from regionscope_lab.shallow.two_layer_rates import RateRow, Trend, rate_trend
 
 shallow = typer.Typer(no_args_is_help=True, help="Compare theorems on shallow networks with experiments.")
 

@@ -17,17 +17,17 @@ from regionscope.checks import unknown_name
 from regionscope.cli import options, output
 from regionscope.cli.running import duration, interruptible, print_failed, shown_progress, work_bar
 from regionscope.formatting import counted
-from regionscope.lab.provenance import provenance
-from regionscope.lab.store.files import write_bytes, write_document
-from regionscope.lab.sweep import run_sweep
 from regionscope.plot.charts import chart_figure
-from regionscope.studies import report as pages
-from regionscope.studies.archive import pack, unpack
-from regionscope.studies.catalogue import find, studies
-from regionscope.studies.charts import Chart
-from regionscope.studies.index import BESIDE, index_markdown
-from regionscope.studies.study import Size, Study
-from regionscope.studies.workspace import Workspace
+from regionscope.provenance import provenance
+from regionscope_lab.papers import report as pages
+from regionscope_lab.papers.archive import pack, unpack
+from regionscope_lab.papers.catalogue import find, studies
+from regionscope_lab.papers.charts import Chart
+from regionscope_lab.papers.index import BESIDE, index_markdown
+from regionscope_lab.papers.study import Size, Study
+from regionscope_lab.papers.workspace import Workspace
+from regionscope_lab.store.files import write_bytes, write_document
+from regionscope_lab.sweep import run_sweep
 
 study = typer.Typer(
     no_args_is_help=True, help="Reproduce the tables and figures of the four papers, and answer questions beyond them."

@@ -16,8 +16,8 @@ from regionscope.cli.run_table import agreed, answer_table, runs_table
 from regionscope.cli.running import duration, interruptible, print_failed, shown_progress
 from regionscope.errors import InputError
 from regionscope.formatting import counted
-from regionscope.lab.store import ENDED
-from regionscope.lab.sweep import (
+from regionscope_lab.store import ENDED
+from regionscope_lab.sweep import (
     Sweep,
     SweepReport,
     SweepStatus,

@@ -15,13 +15,13 @@ from regionscope.cli import options, output
 from regionscope.cli.running import duration, epochs_bar, interruptible
 from regionscope.errors import InputError, RegionscopeError, Stopped
 from regionscope.formatting import estimated
-from regionscope.lab import instruments, zoo
-from regionscope.lab.config import Experiment
-from regionscope.lab.data import names as data_names
-from regionscope.lab.experiment import prepare, run
-from regionscope.lab.store import RunFolder
-from regionscope.lab.sweep import parse_toml, read_experiment, read_toml
-from regionscope.lab.train import TrainingProgress
+from regionscope_lab import instruments, zoo
+from regionscope_lab.config import Experiment
+from regionscope_lab.data import names as data_names
+from regionscope_lab.experiment import prepare, run
+from regionscope_lab.store import RunFolder
+from regionscope_lab.sweep import parse_toml, read_experiment, read_toml
+from regionscope_lab.train import TrainingProgress
 
 _TRAINING = "Training"
 

@@ -86,12 +86,14 @@ class Partition:
         return ("", self.n_linear_regions, None), ("activation", self.n_activation_regions, None), *undecided
 
     def __repr__(self) -> str:
+        """Computes nothing: the number of linear regions is shown once it is known."""
         regions = f"n_activation_regions={self.n_activation_regions}"
         if not self.status:
             return f"Partition(dim={self.dim}, {regions}, incomplete)"
-        if self.compared is not None or self.program is not None:
-            undecided = f", n_undecided={self.n_undecided}" if self.n_undecided else ""
-            regions = f"n_linear_regions={self.n_linear_regions}, {regions}{undecided}"
+        if "linear_ids" in vars(self):
+            regions = f"n_linear_regions={self.n_linear_regions}, {regions}"
+        if "_compared" in vars(self) and self.n_undecided:
+            regions += f", n_undecided={self.n_undecided}"
         if self.n_snapped:
             regions += f", n_snapped={self.n_snapped}"
         return f"Partition(dim={self.dim}, {regions}, {size_name(self.dim)}={self.slice.size:.6g})"
@@ -160,6 +162,8 @@ class Partition:
             return self.compared
         walls, inner = self.walls, self.walls.inner
         same = walls.layer[inner] == len(self.by_layer)  # a decision boundary folds nothing
+        if bool(same.all()):
+            return same, ~same
         program = self._network().shortened(len(self.by_layer))
         rounding = max(self.stats.rounding, output_rounding(program, self.slice))
         undecided = ~same & ~different_maps(self.maps, walls.regions[inner], rounding=rounding)

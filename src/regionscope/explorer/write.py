@@ -18,8 +18,8 @@ from regionscope.explorer.figures import bokeh
 from regionscope.explorer.page import page
 from regionscope.explorer.surface import surface_page
 from regionscope.file_io import check_parent, replace_file
-from regionscope.lab.store import RunFolder
-from regionscope.lab.training_frames import Frame, TrainingFrames, frames_of_partition, frames_of_run, thin
+from regionscope_lab.store import RunFolder
+from regionscope_lab.training_frames import Frame, TrainingFrames, frames_of_partition, frames_of_run, thin
 
 LIMIT = 30_000_000  # bytes of one page
 _EMPTY_PAGE_BYTES = 2_000_000  # Bokeh and the page itself

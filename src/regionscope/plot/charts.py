@@ -21,7 +21,7 @@ from regionscope.plot.marks import data
 from regionscope.plot.regions import decision_mosaic, decision_regions, linear_regions
 from regionscope.plot.ticks import log_ticks, place_ticks, whole_ticks
 from regionscope.plot.walls import zero_lines
-from regionscope.studies.charts import Bars, Chart, Lines, Picture, Pictures, Scatter, Series
+from regionscope_lab.papers.charts import Bars, Chart, Lines, Picture, Pictures, Scatter, Series
 
 _INCHES = (6.0, 4.0)
 _MARGIN, _BAND = 0.05, 0.5  # of their range, around the points of a scatter plot: free, and at most for the band

@@ -20,7 +20,7 @@ from regionscope.plot.regions import decision_boundary, decision_mosaic, decisio
 from regionscope.plot.walls import layer_panels, zero_lines
 
 if TYPE_CHECKING:
-    from regionscope.lab.quickstart import Quickstart
+    from regionscope_lab.quickstart import Quickstart
 
 _LEGEND_ROW, _LEGEND_HANDLE, _LEGEND_LETTER = 0.21, 0.55, 0.085  # inches
 

@@ -22,10 +22,8 @@ from regionscope.complexity.local_complexity import LocalComplexity
 from regionscope.exact import DecisionRegions, LevelSet, Partition
 from regionscope.formatting import estimated, size_name
 from regionscope.geometry import Box, Segment, Simplex, Slice
-from regionscope.lab.monitor import Monitor
-from regionscope.lab.sweep.table import NUMBERS, RunTable
-from regionscope.lab.train.history import Trained
 from regionscope.measures.region_count import RegionCount
+from regionscope.monitor import Monitor
 from regionscope.plot import style
 from regionscope.plot.complexity import complexity_figure, complexity_layers
 from regionscope.plot.correlation import correlation_scatter
@@ -36,6 +34,8 @@ from regionscope.plot.marks import thumbnails
 from regionscope.plot.regions import frame_slice
 from regionscope.plot.ticks import whole_ticks
 from regionscope.types import Estimate
+from regionscope_lab.sweep.table import NUMBERS, RunTable
+from regionscope_lab.train.history import Trained
 
 MOST_REGIONS = 20_000  # drawn inline: about two seconds
 MOST_ROWS, MOST_COLUMNS, MOST_CURVES = 12, 8, 4

@@ -17,11 +17,11 @@ from matplotlib.ticker import MaxNLocator
 from regionscope.plot import style
 from regionscope.plot.animation_file import write_animation
 from regionscope.plot.legends import free_legend
-from regionscope.shallow import Flow, Teacher, breakpoints, region_bound
-from regionscope.shallow.examples import WidthRow
-from regionscope.shallow.pieces import EffectiveRegions, unit_shares
-from regionscope.shallow.report import FlowRow
-from regionscope.shallow.two_layer_rates import RateRow
+from regionscope_lab.shallow import Flow, Teacher, breakpoints, region_bound
+from regionscope_lab.shallow.examples import WidthRow
+from regionscope_lab.shallow.pieces import EffectiveRegions, unit_shares
+from regionscope_lab.shallow.report import FlowRow
+from regionscope_lab.shallow.two_layer_rates import RateRow
 
 
 def flow_frame(

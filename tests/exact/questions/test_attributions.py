@@ -18,7 +18,7 @@ from regionscope.exact.questions import paths as paths_module
 from regionscope.exact.questions.legendre import gauss_legendre
 from regionscope.exact.questions.quadrature_steps import RULES, quadrature
 from regionscope.exact.reference import reference_partition
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 from strategies import Problem, problems
 
 NET = mlp([6, 12, 12, 3], seed=3).double()

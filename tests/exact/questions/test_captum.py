@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import regionscope.captum
 from regionscope.errors import InputError, MissingLibrary
 from regionscope.extras import import_extra
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 
 pytestmark = pytest.mark.slow
 attr: Any = None

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 import regionscope as rs
 from regionscope.errors import InputError
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 
 SQUARE = rs.Box(torch.zeros(2), torch.eye(2), 4.0)
 NET = mlp([2, 10, 10, 3], seed=4)

@@ -15,7 +15,7 @@ import regionscope as rs
 from regionscope.errors import InputError, LimitReached, SliceError
 from regionscope.exact.questions.lipschitz import OperatorNorms
 from regionscope.exact.reference import reference_partition
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 from small_slices import SQUARE
 from strategies import Problem, problems
 

@@ -14,7 +14,7 @@ import regionscope as rs
 from regionscope.errors import InputError, SliceError
 from regionscope.exact.questions import flips as flips_module
 from regionscope.exact.reference import reference_regions
-from regionscope.lab.zoo import mlp
+from regionscope_lab.zoo import mlp
 from strategies import Problem, problems
 
 NET = mlp([4, 24, 24, 3], seed=5).double()

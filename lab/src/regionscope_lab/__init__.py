@@ -1,0 +1,1 @@
+"""Train and measure many networks, and reproduce four papers with regionscope."""

@@ -1,0 +1,8 @@
+"""Questions that the papers leave open, about networks like theirs."""
+
+from regionscope_lab.papers.beyond.factors import FACTORIAL
+from regionscope_lab.papers.beyond.penalty import PENALTY
+
+__all__ = ["STUDIES"]
+
+STUDIES = (PENALTY, FACTORIAL)

@@ -1,0 +1,264 @@
+"""The readers of image files, on small files of the same formats, whole and damaged."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from regionscope.errors import InputError
+from regionscope_lab.config import DataSpec
+from regionscope_lab.data import cifar, imagenet, load
+from regionscope_lab.data.imagenet import read_image
+from small_files import idx_files, images, new_pickle, old_pickle, write
+
+SMALL10 = replace(cifar.CIFAR10, n_train=4, n_test=6)
+SMALL100 = replace(cifar.CIFAR100, n_train=30, n_test=6)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CIFAR with a handful of images in each file."""
+    monkeypatch.setattr(cifar, "CIFAR10", SMALL10)
+    monkeypatch.setattr(cifar, "CIFAR100", SMALL100)
+
+
+def cifar10_parts() -> dict[str, tuple[np.ndarray, list[int]]]:
+    names = [(name, 4) for name in SMALL10.train] + [("test_batch", 6)]
+    return {name: (images(n, 3072, seed=i), [(i + k) % 10 for k in range(n)]) for i, (name, n) in enumerate(names)}
+
+
+def expected10() -> tuple[torch.Tensor, torch.Tensor]:
+    parts = [cifar10_parts()[name] for name in SMALL10.train]
+    pixels = torch.from_numpy(np.concatenate([part[0] for part in parts]))
+    return pixels.reshape(-1, 3, 32, 32).float() / 255, torch.tensor([label for part in parts for label in part[1]])
+
+
+def write_binary(folder: Path) -> Path:
+    rows = {
+        f"{name}.bin": b"".join(bytes([label]) + row.tobytes() for label, row in zip(labels, pixels, strict=True))
+        for name, (pixels, labels) in cifar10_parts().items()
+    }
+    return write(folder / SMALL10.binary, rows)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(("name", "folder"), [("mnist", "MNIST/raw"), ("fashion_mnist", "FashionMNIST/raw")])
+def test_idx_files_plain_and_compressed(tmp_path: Path, name: str, folder: str, packed: bool) -> None:
+    write(tmp_path / folder, idx_files(), packed=packed)
+    split = load(DataSpec(name=name, normalise=False), root=tmp_path)
+    assert split.train.inputs.shape == (40, 1, 28, 28)
+    assert split.test.inputs.shape == (20, 1, 28, 28)
+    assert torch.equal(split.train.inputs[:, 0], torch.from_numpy(images(40, 28, 28)).float() / 255)
+    assert split.train.labels.tolist() == [i % 10 for i in range(40)]
+
+
+def test_mnist_has_its_published_normalisation(tmp_path: Path) -> None:
+    write(tmp_path / "MNIST/raw", idx_files())
+    plain = load(DataSpec(name="mnist", normalise=False, n_train=20, options={"flatten": True}), root=tmp_path)
+    split = load(DataSpec(name="mnist", n_train=20, options={"flatten": True}), root=tmp_path)
+    assert split.train.labels.bincount().tolist() == [2] * 10
+    assert split.input_shape == (784,)
+    torch.testing.assert_close(split.train.inputs, (plain.train.inputs - 0.1307) / 0.3081)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_file_cut_short_is_named_with_both_sizes(tmp_path: Path, packed: bool) -> None:
+    files = idx_files()
+    files["train-images-idx3-ubyte"] = files["train-images-idx3-ubyte"][:-10]
+    write(tmp_path / "MNIST/raw", files, packed=packed)
+    with pytest.raises(InputError, match=r"31,376 bytes in .*train-images-idx3-ubyte.*, got 31,366; .* Run: .*--force"):
+        load(DataSpec(name="mnist"), root=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "sentence"),
+    [
+        ("t10k-images-idx3-ubyte", idx_files()["t10k-images-idx3-ubyte"] + b"x", "15,696 bytes in .*, got more"),
+        ("t10k-images-idx3-ubyte", b"\0\0\x08", "a header of 16 bytes .*, got 3"),
+        (
+            "t10k-images-idx3-ubyte",
+            b"<!DOCTYPE html> an error page",
+            "which starts with 00000803, .*, got 3c21444f",
+        ),
+        ("t10k-labels-idx1-ubyte", idx_files(n_test=21)["t10k-labels-idx1-ubyte"], "got 20 images .* and 21 labels"),
+        ("t10k-labels-idx1-ubyte", b"\0\0\x08\x01\0\0\0\x14" + b"\x0a" * 20, "labels from 0 to 9 .*, got 10"),
+        ("t10k-images-idx3-ubyte", b"\0\0\x08\x03" + b"\xff" * 12 + b"pixels", "got 22"),
+    ],
+)
+def test_damaged_idx_files(tmp_path: Path, file: str, content: bytes, sentence: str) -> None:
+    write(tmp_path / "MNIST/raw", {**idx_files(), file: content})
+    with pytest.raises(InputError, match=sentence):
+        load(DataSpec(name="mnist"), root=tmp_path)
+
+
+def test_a_broken_gz_and_a_missing_file(tmp_path: Path) -> None:
+    folder = write(tmp_path / "MNIST/raw", idx_files(), packed=True)
+    file = folder / "train-images-idx3-ubyte.gz"
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(
+        InputError, match=rf"images-idx3-ubyte.gz.* got {len(whole) // 2:,} bytes that cannot be decompressed"
+    ):
+        load(DataSpec(name="mnist"), root=tmp_path)
+    file.write_bytes(gzip.compress(b"ab") + b"garbage")
+    with pytest.raises(InputError, match="Expected a gzip file"):
+        load(DataSpec(name="mnist"), root=tmp_path)
+    file.unlink()
+    with pytest.raises(
+        InputError, match=r"train-images-idx3-ubyte', got no such file. Run: regionscope data get mnist"
+    ):
+        load(DataSpec(name="mnist"), root=tmp_path)
+
+
+@pytest.mark.usefixtures("small")
+def test_cifar10_binary(tmp_path: Path) -> None:
+    write_binary(tmp_path)
+    split = load(DataSpec(name="cifar10", normalise=False), root=tmp_path)
+    pixels, labels = expected10()
+    assert torch.equal(split.train.inputs, pixels)
+    assert torch.equal(split.train.labels, labels)
+    assert split.test.inputs.shape == (6, 3, 32, 32)
+    normal = load(DataSpec(name="cifar10"), root=tmp_path)
+    mean, std = torch.tensor([0.49140, 0.48216, 0.44653]), torch.tensor([0.24703, 0.24349, 0.26159])
+    torch.testing.assert_close(normal.train.inputs, (pixels - mean[:, None, None]) / std[:, None, None])
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("style", ["python 2", 2, 3, 4])
+def test_cifar10_pickles_of_all_ages(tmp_path: Path, style: str | int) -> None:
+    files = {
+        name: old_pickle(pixels, {"labels": labels})
+        if isinstance(style, str)
+        else new_pickle({"data": pixels, "labels": labels, "batch_label": b"one of five"}, style)
+        for name, (pixels, labels) in cifar10_parts().items()
+    }
+    write(tmp_path / SMALL10.pickled, files)
+    split = load(DataSpec(name="cifar10", normalise=False), root=tmp_path)
+    pixels, labels = expected10()
+    assert torch.equal(split.train.inputs, pixels)
+    assert torch.equal(split.train.labels, labels)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("layout", ["binary", "pickled"])
+@pytest.mark.parametrize(("kind", "classes"), [("fine", 100), ("coarse", 20)])
+def test_cifar100_in_both_layouts(tmp_path: Path, layout: str, kind: str, classes: int) -> None:
+    parts = {"train": images(30, 3072), "test": images(6, 3072, seed=1)}
+    labels = {"fine": [(7 * i) % 100 for i in range(30)], "coarse": [i % 20 for i in range(30)]}
+    files = {}
+    for name, pixels in parts.items():
+        fine, coarse = labels["fine"][: len(pixels)], labels["coarse"][: len(pixels)]
+        files[f"{name}.bin"] = b"".join(
+            bytes([c, f]) + row.tobytes() for c, f, row in zip(coarse, fine, pixels, strict=True)
+        )
+        files[name] = old_pickle(pixels, {"fine_labels": fine, "coarse_labels": coarse})
+    folder = SMALL100.binary if layout == "binary" else SMALL100.pickled
+    write(
+        tmp_path / folder, {name: raw for name, raw in files.items() if name.endswith(".bin") == (layout == "binary")}
+    )
+    split = load(DataSpec(name="cifar100", normalise=False, options={"labels": kind}), root=tmp_path)
+    assert split.n_classes == classes
+    assert split.train.labels.tolist() == labels[kind]
+    assert torch.equal(split.train.inputs.flatten(1), torch.from_numpy(parts["train"]).float() / 255)
+
+
+@pytest.mark.usefixtures("small")
+def test_damaged_cifar(tmp_path: Path) -> None:
+    folder = write_binary(tmp_path)
+    file = folder / "data_batch_3.bin"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-3073])  # a whole image less is not seen from the length alone
+    with pytest.raises(InputError, match=r"12,292 bytes in .*data_batch_3\.bin.*, got 9,219; .* Run: regionscope"):
+        load(DataSpec(name="cifar10"), root=tmp_path)
+    file.write_bytes(b"\x0b" + whole[1:])
+    with pytest.raises(InputError, match=r"labels from 0 to 9 in .*data_batch_3\.bin"):
+        load(DataSpec(name="cifar10"), root=tmp_path)
+    file.unlink()
+    with pytest.raises(InputError, match=r"data_batch_3\.bin', got no such file"):
+        load(DataSpec(name="cifar10"), root=tmp_path)
+
+
+def test_real_cifar_files_must_have_ten_thousand_images(tmp_path: Path) -> None:
+    write_binary(tmp_path)
+    with pytest.raises(InputError, match=r"Expected 30,730,000 bytes .*, got 12,292"):
+        load(DataSpec(name="cifar10"), root=tmp_path)
+
+
+def picture(path: Path, width: int, height: int, colour: tuple[int, int, int]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (width, height), colour).save(path)
+
+
+@pytest.fixture
+def photographs(tmp_path: Path) -> Path:
+    """Three classes, six training and two test images each; the red of an image tells its class."""
+    for k, name in enumerate(("n01440764", "n01443537", "n02097047")):
+        for i in range(6):
+            picture(tmp_path / "imagenet/train" / name / f"{name}_{i}.JPEG", 40 + i, 30, (100 * k, 50, 50))
+        for i in range(2):
+            picture(tmp_path / "imagenet/val" / name / f"ILSVRC_{i}.JPEG", 30, 50, (100 * k, 50, 50))
+    return tmp_path
+
+
+def test_an_imagenet_folder(photographs: Path) -> None:
+    spec = DataSpec(name="imagenet", n_train=6, n_test=3, normalise=False, options={"size": 16})
+    split = load(spec, root=photographs)
+    assert split.train.inputs.shape == (6, 3, 16, 16)
+    assert split.n_classes == 3
+    assert split.train.labels.bincount().tolist() == [2, 2, 2]
+    assert split.test.labels.tolist() == [0, 1, 2]
+    red = split.train.inputs[:, 0].mean(dim=(1, 2)) * 255
+    assert (red - 100 * split.train.labels).abs().max() < 3
+    normal = load(replace(spec, normalise=True), root=photographs)
+    torch.testing.assert_close(normal.train.inputs[:, 1], (split.train.inputs[:, 1] - 0.456) / 0.224)
+    assert torch.equal(load(spec, root=photographs / "imagenet").train.inputs, split.train.inputs)
+
+
+def test_images_that_are_not_chosen_are_not_opened(photographs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Path] = []
+
+    def counted(path: Path, size: int) -> torch.Tensor:
+        opened.append(path)
+        return read_image(path, size)
+
+    monkeypatch.setattr(imagenet, "read_image", counted)
+    spec = DataSpec(name="imagenet", n_train=3, n_test=3, options={"size": 8})
+    first = load(spec, root=photographs)
+    assert len(opened) == 6
+    for path in set((photographs / "imagenet").rglob("*.JPEG")) - set(opened):
+        path.write_bytes(b"not an image")
+    assert torch.equal(load(spec, root=photographs).train.inputs, first.train.inputs)
+    opened[1].write_bytes(b"not an image")
+    with pytest.raises(InputError, match=f"{opened[1].name}', got 12 bytes"):
+        load(spec, root=photographs)
+
+
+def test_resize_and_centre_crop(tmp_path: Path) -> None:
+    board = np.zeros((256, 300, 3), dtype=np.uint8)
+    board[16:240, 38:262] = 255  # exactly the centre that must remain
+    Image.fromarray(board).save(tmp_path / "a.png")
+    assert bool((read_image(tmp_path / "a.png", 224) == 255).all())
+    Image.new("L", (20, 900), 7).save(tmp_path / "grey.png")
+    assert read_image(tmp_path / "grey.png", 32).shape == (3, 32, 32)
+
+
+def test_imagenet_sentences(photographs: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"memory_gib = 0\.01 GiB, got 0\.0 GiB for 24 images of 3 x 224 x 224"):
+        load(DataSpec(name="imagenet", options={"memory_gib": 0.01}), root=photographs)
+    picture(photographs / "imagenet/val/n99999999/a.JPEG", 30, 30, (0, 0, 0))
+    with pytest.raises(InputError, match=r"the classes of the folder train, got .*n99999999"):
+        load(DataSpec(name="imagenet"), root=photographs)
+    (tmp_path / "empty" / "train").mkdir(parents=True)
+    with pytest.raises(InputError, match="Expected a folder for each class"):
+        load(DataSpec(name="imagenet"), root=tmp_path / "empty")
+    (tmp_path / "empty" / "train" / "n01440764").mkdir()
+    with pytest.raises(InputError, match=r"Expected images in .*, got none"):
+        load(DataSpec(name="imagenet"), root=tmp_path / "empty")
+    with pytest.raises(InputError, match=r"image-net\.org"):
+        load(DataSpec(name="imagenet"), root=tmp_path / "nowhere")

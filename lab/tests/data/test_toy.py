@@ -1,0 +1,167 @@
+"""Toy data: where the points lie, what labels they have, and what the seed decides."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from regionscope.errors import InputError
+from regionscope_lab.config import DataSpec
+from regionscope_lab.data import Dataset, digits, gaussian_quantiles, load, random_labels, two_moons, univariate
+from regionscope_lab.data.toy import gaussian_quantiles_split, two_moons_split
+from regionscope_lab.shallow import random_teacher
+
+TOYS = ["two_moons", "gaussian_quantiles", "random_labels", "univariate"]
+
+
+def test_two_moons_span_the_square() -> None:
+    data = two_moons(1000, noise=0.2, seed=0)
+    assert data.inputs.shape == (1000, 2)
+    assert data.inputs.dtype == torch.float32
+    assert data.inputs.amin(0).tolist() == [-1.0, -1.0]
+    assert data.inputs.amax(0).tolist() == [1.0, 1.0]
+    assert data.labels.bincount().tolist() == [500, 500]
+    assert data.n_classes == 2
+
+
+def test_two_moons_has_kept_its_numbers() -> None:
+    data = two_moons(77, noise=0.1, seed=5)
+    digest = hashlib.sha256(data.inputs.numpy().tobytes() + data.labels.numpy().tobytes()).hexdigest()
+    assert digest == "283c49bcf66dc8d5b9efd8b54ab84baa2a29552348736ef50580578ecb14f8b5"
+
+
+def test_the_seed_decides() -> None:
+    assert torch.equal(two_moons(seed=3).inputs, two_moons(seed=3).inputs)
+    assert not torch.equal(two_moons(seed=3).inputs, two_moons(seed=4).inputs)
+
+
+@pytest.mark.parametrize("make", [two_moons, gaussian_quantiles, digits])
+def test_without_scikit_learn_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch, make: object) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(InputError, match=r"pip install 'regionscope\[lab\]'"):
+        make()
+
+
+def test_too_few_points() -> None:
+    with pytest.raises(InputError, match="at least 2"):
+        two_moons(1)
+    with pytest.raises(InputError, match="a point for each"):
+        gaussian_quantiles(3, classes=4)
+    with pytest.raises(InputError, match="classes of random_labels to be a whole number of at least 2"):
+        random_labels(3, classes=1)
+    with pytest.raises(InputError, match=r"got -0\.1\. Choose 0\.2"):
+        two_moons(10, noise=-0.1)
+
+
+def test_the_test_part_of_moons_has_the_map_of_the_training_part() -> None:
+    # without noise the moons are curves: both parts must lie on the same two
+    split = two_moons_split(2001, 50, noise=0.0, seed=1)
+    distance = torch.cdist(split.test.inputs, split.train.inputs)
+    nearest = distance.argmin(dim=1)
+    assert distance.amin(dim=1).max() < 0.01
+    assert torch.equal(split.train.labels[nearest], split.test.labels)
+
+
+def test_gaussian_quantiles_are_rings_of_equal_size() -> None:
+    data = gaussian_quantiles(1000, classes=5, seed=2)
+    assert data.labels.bincount().tolist() == [200] * 5
+    assert data.inputs.amin(0).tolist() == [-1.0, -1.0]
+    assert data.inputs.amax(0).tolist() == [1.0, 1.0]
+
+
+def test_the_rings_of_the_test_part_are_those_of_the_training_part() -> None:
+    split = gaussian_quantiles_split(4000, 1000, classes=3, seed=0)
+    # one affine map for both, so the rings are ellipses around one centre with the axes' ratio of the training box
+    from sklearn.datasets import make_gaussian_quantiles
+
+    points, _ = make_gaussian_quantiles(n_samples=4000, n_features=2, n_classes=3, random_state=0)
+    low, high = points.min(0), points.max(0)
+    back = (split.test.inputs.double().numpy() + 1) / 2 * (high - low) + low
+    squared = torch.from_numpy((back**2).sum(1))
+    # P[|X|^2 <= s] = 1 - exp(-s / 2): thirds at -2 log(2/3) and -2 log(1/3)
+    edges = -2 * torch.log(torch.tensor([2 / 3, 1 / 3], dtype=torch.float64))
+    expected = torch.bucketize(squared, edges)
+    assert (expected == split.test.labels).double().mean() > 0.97
+    for k in range(2):
+        assert squared[split.test.labels == k].max() < squared[split.test.labels == k + 1].min()
+
+
+def test_random_labels_are_uniform_in_place_and_class() -> None:
+    data = random_labels(4000, classes=4, dim=3, seed=0)
+    assert data.inputs.shape == (4000, 3)
+    assert data.inputs.abs().max() <= 1
+    assert data.inputs.mean(0).abs().max() < 0.05
+    assert (data.labels.bincount() - 1000).abs().max() < 120
+
+
+def test_univariate_labels_are_the_teachers() -> None:
+    data = univariate(200, teacher_width=4, seed=7)
+    teacher = random_teacher(4, seed=7)
+    assert data.inputs.shape == (200, 1)
+    assert torch.equal(data.labels == 1, teacher.network(data.inputs[:, 0].double()) > 0)
+    at = univariate(500, switches=[-0.5, 0.25], seed=0)
+    x = at.inputs[:, 0]
+    assert torch.equal(at.labels == 0, (x > -0.5) & (x < 0.25))
+    even = univariate(500, switches=3)
+    assert int((even.labels.diff() != 0).sum()) == 3
+
+
+@pytest.mark.parametrize("name", TOYS)
+def test_parts_are_apart_and_follow_the_seed(name: str) -> None:
+    first, again, other = (load(DataSpec(name=name, n_train=64, n_test=32, seed=s)) for s in (1, 1, 2))
+    assert (len(first.train), len(first.test)) == (64, 32)
+    assert torch.equal(first.train.inputs, again.train.inputs)
+    assert torch.equal(first.test.inputs, again.test.inputs)
+    assert not torch.equal(first.train.inputs, other.train.inputs)
+    assert torch.cdist(first.train.inputs, first.test.inputs).min() > 0
+
+
+def test_the_training_part_is_the_function_of_that_name() -> None:
+    for name, made in (("two_moons", two_moons(50, seed=3)), ("gaussian_quantiles", gaussian_quantiles(50, seed=3))):
+        found = load(DataSpec(name=name, n_train=50, seed=3)).train
+        assert torch.equal(found.inputs, made.inputs)
+        assert torch.equal(found.labels, made.labels)
+
+
+def test_no_global_random_state_is_touched() -> None:
+    before = torch.get_rng_state()
+    for name in TOYS:
+        load(DataSpec(name=name, n_train=20, n_test=20, label_noise=0.5))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_a_dataset_is_checked() -> None:
+    with pytest.raises(InputError, match="at least one point, got none"):
+        Dataset("mine", torch.zeros(0, 2), torch.zeros(0, dtype=torch.long), 2)
+    with pytest.raises(InputError, match="one label for each of 3 inputs"):
+        Dataset("mine", torch.zeros(3, 2), torch.zeros(2, dtype=torch.long), 2)
+    with pytest.raises(InputError, match="labels 0 to 1 for 2 classes, got 0 to 2"):
+        Dataset("mine", torch.zeros(3, 2), torch.arange(3), 2)
+
+
+def test_a_dataset_takes_arrays_and_lists() -> None:
+    data = Dataset("mine", np.eye(2), np.array([0, 1], dtype=np.uint8), 2)
+    assert (data.inputs.dtype, data.labels.dtype) == (torch.float32, torch.int64)
+    assert torch.equal(Dataset("mine", [[1, 0], [0, 1]], [0, 1], 2).inputs, data.inputs)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((torch.zeros(1, 2), torch.zeros(1), "mine", 2), "got Tensor. Write Dataset(name, inputs,"),
+        (("mine", "ab", [0], 2), "Expected mine: inputs to be an array of numbers"),
+        (("mine", [[0.0], [0.0, 1.0]], [0, 1], 2), "Expected mine: inputs to be an array of numbers"),
+        (("mine", np.eye(2), np.array([0.0, 1.0]), 2), "Expected mine: labels of whole numbers, got torch.float64"),
+        (("mine", torch.eye(2), torch.zeros(2), 2), "Expected mine: labels of whole numbers, got torch.float32"),
+        (("mine", 3.0, [0], 2), "at least one point, got none"),
+    ],
+)
+def test_what_is_no_dataset_is_a_sentence(arguments: tuple[Any, ...], words: str) -> None:
+    with pytest.raises(InputError, match=re.escape(words)):
+        Dataset(*arguments)

@@ -1,0 +1,280 @@
+"""Networks in pieces: exact counts against the engine, zeros, effective regions, teachers, errors, theorems."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+import regionscope as rs
+from regionscope.errors import InputError
+from regionscope_lab.shallow import (
+    Network,
+    Sample,
+    Teacher,
+    alternating_teacher,
+    breakpoints,
+    classification_error,
+    effective_regions,
+    initial_network,
+    largest_sigma_o,
+    minimum_regions,
+    n_linear_regions,
+    population_loss,
+    random_teacher,
+    region_bound,
+    sample,
+    teacher_from_switches,
+    theorem_2_3,
+    theorem_3_1,
+)
+from regionscope_lab.shallow.pieces import reduced, sign_pieces, unit_shares
+from regionscope_lab.shallow.theorems import population_loss_bound
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_regions_are_those_of_the_exact_engine(seed: int) -> None:
+    network = initial_network(30, sigma_h=1.0, sigma_o=1.0, seed=seed)
+    part = rs.linear_regions(network.module(), rs.Segment([-2.0], [2.0]))
+    assert n_linear_regions(network, radius=2.0) == part.n_linear_regions
+    x = torch.linspace(-3, 3, 50, dtype=torch.float64)
+    torch.testing.assert_close(network(x), network.module()(x[:, None])[:, 0].detach())
+
+
+def test_coinciding_opposite_and_flat_units() -> None:
+    one = Network([1.0, 2.0], [-0.5, -1.0], [1.0, 1.0])  # both kinks at 0.5
+    assert n_linear_regions(one) == 2
+    none = Network([1.0, -1.0], [-0.5, 0.5], [1.0, -1.0])  # relu(z) - relu(-z) = z
+    assert n_linear_regions(none) == 1
+    flat = Network([0.0, 1.0], [1.0, -3.0], [1.0, 1.0])
+    assert (n_linear_regions(flat), n_linear_regions(flat, radius=1.0)) == (2, 1)
+    assert len(breakpoints(Network([0.0], [1.0], [1.0]))) == 0
+
+
+def test_kinks_near_zero_are_told_apart() -> None:
+    for shift in (1e-14, 1e-100, 1e-300):
+        assert n_linear_regions(Network([1.0, 1.0, 1.0], [0.0, -shift, -2 * shift], [1.0, 1.0, 1.0])) == 4
+        assert n_linear_regions(Network([1.0, 1.0], [shift, -shift], [1.0, 1.0])) == 3
+    assert n_linear_regions(Network([1.0, 3.0], [-0.1, -0.1 * 3], [1.0, 1.0])) == 2  # 0.1 and its neighbour
+    assert n_linear_regions(Network([1.0, 3.0], [0.0, -0.0], [1.0, 1.0])) == 2
+    assert n_linear_regions(Network([1.0, 1e-310], [0.5, 1.0], [1.0, 1.0])) == 2  # a kink beyond all numbers
+
+
+def test_signs_match_a_fine_grid_and_the_decision_regions() -> None:
+    for seed in range(6):
+        network = initial_network(12, sigma_h=1.0, sigma_o=1.0, seed=seed)
+        ends, signs = sign_pieces(network, 1.0)
+        grid = torch.linspace(-1, 1, 20_001, dtype=torch.float64)[1:-1]
+        mine = signs[(torch.searchsorted(ends, grid) - 1).clamp(0, len(signs) - 1)]
+        assert ((mine.double() - network(grid).sign()) != 0).sum() <= len(ends)
+        dec = rs.decision_regions(network.module(), rs.Segment([-1.0], [1.0]))
+        assert dec.count == len(signs)
+
+
+def test_effective_regions_of_a_cluster_and_dust() -> None:
+    """Three live directions, split into many nearly equal units, and a hundred tiny units."""
+    generator = torch.Generator().manual_seed(0)
+    kinks = torch.tensor([-0.5, 0.0, 0.6]).repeat_interleave(20).double()
+    kinks = kinks + 1e-4 * torch.randn(60, generator=generator, dtype=torch.float64)
+    size = 1 + torch.rand(60, generator=generator, dtype=torch.float64)
+    sign = torch.tensor([1.0, -1.0, 1.0]).repeat_interleave(20).double()
+    dust = 1e-4 * torch.randn((3, 100), generator=generator, dtype=torch.float64)
+    theta = torch.cat([torch.stack([size, -kinks * size, sign * size]), dust], 1)
+    network = Network.of(theta)
+    assert n_linear_regions(network) == 161
+    found = effective_regions(network, radius=1.0)
+    assert found.on_inside.count == found.on_line.count == 4
+    assert found.on_inside.decades > 1.5
+    assert int(found.line[0]) > 40
+    small = reduced(network, tolerance=0.1, radius=1.0)
+    assert small is not None
+    torch.testing.assert_close(breakpoints(small).at, torch.tensor([-0.5, 0.0, 0.6]).double(), rtol=0, atol=1e-3)
+    assert float(unit_shares(network).sum()) <= 0.5 + 1e-12
+
+
+def test_facing_units_near_each_other_stay_two() -> None:
+    """A right-facing positive and a left-facing negative kink 0.04 apart: a steep segment between two flat ones."""
+    network = Network([1.0, -1.0], [-0.71, 0.75], [1.0, -1.0])
+    assert effective_regions(network, radius=1.0).on_inside.count == 3
+
+
+def test_minimum_regions() -> None:
+    assert minimum_regions(torch.tensor([1.0, 1.0, 1.0])) == 1
+    assert minimum_regions(torch.tensor([1.0, -1.0])) == 1
+    assert minimum_regions(torch.tensor([1.0, -1.0, 1.0, -1.0])) == 3
+
+
+@pytest.mark.parametrize("points", [[], [0.1], [-0.7, -0.6, 0.0, 0.9], [-0.9, -0.89]])
+def test_teachers_switch_where_they_should(points: list[float]) -> None:
+    teacher = teacher_from_switches(points)
+    torch.testing.assert_close(teacher.switches, torch.tensor(points, dtype=torch.float64), rtol=0, atol=1e-9)
+    assert teacher.width == len(points) + 1
+    assert float(teacher.network(torch.tensor([-1.0]))) > 0
+    lengths = torch.tensor([-1.0, *points, 1.0], dtype=torch.float64).diff()
+    assert teacher.rho == pytest.approx(float(lengths.min()), abs=1e-9)
+
+
+def test_random_and_alternating_teachers() -> None:
+    for seed in range(4):
+        teacher = random_teacher(3, seed=seed)
+        assert (teacher.width, len(teacher.switches)) == (3, 2)
+        assert teacher.rho >= 1 / 6
+    again = random_teacher(3, seed=1)
+    torch.testing.assert_close(again.network.theta, random_teacher(3, seed=1).network.theta)
+    assert alternating_teacher(5).rho == pytest.approx(1 / 3)
+    with pytest.raises(InputError, match=r"a teacher with a sign .*got one that is zero on an interval of \[-R, R\]"):
+        Teacher.of(Network([1.0], [-0.5], [1.0]), 1.0)
+    with pytest.raises(InputError, match="ascend"):
+        teacher_from_switches([0.5, 0.2])
+
+
+def test_samples_are_uniform_and_follow_the_teacher() -> None:
+    teacher = teacher_from_switches([0.0])
+    data = sample(teacher, 20_000, seed=3)
+    below = torch.arange(1, len(data) + 1).double() / len(data)
+    assert (below - (data.x + 1) / 2).abs().max() < 2 / math.sqrt(len(data))  # Kolmogorov, at a level of 0.0007
+    assert bool((data.y * teacher.network(data.x) > 0).all())
+    assert data.switches == 1
+    with pytest.raises(InputError, match="ascend"):
+        Sample(torch.zeros(2).double(), torch.ones(2).double())
+
+
+def test_a_line_through_kinks_that_cancel_has_its_signs() -> None:
+    line = Network([1.0, -1.0], [0.0, 0.0], [2.0, -2.0])  # 2 x, and the middle of [-1, 1] is on both kinks
+    ends, signs = sign_pieces(line, 1.0)
+    assert (ends.tolist(), signs.tolist()) == ([-1.0, 0.0, 1.0], [-1, 1])
+    assert Teacher.of(line, 1.0).switches.tolist() == [0.0]
+    always = teacher_from_switches([])
+    assert classification_error(line, always) == pytest.approx(0.5)
+    assert population_loss(line, always) == pytest.approx(math.sinh(2.0) / 2)
+    assert n_linear_regions(line) == 1
+
+
+def test_classification_error_is_exact() -> None:
+    teacher = teacher_from_switches([-0.5, 0.5])
+    shifted = teacher_from_switches([-0.4, 0.45]).network
+    assert classification_error(shifted, teacher) == pytest.approx(0.15 / 2)
+    assert classification_error(teacher.network.scaled(7.0), teacher) == pytest.approx(0.0, abs=1e-12)
+    network = initial_network(15, sigma_h=1.0, sigma_o=1.0, seed=4)
+    x = torch.rand(400_000, generator=torch.Generator().manual_seed(0)).double() * 2 - 1
+    sampled = float((network(x).sign() != teacher.network(x).sign()).double().mean())
+    assert classification_error(network, teacher) == pytest.approx(sampled, abs=4e-3)
+
+
+def test_a_steep_unit_does_not_hide_what_others_do() -> None:
+    always = teacher_from_switches([])
+    assert classification_error(Network([1.0, 1.0], [1.5, -0.9], [1.0, 1e14]), always) == 0.0
+    falling = Network([-1.0, 1.0], [0.4, -0.9], [1.0, 1e14])  # zero from 0.4 to 0.9
+    assert classification_error(falling, always) == pytest.approx(0.25)
+    below = Network([-1.0, 1.0, 1.0], [0.4, -0.4, -0.9], [1.0, -1.0, 1e14])
+    assert classification_error(below, always) == pytest.approx(0.25)
+    ends, signs = sign_pieces(below, 1.0)
+    assert signs.tolist() == [1, -1, 1]
+    assert ends.tolist() == pytest.approx([-1.0, 0.4, 0.9, 1.0])
+
+
+def exact_share_below_zero(network: Network) -> float:
+    """P[N(x) <= 0] for x uniform on [-1, 1], in fractions."""
+    w, b, v = ([Fraction(number) for number in row.tolist()] for row in network.theta)
+    kinks = {-c / a for a, c in zip(w, b, strict=True) if a != 0}
+    nodes = sorted({Fraction(-1), Fraction(1), *(kink for kink in kinks if abs(kink) < 1)})
+    total = Fraction(0)
+    for left, right in itertools.pairwise(nodes):
+        units = zip(w, b, v, strict=True)
+        active = [(a * u, c * u) for a, c, u in units if a * (left + right) / 2 + c > 0]
+        slope, constant = (sum(column) for column in zip(*active, strict=True)) if active else (0, 0)
+        first, last = slope * left + constant, slope * right + constant
+        if max(first, last) <= 0:
+            total += right - left
+        elif min(first, last) < 0:
+            total += (right - left) * -min(first, last) / abs(last - first)
+    return float(total / 2)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_signs_of_very_different_units_are_those_of_fractions(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    k = int(draw.integers(1, 8))
+    sizes = 10.0 ** draw.uniform(-9, 9, (3, k))
+    sizes[1] = sizes[0] * draw.uniform(0, 1.5, k)  # kinks in and about [-1, 1]
+    network = Network(*(draw.choice([-1.0, 1.0], (3, k)) * sizes))
+    found = classification_error(network, teacher_from_switches([]))
+    assert found == pytest.approx(exact_share_below_zero(network), abs=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 0.1, 1.0, 30.0, 1e3, 1e4, 1e6])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_logistic_loss_of_steep_margins(scale: float, sign: float) -> None:
+    """Against SciPy between the kinks, the zeros of N, the switch and points of ever larger margin."""
+    from scipy.integrate import quad
+
+    network, at = Network([1.0, -1.0], [0.3, 0.1], [-scale * sign, scale * sign]), 0.2
+    w, b, v = network.theta.numpy()
+
+    def value(x: float, label: float) -> float:
+        return float(np.logaddexp(0.0, -label * np.maximum(x * w + b, 0.0) @ v))
+
+    zero = -0.1  # of both linear parts: -(x + 0.3) + (0.1 - x) = -2 x - 0.2
+    wanted = 0.0
+    for low, high, label in ((-1.0, at, 1.0), (at, 1.0, -1.0)):
+        near = [zero + side * 4.0**i / scale / 2 for side in (1, -1) for i in range(-1, 5)]
+        inner = sorted(x for x in (-0.3, 0.1, zero, *near) if low < x < high)
+        for first, last in itertools.pairwise([low, *inner, high]):
+            wanted += quad(value, first, last, args=(label,), epsabs=1e-13 * scale, epsrel=1e-13)[0] / 2
+    found = population_loss(network, teacher_from_switches([at]), loss="logistic")
+    assert found == pytest.approx(wanted, rel=1e-11)
+
+
+def test_logistic_loss_of_margins_beyond_rounding() -> None:
+    teacher = teacher_from_switches([])
+    flat = Network([0.0], [1.0], [100.0])
+    assert population_loss(flat, teacher, loss="logistic") == pytest.approx(math.exp(-100), rel=1e-12)
+    rising = Network([1.0], [2.0], [50.0])  # a margin of 50 to 150
+    assert population_loss(rising, teacher, loss="logistic") == pytest.approx(math.exp(-50) / 100, rel=1e-12)
+    wrong = Network([1.0], [2.0], [-50.0])
+    assert population_loss(wrong, teacher, loss="logistic") == pytest.approx(100.0, rel=1e-14)
+    nothing = Network([1.0], [-2.0], [1.0])
+    assert population_loss(nothing, teacher, loss="logistic") == pytest.approx(math.log(2), rel=1e-15)
+    assert population_loss(nothing, teacher) == 1.0
+
+
+@pytest.mark.parametrize("loss", ["exponential", "logistic"])
+def test_population_loss_is_the_integral(loss: str) -> None:
+    teacher = teacher_from_switches([-0.5, 0.5])
+    network = initial_network(9, sigma_h=1.0, sigma_o=1.0, seed=5)
+    x = torch.linspace(-1, 1, 400_001, dtype=torch.float64)
+    q = network(x) * torch.where(teacher.network(x) > 0, 1.0, -1.0)
+    values = torch.exp(-q) if loss == "exponential" else torch.nn.functional.softplus(-q)
+    assert population_loss(network, teacher, loss=loss) == pytest.approx(
+        float(torch.trapezoid(values, x)) / 2, rel=1e-4
+    )
+
+
+def test_the_theorems_as_numbers() -> None:
+    found = theorem_2_3(3, 0.5, 1.0, 0.5, k=100_000, n=200, eps=0.1, delta=0.1, sigma_h=1.0, sigma_o=1e-9)
+    assert found.n == pytest.approx((3 * math.log(10) + math.log(20)) / 0.1)
+    assert found.k == pytest.approx(6144 * math.log(1440) / 0.5)
+    assert found.sigma_h == pytest.approx(8400 * 200**2 * 0.5 * math.sqrt(3e5) / 0.05)
+    assert found.sigma_o == pytest.approx(1 / (4e5 * math.log(1.2e7)))
+    assert found.holds == {"k": True, "n": True, "sigma_h": False, "sigma_o": True}
+    other = theorem_3_1(3, 0.5, 0.2, 0.5, k=10, n=200, delta=0.1)
+    assert other.n is None
+    assert other.k == pytest.approx(6144 * math.log(720) / 0.5)  # R < 1 counts as 1
+    assert other.sigma_h == pytest.approx(4200 * 200**2 * 0.5 * math.sqrt(30) / 0.05)
+    assert other.sigma_o == pytest.approx(1 / (40 * other.sigma_h * math.log(600)))
+    assert other.holds == {"k": False}
+    assert largest_sigma_o(100_000) == found.sigma_o
+    assert largest_sigma_o(10, theorem="3.1", sigma_h=other.sigma_h, R=0.2) == other.sigma_o
+    assert largest_sigma_o(10, sigma_h=2.0, R=3.0, delta=0.5) == pytest.approx(1 / (240 * math.log(240)))
+    with pytest.raises(InputError, match=r"Choose from 2\.3, 3\.1"):
+        largest_sigma_o(10, theorem="4.2")
+    assert (region_bound(1), region_bound(3)) == (99, 163)
+    assert population_loss_bound(1.0) == pytest.approx(0.0625)
+    assert population_loss_bound(0.9) is None
+    assert population_loss_bound(2.0) is None
+    with pytest.raises(InputError, match="delta"):
+        theorem_3_1(3, 0.5, 1.0, 0.5, k=10, n=20, delta=1.0)

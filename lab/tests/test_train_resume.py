@@ -1,0 +1,297 @@
+"""A training that is killed and resumed has the same bits as one that was left alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import forked
+from devices import needs_cuda
+from regionscope.errors import InputError
+from regionscope.monitor import Monitor
+from regionscope_lab.config import Training
+from regionscope_lab.data import Dataset, DataSplit
+from regionscope_lab.train import EpochRow, TrainState, session, train
+from regionscope_lab.train.state import optimizer_tensors, restore_optimizer
+from regionscope_lab.zoo import mlp
+
+FULL = Training(
+    epochs=3, optimizer="adam", lr=1e-2, weight_decay=1e-3, batch_size=8, schedule="cosine", augment="crop_flip",
+    mixup=0.3, checkpoints="every 7 steps",
+)  # fmt: skip
+
+
+def data() -> DataSplit:
+    x = torch.randn(100, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    whole = Dataset("images", x, (x.mean((1, 2, 3)) > 0).long(), 2)
+    return DataSplit(replace(whole, inputs=x[:70], labels=whole.labels[:70]), whole)
+
+
+def network() -> nn.Module:
+    """Everything that holds or draws something while training: batch normalisation, dropout, two kinds of layers."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        return nn.Sequential(
+            nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.3), nn.Flatten(), nn.Linear(144, 2)
+        )
+
+
+class Killed(Exception):
+    pass
+
+
+def assert_same(one: nn.Module, other: nn.Module) -> None:
+    a, b = one.state_dict(), other.state_dict()
+    assert all(torch.equal(a[name], b[name]) for name in a), [n for n in a if not torch.equal(a[n], b[n])]
+
+
+VARIANTS = [
+    FULL,
+    replace(FULL, optimizer="sgd", mixup=0.0, lr=0.1),
+    replace(FULL, optimizer="sgd", momentum=0.0, schedule="constant", augment="none"),
+    replace(FULL, optimizer="adamw", loss="mse"),
+    replace(FULL, optimizer="adagrad", precision="float64"),
+    replace(FULL, precision="bf16", checkpoints="end"),
+]
+
+
+@pytest.mark.parametrize("training", VARIANTS, ids=lambda each: f"{each.optimizer}-{each.precision}-{each.loss}")
+def test_interrupted_anywhere(training: Training, tmp_path: Path) -> None:
+    """9 steps an epoch: in the first epoch, at ends of epochs, and one step before the last."""
+    calm, broken, stops = network(), network(), [1, 5, 9, 18, 26]
+    undisturbed = train(calm, data(), training, seed=5)
+
+    def store(state: TrainState) -> None:
+        if state.step in stops:
+            state.save(tmp_path / f"{state.step}.safetensors")
+        if state.step == stops[-1]:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(broken, data(), replace(training), seed=5, save_state=store, state_every=-1.0)
+    rows = [replace(row, seconds=0) for row in undisturbed.history]
+    for stop in stops:
+        state, resumed = TrainState.load(tmp_path / f"{stop}.safetensors"), network()
+        assert state.step == stop
+        found = train(resumed, data(), training, seed=5, state=state)
+        assert_same(calm, resumed)
+        assert [replace(row, seconds=0) for row in found.history] == rows
+        assert found.steps == undisturbed.steps == 27
+
+
+def test_a_row_of_the_history_is_made_plain_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    kept: list[TrainState] = []
+    monkeypatch.setattr(session, "asdict", lambda value: made.append(value) or asdict(value))
+    found = train(network(), data(), FULL, seed=5, save_state=kept.append, state_every=-1.0)
+    assert len(kept) > len(found.history) > 1
+    assert len([value for value in made if isinstance(value, EpochRow)]) == len(found.history)
+    for state in kept:
+        done = [row for row in found.history if row.step <= state.step]
+        assert state.meta["history"] in ([asdict(row) for row in done], [asdict(row) for row in done[:-1]])
+
+
+def test_a_finished_state_has_nothing_left_to_do(tmp_path: Path) -> None:
+    kept: list[TrainState] = []
+    model, again = network(), network()
+    found = train(model, data(), FULL, save_state=kept.append)
+    assert [state.step for state in kept] == [0, 7, 14, 21, 27]
+    calls: list[int] = []
+    back = train(again, data(), FULL, state=kept[-1], on_checkpoint=lambda step, epoch, model: calls.append(step))
+    assert back.history == found.history
+    assert calls == []
+    assert_same(model, again)
+
+
+def test_an_early_end_is_resumed_where_it_was() -> None:
+    """What is scheduled for the end is stored and measured once, at the epoch that ends the training."""
+    errors = [row.train_error for row in train(network(), data(), replace(FULL, epochs=6), seed=5).history]
+    least = sorted(error for error in errors[:-1] if error is not None)[0]
+    first = errors.index(least) + 1
+    early = replace(FULL, epochs=6, stop_at_error=least + 1e-9, checkpoints="end")
+    measured: list[int] = []
+
+    def monitors() -> list[Monitor]:
+        return [Monitor({"one": lambda model: measured.append(1) or 1.0}, "end")]
+
+    model, kept = network(), list[TrainState]()
+    found = train(model, data(), early, seed=5, monitors=monitors(), save_state=kept.append)
+    assert len(found.history) == first < 6
+    assert found.steps == found.last.step == 9 * first
+    assert found.status == "finished"
+    assert measured == [1]
+    for state, measures in ((kept[-1], 2), (None, 3)):
+        again = network()
+        resumed = train(again, data(), early, seed=5, monitors=monitors(), state=state)
+        assert len(measured) == measures, "a state of the end was saved before its measures"
+        assert [row.step for row in resumed.history] == [row.step for row in found.history]
+        assert_same(model, again)
+
+
+def test_training_goes_on_where_the_error_is_never_low_enough() -> None:
+    found = train(network(), data(), replace(FULL, lr=1e-9, stop_at_error=0.01), seed=5)
+    assert len(found.history) == FULL.epochs
+    with pytest.raises(InputError, match=r"from 0 to below 1, got 1\.0"):
+        replace(FULL, stop_at_error=1.0)
+
+
+@pytest.mark.kill
+def test_kill_minus_nine_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
+    file, (reading, writing) = tmp_path / "state.safetensors", os.pipe()
+
+    def store(state: TrainState) -> None:
+        state.save(file)
+        os.write(writing, b"%d\n" % state.step)
+        time.sleep(0.02)
+
+    child = forked.start(lambda: train(network(), data(), FULL, seed=5, save_state=store, state_every=0.0))
+    os.close(writing)
+    with open(reading) as steps:
+        try:
+            assert next((line for line in steps if int(line) >= 12), None) is not None
+            time.sleep(0.01)
+        finally:
+            code = forked.kill(child)
+    assert code == -signal.SIGKILL
+    state = TrainState.load(file)
+    assert 12 <= state.step < 18, "in the second epoch of nine steps"
+    calm, resumed = network(), network()
+    train(calm, data(), FULL, seed=5)
+    train(resumed, data(), FULL, seed=5, state=state)
+    assert_same(calm, resumed)
+
+
+def test_a_state_is_plain_and_comes_back(tmp_path: Path) -> None:
+    kept: list[TrainState] = []
+    train(network(), data(), FULL, save_state=kept.append)
+    with pytest.raises(InputError, match=r"an existing folder for 'state\.safetensors'"):
+        kept[2].save(tmp_path / "nowhere" / "state.safetensors")
+    path = kept[2].save(tmp_path / "state.safetensors")
+    kept[2].save(path)
+    back = TrainState.load(path)
+    assert list(path.parent.iterdir()) == [path]
+    assert back.step == kept[2].step
+    assert back.meta == kept[2].meta
+    assert back.meta["training"] == asdict(FULL)
+    assert set(back.tensors) == set(kept[2].tensors)
+    assert all(torch.equal(back.tensors[name], tensor) for name, tensor in kept[2].tensors.items())
+
+
+def test_states_that_do_not_fit(tmp_path: Path) -> None:
+    kept: list[TrainState] = []
+    train(network(), data(), FULL, save_state=kept.append)
+    with pytest.raises(InputError, match=r"with lr 0\.02, got one with 0\.01"):
+        train(network(), data(), replace(FULL, lr=0.02), state=kept[0])
+    with pytest.raises(InputError, match="with seed 1, got one with 0"):
+        train(network(), data(), FULL, seed=1, state=kept[0])
+    with pytest.raises(InputError, match="the state of this training"):
+        train(network(), data().test, FULL, state=kept[0])
+    other = nn.Sequential(nn.Flatten(), mlp([64, 4, 2]))
+    with pytest.raises(InputError, match="the state of this network"):
+        train(other, data(), FULL, state=kept[0])
+    from_cuda = {**kept[0].tensors, "random.augment": torch.zeros(16, dtype=torch.uint8)}
+    for tensors in (from_cuda, {**kept[0].tensors, "random.cuda": torch.zeros(16, dtype=torch.uint8)}):
+        model, fresh = network(), network()
+        with pytest.raises(InputError, match="the device type cpu, got another"):
+            train(model, data(), FULL, state=replace(kept[2], tensors=tensors))
+        assert_same(model, fresh)
+    (tmp_path / "torn").write_bytes(kept[0].save(tmp_path / "whole").read_bytes()[:-50])
+    (tmp_path / "text").write_text("hello")
+    for name in ("torn", "text", "nothere"):
+        with pytest.raises(InputError, match="Expected the state of a training"):
+            TrainState.load(tmp_path / name)
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam"])
+def test_a_restored_optimizer_has_the_layout_of_its_parameters(kind: str) -> None:
+    """Fused steps go through memory in order: a momentum laid out otherwise would meet the wrong weights."""
+    x = torch.randn(4, 3, 6, 6, generator=torch.Generator().manual_seed(0)).to(memory_format=torch.channels_last)
+
+    def convolution() -> nn.Module:
+        return nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last)
+
+    def optimizer(model: nn.Module) -> torch.optim.Optimizer:
+        if kind == "adam":
+            return torch.optim.Adam(model.parameters(), lr=0.1, fused=True)
+        return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, fused=True)
+
+    def step(model: nn.Module, chosen: torch.optim.Optimizer) -> None:
+        chosen.zero_grad()
+        model(x).square().mean().backward()
+        chosen.step()
+
+    calm, resumed = convolution(), convolution()
+    ours, theirs = optimizer(calm), optimizer(resumed)
+    step(calm, ours)
+    resumed.load_state_dict(calm.state_dict())
+    restore_optimizer(theirs, optimizer_tensors(ours))
+    for parameter in resumed.parameters():
+        held = [value for value in theirs.state[parameter].values() if value.shape == parameter.shape]
+        assert len(held) == (2 if kind == "adam" else 1)
+        assert {value.stride() for value in held} == {parameter.stride()}
+    for _ in range(2):
+        step(calm, ours)
+        step(resumed, theirs)
+        assert_same(calm, resumed)
+
+
+def test_what_is_stored_is_stored_before_the_measures_and_they_are_made_up_for() -> None:
+    kept: list[TrainState] = []
+    times: list[str] = []
+
+    def fails(model: nn.Module) -> float:
+        if times:
+            raise Killed
+        times.append("start")
+        return 0.0
+
+    monitor = Monitor({"fails": fails}, "every 7 steps")
+    with pytest.raises(Killed):
+        train(network(), data(), FULL, monitors=[monitor], save_state=kept.append)
+    assert [state.step for state in kept] == [0, 7]
+    again = Monitor({"fails": lambda model: 1.0}, "every 7 steps")
+    calm, resumed = network(), network()
+    train(calm, data(), FULL)
+    train(resumed, data(), FULL, monitors=[again], state=kept[-1])
+    assert again.values("fails")[0] == [7, 14, 21, 27]
+    assert_same(calm, resumed)
+
+
+@needs_cuda
+@pytest.mark.parametrize("training", [VARIANTS[i] for i in (0, 1, 5)], ids=["adam", "sgd", "adam in bf16"])
+def test_interrupted_on_cuda(training: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fused optimisers, weights and images channels-last, dropout and augmentation drawn on the device."""
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+
+    def deep() -> nn.Module:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(3)
+            return nn.Sequential(
+                nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 8, 3), nn.ReLU(), nn.Dropout(0.3),
+                nn.Flatten(), nn.Linear(128, 2),
+            )  # fmt: skip
+
+    calm, broken, resumed = deep(), deep(), deep()
+    undisturbed = train(calm, data(), training, seed=5, device="cuda")
+    assert calm[3].weight.is_cuda
+    assert calm[3].weight.stride()[1] == 1, "channels last"
+
+    def store(state: TrainState) -> None:
+        if state.step == 14:
+            state.save(tmp_path / "state.safetensors")
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(broken, data(), training, seed=5, device="cuda", save_state=store, state_every=-1.0)
+    found = train(
+        resumed, data(), training, seed=5, device="cuda", state=TrainState.load(tmp_path / "state.safetensors")
+    )
+    assert_same(calm, resumed)
+    assert [row.loss for row in found.history] == [row.loss for row in undisturbed.history]

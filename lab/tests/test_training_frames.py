@@ -1,0 +1,230 @@
+"""Training frames: the right checkpoints, slices, points and curves."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from regionscope.default_slice import default_slice, plane_of
+from regionscope.errors import InputError
+from regionscope.exact import decision_regions, linear_regions
+from regionscope.geometry import Box, Segment
+from regionscope.geometry.coordinates import on_slice
+from regionscope_lab import instruments
+from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
+from regionscope_lab.experiment import run
+from regionscope_lab.instruments.measurement_context import MeasurementContext
+from regionscope_lab.store import RunFolder
+from regionscope_lab.training_frames import (
+    ModelAtStep,
+    curves_of_rows,
+    frames_of_models,
+    frames_of_partition,
+    frames_of_run,
+    thin,
+)
+from regionscope_lab.zoo import mlp
+from small_files import idx_files
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    experiment = Experiment(
+        data=DataSpec(name="two_moons", n_train=40, n_test=20),
+        network=NetworkSpec(name="mlp", options={"width": 6}),
+        training=Training(epochs=4, optimizer="adam", lr=0.01, batch_size=20, checkpoints="every 1 epochs"),
+        measures=(MeasureSpec(instrument="local_complexity", when="every 2 epochs", options={"dims": 2}),),
+    )
+    return run(experiment, tmp_path_factory.mktemp("runs"))
+
+
+def test_the_frames_of_a_run_holds_the_regions_of_its_checkpoints(folder: RunFolder) -> None:
+    training = frames_of_run(folder)
+    stored = folder.checkpoints()
+    assert [frame.step for frame in training.frames] == [one.step for one in stored]
+    assert [frame.epoch for frame in training.frames] == [one.epoch for one in stored]
+    last = linear_regions(folder.model_at(stored[-1]), training.slice)
+    assert training.frames[-1].linear.n_linear_regions == last.n_linear_regions
+    assert training.frames[-1].decision is not None
+    assert training.frames[-1].decision.count == decision_regions(folder.model_at(stored[-1]), training.slice).count
+    assert training.title == folder.experiment.label
+    assert training.steps_per_epoch == 2
+
+
+@pytest.mark.parametrize("data", ["two_moons", "digits"])
+def test_the_table_of_a_run_counts_on_the_slice_of_its_page(data: str, tmp_path: Path) -> None:
+    """A square around flat data, a plane through three images: one default for instruments and for frames."""
+    names = ("linear_regions", "decision_regions")
+    experiment = Experiment(
+        data=DataSpec(name=data, n_train=60, n_test=20),
+        network=NetworkSpec(name="mlp", options={"width": 8}),
+        training=Training(epochs=2, optimizer="adam", lr=0.01, batch_size=20, checkpoints="end"),
+        measures=tuple(MeasureSpec(instrument=name) for name in names),
+    )
+    folder = run(experiment, tmp_path)
+    result, shown = folder.result(), frames_of_run(folder)
+    assert result is not None
+    frame = shown.frames[-1]
+    assert frame.decision is not None
+    counted = [result["measures"][name]["value"] for name in names]
+    assert counted == [frame.linear.n_linear_regions, frame.decision.count]
+    assert counted[0] > 2
+    split = folder.split()
+    options = instruments.names()["linear_regions"]
+    where = MeasurementContext(split, 0).slice(options)
+    assert torch.equal(where.corners, shown.slice.corners)
+    assert torch.equal(where.embed(where.corners), shown.slice.embed(shown.slice.corners))
+
+
+def test_a_frame_holds_one_copy_of_the_weights(folder: RunFolder) -> None:
+    for frame in frames_of_run(folder).frames:
+        assert frame.decision is not None
+        programs = (frame.linear.program, frame.decision.partition.program)
+        held = [
+            {id(weight) for kink in one.kinks for step in kink.instructions for weight in step.constants}
+            for one in programs
+            if one is not None
+        ]
+        assert held[0] == held[1] != set()
+
+
+def test_its_curves_are_the_rows_and_the_counts(folder: RunFolder) -> None:
+    training = frames_of_run(folder)
+    curves = {curve.name: curve for curve in training.curves}
+    rows = [row for row in folder.rows() if row["name"] == "test_error"]
+    assert curves["test accuracy"].values.tolist() == pytest.approx([1 - row["value"] for row in rows])
+    assert curves["test accuracy"].steps.tolist() == [row["step"] for row in rows]
+    assert curves["train loss"].panel == "loss"
+    assert curves["local complexity"].panel == "local complexity"
+    assert bool(torch.isfinite(curves["local complexity"].stderr).all())
+    counts = [float(frame.linear.n_linear_regions) for frame in training.frames]
+    assert curves["linear regions"].values.tolist() == counts
+
+
+def test_the_names_of_curves_are_words() -> None:
+    names = ["linear_regions", "linear_regions.activation", "linear_regions.undecided", "local_complexity.layers.0"]
+    names += ["complexity@0.1"]
+    curves = curves_of_rows({"step": 0, "name": name, "value": 1.0} for name in names)
+    shown = [
+        "linear regions",
+        "activation regions",
+        "linear regions, undecided",
+        "local complexity, layers.0",
+        "complexity@0.1",
+    ]
+    assert [curve.name for curve in curves] == shown
+    assert [curve.panel for curve in curves] == [*["region counts"] * 3, *["local complexity"] * 2]
+
+
+def test_its_points_are_the_training_data_in_the_square(folder: RunFolder) -> None:
+    training, train = frames_of_run(folder), folder.split().train
+    assert training.slice.corners.abs().max() == 1
+    inside = train.inputs.abs().amax(1) <= 1
+    torch.testing.assert_close(training.points, train.inputs[inside].double())
+    assert torch.equal(training.labels, train.labels[inside])
+
+
+def test_fewer_frames_are_spread_and_the_notes_say_so(folder: RunFolder) -> None:
+    training = frames_of_run(folder, frames=2)
+    stored = folder.checkpoints()
+    assert [frame.step for frame in training.frames] == [stored[0].step, stored[-1].step]
+    assert training.notes == (f"2 of {len(stored)} checkpoints are shown.",)
+
+
+def test_a_run_without_checkpoints_says_what_to_do(tmp_path: Path) -> None:
+    experiment = Experiment(data=DataSpec(name="two_moons"), network=NetworkSpec(name="mlp"))
+    with pytest.raises(InputError, match="checkpoints = "):
+        frames_of_run(RunFolder.create(tmp_path, experiment))
+
+
+def test_numbers_of_regions_are_carried_from_frame_to_frame() -> None:
+    moments = [
+        ModelAtStep(0, mlp([2, 8, 2], seed=0)),
+        ModelAtStep(1, mlp([2, 8, 2], seed=0)),
+        ModelAtStep(2, mlp([2, 8, 2], seed=5)),
+    ]
+    training = frames_of_models(moments, Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0))
+    first, second, third = (frame.ids for frame in training.frames)
+    assert torch.equal(first, second)
+    new = set(third.tolist()) - set(second.tolist())
+    assert all(number > int(first.max()) for number in new)
+    assert training.steps_per_epoch is None
+    assert len(training.points) == 0
+
+
+@pytest.mark.parametrize(
+    ("n", "most", "expected"), [(5, None, [0, 1, 2, 3, 4]), (5, 9, [0, 1, 2, 3, 4]), (5, 1, [4]), (9, 3, [0, 4, 8])]
+)
+def test_thin(n: int, most: int | None, expected: list[int]) -> None:
+    assert thin(n, most) == expected
+
+
+def test_default_slices() -> None:
+    labels = torch.tensor([0, 0, 1, 2])
+    wide = torch.tensor([[0.0, 0.0], [4.0, 1.0], [2.0, 0.5], [1.0, 1.0]])
+    box = default_slice(wide, labels)
+    assert box.embed(box.corners).amin(0).tolist() == pytest.approx([-0.2, -0.05])
+    images = torch.rand(4, 1, 3, 3, generator=torch.Generator().manual_seed(0))
+    plane = default_slice(images, labels)
+    _, on = on_slice(plane, images)
+    assert on.tolist() == [True, False, True, True]  # the first points of the three classes
+    assert default_slice(torch.tensor([[0.5], [-1.0]]), labels[:2]).dim == 1
+    assert plane_of(images, [1, 2]).dim == 1
+
+
+def test_points_off_the_slice_are_left_out() -> None:
+    line = Segment([0.0, 0.0], [2.0, 2.0])
+    coords, on = on_slice(line, torch.tensor([[1.0, 1.0], [1.0, 1.1], [3.0, 3.0]]))
+    assert on.tolist() == [True, False, False]
+    assert coords[0].tolist() == pytest.approx([0.5])
+    with pytest.raises(InputError, match="shape"):
+        on_slice(line, torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize("classes", [10, 12])
+def test_the_classes_of_a_known_data_set_have_names(tmp_path: Path, classes: int) -> None:
+    raw = tmp_path / "FashionMNIST" / "raw"
+    raw.mkdir(parents=True)
+    for name, content in idx_files().items():
+        (raw / name).write_bytes(content)
+    net = tmp_path / "net.py"
+    net.write_text(f"from regionscope_lab.zoo import mlp\ndef build():\n    return mlp([784, 4, {classes}], seed=0)\n")
+    experiment = Experiment(
+        data=DataSpec(name="fashion_mnist", options={"flatten": True}),
+        network=NetworkSpec(name=f"{net}:build"),
+        training=Training(epochs=1, checkpoints="every 1 epochs"),
+    )
+    folder = run(experiment, tmp_path / "runs", data_root=tmp_path)
+    names = frames_of_run(folder, frames=1, data_root=tmp_path).class_names
+    assert names[:2] == (("T-shirt/top", "Trouser") if classes == 10 else ("0", "1"))
+    own = [f"name {i}" for i in range(classes)]
+    assert frames_of_run(folder, frames=1, data_root=tmp_path, class_names=own).class_names == tuple(own)
+
+
+def test_rows_with_unknown_names_get_a_panel_of_their_own() -> None:
+    rows = [
+        {"step": 2, "name": "sharpness", "value": 3.0, "stderr": None},
+        {"step": 1, "name": "sharpness", "value": 4.0},
+    ]
+    (curve,) = curves_of_rows(rows)
+    assert (curve.panel, curve.steps.tolist(), curve.values.tolist()) == ("sharpness", [1, 2], [4, 3])
+    assert math.isnan(curve.stderr[0])
+
+
+def test_mistakes_are_sentences() -> None:
+    square = Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
+    model = mlp([2, 4, 3], seed=0)
+    with pytest.raises(InputError, match="at least one model"):
+        frames_of_models([], square)
+    for names in ("ab", "abcd"):
+        with pytest.raises(InputError, match=f"Expected 3 class names, got {len(names)}"):
+            frames_of_models([ModelAtStep(0, model)], square, class_names=tuple(names))
+    with pytest.raises(InputError, match="three training points"):
+        plane_of(torch.zeros(5, 4), [0, 1, 5])
+    with pytest.raises(InputError, match="three training points for the default plane, got 2"):
+        default_slice(torch.rand(2, 4), torch.tensor([0, 1]))
+    with pytest.raises(InputError, match="dimension 1 or 2"):
+        frames_of_partition(linear_regions(mlp([3, 3, 2]), Box([0.0] * 3, torch.eye(3), 1.0)))

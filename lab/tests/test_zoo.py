@@ -1,0 +1,294 @@
+"""The networks as such: sizes, names, options, seeds, shapes, gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regionscope.errors import InputError
+from regionscope_lab import zoo
+from regionscope_lab.zoo.blocks import DropConnect, SqueezeExcite, basic_block
+from regionscope_lab.zoo.layers import ACTIVATIONS
+from regionscope_lab.zoo.resnet import PreActivation
+from regionscope_lab.zoo.shufflenet import ShuffleUnit
+
+PARAMETERS = {
+    "resnet18": 11_173_962,
+    "resnet34": 21_282_122,
+    "preactresnet18": 11_172_170,
+    "vgg19": 20_040_522,
+    "mobilenetv2": 2_296_922,
+    "senet18": 11_260_354,
+    "shufflenetv2": 1_263_854,
+    "efficientnetb0": 3_599_686,
+    "regnetx200mf": 2_321_946,
+    "simpledla": 15_142_970,
+    "mlp": 3072 * 64 + 64 + 64 * 64 + 64 + 64 * 10 + 10,
+    "cnn": 3 * 32 * 9 + 3 * 32 * 32 * 9 + 4 * 2 * 32 + 32 * 10 + 10,
+    "vit": (48 + 1) * 192 + 64 * 192 + 6 * (12 * 192**2 + 13 * 192) + 2 * 192 + 192 * 10 + 10,
+}
+CONVOLUTIONAL = [name for name in PARAMETERS if name not in ("mlp", "vit")]
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    ("resnet18", {"bn": False, "width": 16}),
+    ("resnet18", {"stem": "imagenet", "width": 16}),
+    ("mobilenetv2", {"activation": "relu6"}),
+    ("cnn", {"bn": False, "pooling": "avg", "activation": "leaky_relu"}),
+    ("cnn", {"pooling": "stride"}),
+    ("cnn", {"flatten": True, "depth": 5}),
+    ("cnn", {"pooling": "none", "depth": 1}),
+    ("mlp", {"activation": "gelu", "depth": 4}),
+]
+THIN: dict[str, dict[str, Any]] = {key: {"width": 16} for key in ("resnet18", "resnet34", "preactresnet18", "senet18")}
+EVERY = [*((name, THIN.get(name, {})) for name in PARAMETERS), *VARIANTS]
+
+
+def images(n: int, shape: tuple[int, ...], seed: int = 0) -> Tensor:
+    return torch.randn(n, *shape, generator=torch.Generator().manual_seed(seed))
+
+
+def weights(model: nn.Module) -> Tensor:
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+@pytest.mark.parametrize("pooling", ["max", "avg", "stride", "none"])
+@pytest.mark.parametrize(("depth", "sides"), [(1, (9, 6)), (2, (9, 6)), (3, (5, 3)), (5, (3, 2)), (7, (2, 1))])
+def test_a_flat_head_sees_every_position(pooling: str, depth: int, sides: tuple[int, int]) -> None:
+    model = zoo.build("cnn", input_shape=(1, 9, 6), classes=3, depth=depth, width=4, pooling=pooling, flatten=True)
+    height, width = (9, 6) if pooling == "none" else sides
+    assert model.get_submodule("head.linear").in_features == 4 * height * width
+    assert model(images(2, (1, 9, 6))).shape == (2, 3)
+
+
+def test_all_names_are_listed() -> None:
+    assert sorted(zoo.names()) == sorted([*PARAMETERS, "gpt"])  # which takes tokens: see test_zoo_transformers
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_the_number_of_parameters(name: str) -> None:
+    with torch.device("meta"):  # sizes alone, no numbers
+        model = zoo.build(name)
+    assert sum(p.numel() for p in model.parameters()) == PARAMETERS[name]
+
+
+@pytest.mark.parametrize(("name", "parameters"), [("resnet18", 11_689_512), ("resnet34", 21_797_672)])
+def test_the_stem_for_imagenet(name: str, parameters: int) -> None:
+    """The numbers of He et al. 2015; stem and first stage turn 224 pixels into 56."""
+    with torch.device("meta"):
+        model = zoo.build(name, classes=1000, input_shape=(3, 224, 224), stem="imagenet")
+        assert sum(p.numel() for p in model.parameters()) == parameters
+        assert model.stage1(model.stem(torch.empty(1, 3, 224, 224))).shape == (1, 64, 56, 56)
+        assert model.eval()(torch.empty(2, 3, 224, 224)).shape == (2, 1000)
+        for shape in ((1, 28, 28), (3, 17, 40), (2, 1, 1)):
+            assert zoo.build(name, input_shape=shape, stem="imagenet").eval()(torch.empty(2, *shape)).shape == (2, 10)
+    assert [layer for layer, _ in model.stem.named_children()] == ["conv1", "bn1", "relu1", "pool1"]
+
+
+@pytest.mark.parametrize(("name", "options"), EVERY)
+def test_it_learns_by_all_its_parameters_and_calls_each_layer_once(name: str, options: dict[str, Any]) -> None:
+    model = zoo.build(name, classes=5, input_shape=(3, 16, 16), **options)
+    n = 16 if name == "efficientnetb0" else 4  # its last maps are 1 x 1, and a step on the statistics of 4 may go wrong
+    x, y = images(n, (3, 16, 16)), torch.arange(n) % 4
+    calls: list[nn.Module] = []
+    hooks = [m.register_forward_hook(lambda m, *_: calls.append(m)) for m in model.modules() if not list(m.children())]
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
+    losses = []
+    for _ in range(2):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)  # the same units are dropped in each step
+            loss = functional.cross_entropy(model(x), y)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+        for hook in hooks:
+            hook.remove()
+    assert losses[-1] < losses[0]
+    assert len(calls) == len(set(calls)) == len(hooks)
+    assert all(p.grad is not None for p in model.parameters())
+
+
+@pytest.mark.parametrize(("name", "options"), EVERY)
+def test_in_eval_mode_rows_are_alone_and_nothing_is_random(name: str, options: dict[str, Any]) -> None:
+    model = zoo.build(name, classes=5, input_shape=(3, 8, 8), **options).eval()
+    x = images(3, (3, 8, 8))
+    with torch.no_grad():
+        together = model(x)
+        assert together.shape == (3, 5)
+        assert torch.equal(model(x), together)
+        assert torch.allclose(model(x[1:2]), together[1:2], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_the_seed_decides_alone(name: str) -> None:
+    small = {"input_shape": (1, 8, 8), **THIN.get(name, {})}
+    before = torch.get_rng_state()
+    first = weights(zoo.build(name, seed=1, **small))
+    assert torch.equal(before, torch.get_rng_state())
+    torch.rand(3)
+    assert torch.equal(first, weights(zoo.build(name, seed=1, **small)))
+    assert not torch.equal(first, weights(zoo.build(name, seed=2, **small)))
+
+
+@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 224, 224), (3, 17, 40), (2, 1, 1)])
+@pytest.mark.parametrize("name", CONVOLUTIONAL)
+def test_images_of_any_size(name: str, shape: tuple[int, ...]) -> None:
+    with torch.device("meta"):  # shapes alone, no numbers
+        assert zoo.build(name, input_shape=shape).eval()(torch.empty(2, *shape)).shape == (2, 10)
+
+
+def test_the_mlp_by_name_is_the_mlp_by_widths() -> None:
+    named = zoo.build("mlp", classes=3, input_shape=(2, 4, 5), depth=2, width=7, seed=5)
+    assert torch.equal(weights(named), weights(zoo.mlp([40, 7, 7, 3], seed=5)))
+    assert [name for name, _ in named.named_children()] == ["flatten1", *dict(zoo.mlp([1, 1, 1, 1]).named_children())]
+    assert named(images(2, (2, 4, 5))).shape == (2, 3)
+    linear = zoo.build("mlp", classes=3, input_shape=(2,), depth=0)
+    assert [type(layer) for layer in linear.children()] == [nn.Linear]
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn"])
+def test_scale_multiplies_the_initial_weights(name: str) -> None:
+    plain, large = (weights(zoo.build(name, input_shape=(1, 4, 4), scale=scale)) for scale in (1, 8.0))
+    assert torch.equal(large, 8 * plain)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_activations_carry_their_names(activation: str) -> None:
+    model = zoo.build("mlp", input_shape=(3,), activation=activation, depth=3)
+    found = [name for name, layer in model.named_modules() if type(layer) is ACTIVATIONS[activation]]
+    assert len(found) == 3
+    assert all(name.startswith(activation) for name in found)
+
+
+def test_layers_have_readable_names() -> None:
+    names = [name for name, layer in zoo.build("resnet18", width=4).named_modules() if isinstance(layer, nn.ReLU)]
+    assert names[:4] == ["stem.relu1", "stage1.block1.branch.relu1", "stage1.block1.relu", "stage1.block2.branch.relu1"]
+    assert len(names) == 17
+    assert dict(zoo.build("mobilenetv2", activation="relu6").named_modules())["stage2.block1.branch.relu6_2"]
+
+
+@pytest.mark.parametrize("name", ["resnet18", "preactresnet18"])
+def test_resnets_without_batch_norm(name: str) -> None:
+    plain, normed = (list(zoo.build(name, width=8, bn=bn).modules()) for bn in (False, True))
+    assert any(type(layer) is nn.BatchNorm2d for layer in normed)
+    assert not any(type(layer) is nn.BatchNorm2d for layer in plain)
+    inner = [layer for layer in plain if type(layer) is nn.Conv2d and layer.kernel_size == (3, 3)]
+    assert len(inner) == 17
+    assert all(layer.bias is not None for layer in inner)
+
+
+def test_resnets_of_other_widths() -> None:
+    assert zoo.build("resnet34", width=8)[-1].linear.in_features == 64
+
+
+def test_the_basic_block_is_its_formula() -> None:
+    block = basic_block(4, 6, 2).eval()
+    x = images(2, (4, 8, 8))
+    b, s = block.branch, block.shortcut
+    inner = torch.relu(b.bn1(functional.conv2d(x, b.conv1.weight, stride=2, padding=1)))
+    branch = b.bn2(functional.conv2d(inner, b.conv2.weight, padding=1))
+    expected = torch.relu(branch + s.bn1(functional.conv2d(x, s.conv1.weight, stride=2)))
+    assert torch.allclose(block(x), expected)
+
+
+def test_the_pre_activation_block_is_its_formula() -> None:
+    x = images(2, (16, 8, 8))
+    for outputs, stride in ((16, 1), (32, 2)):
+        block = PreActivation(16, outputs, stride, gate=True).eval()
+        active = torch.relu(block.before.bn1(x))
+        b, gate = block.branch, block.branch.squeeze_excite1
+        inner = b.conv2(torch.relu(b.bn1(b.conv1(active))))
+        squeezed = torch.relu(gate.squeeze(inner.mean((2, 3), keepdim=True)))
+        inner = inner * torch.sigmoid(gate.excite(squeezed))
+        shortcut = x if stride == 1 else functional.conv2d(active, block.projection.weight, stride=2)
+        assert torch.allclose(block(x), inner + shortcut, atol=1e-6)
+        assert gate.squeeze.out_channels == outputs // 16
+
+
+def test_an_inverted_bottleneck_is_its_formula() -> None:
+    block = zoo.build("mobilenetv2", activation="relu6").stage2.block1.eval()  # stride 1, more channels
+    x = 9 * images(2, (16, 8, 8))
+    b, s = block.branch, block.shortcut
+    wide = functional.hardtanh(b.bn1(b.conv1(x)), 0, 6)
+    wide = functional.hardtanh(b.bn2(functional.conv2d(wide, b.conv2.weight, padding=1, groups=96)), 0, 6)
+    assert torch.allclose(block(x), b.bn3(b.conv3(wide)) + s.bn1(s.conv1(x)), atol=1e-5)
+
+
+def test_a_tree_joins_its_children() -> None:
+    tree = zoo.build("simpledla").stage2.eval()
+    x = images(1, (64, 4, 4))
+    left = tree.left(x)
+    joined = torch.cat([left, tree.right(left)], dim=1)
+    assert torch.allclose(tree(x), torch.relu(tree.root.bn1(tree.root.conv1(joined))), atol=1e-6)
+    assert left.shape == (1, 128, 2, 2)
+
+
+def test_a_shuffle_unit_keeps_half_and_shuffles() -> None:
+    unit = ShuffleUnit(8, 8, 1).eval()
+    x = images(2, (8, 3, 3))
+    expected = torch.cat([x[:, :4], unit.branch(x[:, 4:])], dim=1)
+    out = unit(x)
+    assert torch.equal(out, torch.channel_shuffle(expected, 2))
+    assert torch.equal(out[:, ::2], x[:, :4])
+
+
+def test_drop_connect_drops_whole_inputs_and_keeps_the_mean() -> None:
+    layer = DropConnect(0.25)
+    x = torch.ones(4000, 2, 1, 1)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        out = layer(x)
+    assert torch.equal(out[:, 0], out[:, 1])
+    assert out.unique().tolist() == pytest.approx([0, 4 / 3])
+    assert float(out.mean()) == pytest.approx(1, abs=0.03)
+    assert layer.eval()(x) is x
+
+
+def test_efficientnet_drops_more_and_more_and_nothing_if_asked() -> None:
+    model = zoo.build("efficientnetb0", input_shape=(3, 8, 8), drop_connect=0.32, dropout=0.1)
+    rates = [layer.rate for layer in model.modules() if isinstance(layer, DropConnect)]
+    assert rates == sorted(rates)
+    assert rates[0] == pytest.approx(0.02 * 2)
+    assert rates[-1] == pytest.approx(0.02 * 14)
+    assert [layer.p for layer in model.modules() if isinstance(layer, nn.Dropout)] == [0.1]
+    plain = zoo.build("efficientnetb0", drop_connect=0, dropout=0)
+    assert not [layer for layer in plain.modules() if isinstance(layer, DropConnect | nn.Dropout)]
+    squeezed = [layer.squeeze.out_channels for layer in model.modules() if isinstance(layer, SqueezeExcite)]
+    assert squeezed[:3] == [8, 4, 6]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"name": "resnet19"}, r"got 'resnet19'. Did you mean 'resnet18'\? Choose from resnet18, resnet34, .* cnn"),
+        ({"name": ["mlp"]}, "Choose from resnet18"),
+        ({"name": "resnet18", "depth": 3}, "of the network 'resnet18', got 'depth'.*Choose from width, bn, stem"),
+        ({"name": "vgg19", "width": 3}, "'vgg19', got 'width'. Leave it out, since there is none"),
+        ({"name": "resnet18", "width": 0}, "width to be a whole number of at least 1, got 0"),
+        ({"name": "senet18", "width": 8}, "width to be a whole number of at least 16, got 8"),
+        ({"name": "resnet18", "width": 8.0}, r"width to be a whole number of at least 1, got 8\.0"),
+        ({"name": "resnet18", "stem": "small"}, "got 'small'. Choose from cifar, imagenet"),
+        ({"name": "resnet18", "bn": 0}, "bn to be True or False, got 0"),
+        ({"name": "mlp", "depth": -1}, "depth to be a whole number of at least 0, got -1"),
+        ({"name": "mlp", "activation": "swish"}, "activation, got 'swish'. Choose from relu, leaky_relu"),
+        ({"name": "mlp", "scale": float("nan")}, "scale to be a finite number of at least 0, got nan"),
+        ({"name": "mobilenetv2", "activation": "gelu"}, "got 'gelu'. .*Choose from relu, relu6"),
+        ({"name": "efficientnetb0", "dropout": 1.0}, r"dropout to be a finite .*got 1\.0"),
+        ({"name": "efficientnetb0", "drop_connect": "x"}, "drop_connect to be a finite .*got 'x'"),
+        ({"name": "cnn", "pooling": "min"}, "got 'min'. Choose from max, avg, stride, none"),
+        ({"name": "cnn", "input_shape": (784,)}, r"for a convolutional network, .*, got \(784,\)"),
+        ({"name": "cnn", "input_shape": (3, 0, 8)}, "the sizes of one input"),
+        ({"name": "mlp", "input_shape": ()}, "the sizes of one input"),
+        ({"name": "mlp", "input_shape": 5}, "the sizes of one input"),
+        ({"name": "mlp", "classes": 0}, "classes to be a whole number of at least 1, got 0"),
+        ({"name": "mlp", "seed": 1.5}, r"seed to be a whole number of at most 64 bits, got 1\.5"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments_get_a_sentence(arguments: dict[str, Any], sentence: str) -> None:
+    before = torch.get_rng_state()
+    with pytest.raises(InputError, match=sentence):
+        zoo.build(**arguments)
+    assert torch.equal(before, torch.get_rng_state())

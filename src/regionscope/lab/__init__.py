@@ -1,1 +1,0 @@
-"""The lab: training, disk and time live here and in no lower layer."""

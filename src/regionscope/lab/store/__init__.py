@@ -1,6 +1,0 @@
-"""Runs on disk: folders whose files are written atomically, so that a killed run can be resumed."""
-
-from regionscope.lab.store.folder import ENDED, RunFolder, Stored
-from regionscope.lab.store.lock import is_held
-
-__all__ = ["ENDED", "RunFolder", "Stored", "is_held"]
