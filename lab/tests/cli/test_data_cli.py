@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import typer
+from regionscope.cli.data import data
 from typer.testing import CliRunner, Result
 
-from regionscope.cli.data import data
 from regionscope.errors import RegionscopeError
 from regionscope_lab.data import download, names
 from small_files import idx_files, md5, serve

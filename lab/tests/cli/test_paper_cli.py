@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import typer
+from regionscope.cli.study import study
 from typer.testing import CliRunner, Result
 
-from regionscope.cli.study import study
 from regionscope.errors import RegionscopeError
 from regionscope_lab.papers.catalogue import studies
 

@@ -7,6 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from regionscope_lab.training_frames import (
+    ModelAtStep,
+    curves_of_rows,
+    frames_of_models,
+    frames_of_partition,
+    frames_of_run,
+    thin,
+)
 
 from regionscope.default_slice import default_slice, plane_of
 from regionscope.errors import InputError
@@ -18,14 +26,6 @@ from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpe
 from regionscope_lab.experiment import run
 from regionscope_lab.instruments.measurement_context import MeasurementContext
 from regionscope_lab.store import RunFolder
-from regionscope_lab.training_frames import (
-    ModelAtStep,
-    curves_of_rows,
-    frames_of_models,
-    frames_of_partition,
-    frames_of_run,
-    thin,
-)
 from regionscope_lab.zoo import mlp
 from small_files import idx_files
 

@@ -11,8 +11,8 @@ import torch
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from PIL import Image
-
 from regionscope.plot.shallow import flow_animation, flow_figure, flow_frame, rates_figure, width_figure
+
 from regionscope_lab.shallow import (
     Flow,
     FlowOptions,
