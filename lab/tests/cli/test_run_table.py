@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from regionscope.cli.run_table import answer_table, runs_table
 from rich.console import Console
 
+from regionscope_lab.cli.run_table import answer_table, runs_table
 from regionscope_lab.sweep import RunTable
 
 SETTINGS = {

@@ -111,7 +111,7 @@ def test_a_broken_gz_and_a_missing_file(tmp_path: Path) -> None:
         load(DataSpec(name="mnist"), root=tmp_path)
     file.unlink()
     with pytest.raises(
-        InputError, match=r"train-images-idx3-ubyte', got no such file. Run: regionscope data get mnist"
+        InputError, match=r"train-images-idx3-ubyte', got no such file. Run: regionscope-lab data get mnist"
     ):
         load(DataSpec(name="mnist"), root=tmp_path)
 

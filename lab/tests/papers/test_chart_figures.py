@@ -13,9 +13,9 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.transforms import Bbox
-from regionscope.plot.charts import chart_figure
 
 import regionscope as rs
+from regionscope_lab.papers.chart_figures import chart_figure
 from regionscope_lab.papers.charts import Bars, Chart, Lines, Picture, Pictures, Scatter, Series
 from regionscope_lab.zoo import mlp
 
