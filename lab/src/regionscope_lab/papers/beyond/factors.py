@@ -100,7 +100,7 @@ SETTINGS: dict[Size, Factorial] = {
         data="cifar10", n_train=(5000, 10_000, 20_000, 50_000), noise=(0.0, 0.1, 0.2), network="resnet18", options={},
         width=(16, 32, 64), single=(5000, 10_000, 20_000),
         decayed=((5e-4, 0.0), (5e-4, 0.2), (5e-3, 0.0), (5e-3, 0.2)), augmented=(0.0,), training=_TRAINING,
-        lines=1000, fewer=200, points=256, radius=0.005, exact=4, part=(0.45, 0.55),
+        lines=1000, fewer=200, points=256, radius=0.005, exact=4, part=(0.49, 0.51),
     ),
 }  # fmt: skip
 
