@@ -276,6 +276,7 @@ def test_any_measure_can_be_averaged_over_slices() -> None:
         ({"inputs": DATA[:1]}, "1 input"),
         ({"inputs": [rs.Segment(DATA[0], DATA[1])]}, r"got Segment\. Pass slices=\[\.\.\.\]"),
         ({"slices": 0}, "slices to be a whole number of at least 1, or a list of slices, got 0"),
+        ({"slices": "10"}, "slices to be a whole number of at least 1, or a list of slices, got '10'"),
         ({"slices": 3.0}, r"slices to be a whole number of at least 1, or a list of slices, got 3\.0"),
         ({"batch_size": 0}, "batch_size to be a whole number of at least 1, got 0"),
         ({"memory": 5}, r"memory to be a whole number of bytes, at least 1 MiB \(1048576\), got 5"),
