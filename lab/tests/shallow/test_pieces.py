@@ -1,4 +1,4 @@
-"""Networks in pieces: exact counts against the engine, zeros, effective regions, teachers, errors, theorems."""
+"""Networks in pieces: counts against the engine, signs, teachers, errors, theorems, KKT residuals."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import minimize
 
 import regionscope as rs
 from regionscope.errors import InputError
@@ -21,6 +22,7 @@ from regionscope_lab.shallow import (
     classification_error,
     effective_regions,
     initial_network,
+    kkt_residual,
     largest_sigma_o,
     minimum_regions,
     n_linear_regions,
@@ -36,7 +38,7 @@ from regionscope_lab.shallow.pieces import reduced, sign_pieces, unit_shares
 from regionscope_lab.shallow.theorems import population_loss_bound
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 def test_regions_are_those_of_the_exact_engine(seed: int) -> None:
     network = initial_network(30, sigma_h=1.0, sigma_o=1.0, seed=seed)
     part = rs.linear_regions(network.module(), rs.Segment([-2.0], [2.0]))
@@ -96,37 +98,26 @@ def test_effective_regions_of_a_cluster_and_dust() -> None:
     assert float(unit_shares(network).sum()) <= 0.5 + 1e-12
 
 
-def test_facing_units_near_each_other_stay_two() -> None:
-    """A right-facing positive and a left-facing negative kink 0.04 apart: a steep segment between two flat ones."""
-    network = Network([1.0, -1.0], [-0.71, 0.75], [1.0, -1.0])
-    assert effective_regions(network, radius=1.0).on_inside.count == 3
-
-
 def test_minimum_regions() -> None:
     assert minimum_regions(torch.tensor([1.0, 1.0, 1.0])) == 1
     assert minimum_regions(torch.tensor([1.0, -1.0])) == 1
     assert minimum_regions(torch.tensor([1.0, -1.0, 1.0, -1.0])) == 3
 
 
-@pytest.mark.parametrize("points", [[], [0.1], [-0.7, -0.6, 0.0, 0.9], [-0.9, -0.89]])
-def test_teachers_switch_where_they_should(points: list[float]) -> None:
-    teacher = teacher_from_switches(points)
-    torch.testing.assert_close(teacher.switches, torch.tensor(points, dtype=torch.float64), rtol=0, atol=1e-9)
-    assert teacher.width == len(points) + 1
-    assert float(teacher.network(torch.tensor([-1.0]))) > 0
-    lengths = torch.tensor([-1.0, *points, 1.0], dtype=torch.float64).diff()
-    assert teacher.rho == pytest.approx(float(lengths.min()), abs=1e-9)
-
-
-def test_random_and_alternating_teachers() -> None:
-    for seed in range(4):
-        teacher = random_teacher(3, seed=seed)
-        assert (teacher.width, len(teacher.switches)) == (3, 2)
-        assert teacher.rho >= 1 / 6
-    again = random_teacher(3, seed=1)
-    torch.testing.assert_close(again.network.theta, random_teacher(3, seed=1).network.theta)
+def test_teachers_switch_where_they_should() -> None:
+    for points in ([], [0.1], [-0.7, -0.6, 0.0, 0.9], [-0.9, -0.89]):
+        teacher = teacher_from_switches(points)
+        torch.testing.assert_close(teacher.switches, torch.tensor(points, dtype=torch.float64), rtol=0, atol=1e-9)
+        assert teacher.width == len(points) + 1
+        assert float(teacher.network(torch.tensor([-1.0]))) > 0
+        lengths = torch.tensor([-1.0, *points, 1.0], dtype=torch.float64).diff()
+        assert teacher.rho == pytest.approx(float(lengths.min()), abs=1e-9)
+    drawn = [random_teacher(3, seed=seed) for seed in (0, 1, 1)]
+    assert [(teacher.width, len(teacher.switches)) for teacher in drawn] == [(3, 2)] * 3
+    assert min(teacher.rho for teacher in drawn) >= 1 / 6
+    assert torch.equal(drawn[1].network.theta, drawn[2].network.theta)
     assert alternating_teacher(5).rho == pytest.approx(1 / 3)
-    with pytest.raises(InputError, match=r"a teacher with a sign .*got one that is zero on an interval of \[-R, R\]"):
+    with pytest.raises(InputError, match="one that is zero on an interval"):
         Teacher.of(Network([1.0], [-0.5], [1.0]), 1.0)
     with pytest.raises(InputError, match="ascend"):
         teacher_from_switches([0.5, 0.2])
@@ -159,10 +150,6 @@ def test_classification_error_is_exact() -> None:
     shifted = teacher_from_switches([-0.4, 0.45]).network
     assert classification_error(shifted, teacher) == pytest.approx(0.15 / 2)
     assert classification_error(teacher.network.scaled(7.0), teacher) == pytest.approx(0.0, abs=1e-12)
-    network = initial_network(15, sigma_h=1.0, sigma_o=1.0, seed=4)
-    x = torch.rand(400_000, generator=torch.Generator().manual_seed(0)).double() * 2 - 1
-    sampled = float((network(x).sign() != teacher.network(x).sign()).double().mean())
-    assert classification_error(network, teacher) == pytest.approx(sampled, abs=4e-3)
 
 
 def test_a_steep_unit_does_not_hide_what_others_do() -> None:
@@ -195,7 +182,7 @@ def exact_share_below_zero(network: Network) -> float:
     return float(total / 2)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(12))
 def test_signs_of_very_different_units_are_those_of_fractions(seed: int) -> None:
     draw = np.random.default_rng(seed)
     k = int(draw.integers(1, 8))
@@ -206,8 +193,7 @@ def test_signs_of_very_different_units_are_those_of_fractions(seed: int) -> None
     assert found == pytest.approx(exact_share_below_zero(network), abs=1e-9)
 
 
-@pytest.mark.parametrize("scale", [1e-6, 0.1, 1.0, 30.0, 1e3, 1e4, 1e6])
-@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize(("scale", "sign"), [(1e-6, 1.0), (1.0, -1.0), (1e3, 1.0), (1e6, -1.0)])
 def test_logistic_loss_of_steep_margins(scale: float, sign: float) -> None:
     """Against SciPy between the kinks, the zeros of N, the switch and points of ever larger margin."""
     from scipy.integrate import quad
@@ -242,16 +228,14 @@ def test_logistic_loss_of_margins_beyond_rounding() -> None:
     assert population_loss(nothing, teacher) == 1.0
 
 
-@pytest.mark.parametrize("loss", ["exponential", "logistic"])
-def test_population_loss_is_the_integral(loss: str) -> None:
+def test_population_loss_is_the_integral() -> None:
     teacher = teacher_from_switches([-0.5, 0.5])
     network = initial_network(9, sigma_h=1.0, sigma_o=1.0, seed=5)
     x = torch.linspace(-1, 1, 400_001, dtype=torch.float64)
     q = network(x) * torch.where(teacher.network(x) > 0, 1.0, -1.0)
-    values = torch.exp(-q) if loss == "exponential" else torch.nn.functional.softplus(-q)
-    assert population_loss(network, teacher, loss=loss) == pytest.approx(
-        float(torch.trapezoid(values, x)) / 2, rel=1e-4
-    )
+    for loss, values in (("exponential", torch.exp(-q)), ("logistic", torch.nn.functional.softplus(-q))):
+        integral = float(torch.trapezoid(values, x)) / 2
+        assert population_loss(network, teacher, loss=loss) == pytest.approx(integral, rel=1e-4)
 
 
 def test_the_theorems_as_numbers() -> None:
@@ -278,3 +262,50 @@ def test_the_theorems_as_numbers() -> None:
     assert population_loss_bound(2.0) is None
     with pytest.raises(InputError, match="delta"):
         theorem_3_1(3, 0.5, 1.0, 0.5, k=10, n=20, delta=1.0)
+
+
+def direct(network: Network, data: Sample) -> float:
+    """min over lambda >= 0 of the squared residual, by SciPy's L-BFGS-B, for networks without a kink on a point."""
+    theta = network.theta / network.theta.norm()
+    u = theta.clone().requires_grad_(True)
+    q = data.y * (torch.relu(data.x[:, None] * u[0] + u[1]) @ u[2])
+    rows = [torch.autograd.grad(q[i], u, retain_graph=True)[0].flatten().numpy() for i in range(len(data))]
+    columns, values = np.stack(rows, 1), q.detach().numpy()
+    gamma = values.min()
+    scaled, slack = columns / (2 * gamma), (values - gamma) / (2 * gamma)
+
+    def value(weights: np.ndarray) -> tuple[float, np.ndarray]:
+        rest, tail = theta.flatten().numpy() - scaled @ weights, slack @ weights
+        return rest @ rest + tail * tail, -2 * scaled.T @ rest + 2 * tail * slack
+
+    start = np.full(len(data), 1 / len(data))
+    bounds = [(0, None)] * len(data)
+    found = minimize(
+        value,
+        start,
+        jac=True,
+        bounds=bounds,
+        method="L-BFGS-B",
+        options={"maxiter": 20_000, "ftol": 1e-15, "gtol": 1e-12},
+    )
+    return float(np.sqrt(found.fun))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_against_a_general_solver(seed: int) -> None:
+    network = initial_network(8, sigma_h=1.0, sigma_o=1.0, seed=seed)
+    x = torch.linspace(-1, 1, 6, dtype=torch.float64)
+    data = Sample(x, torch.where(network(x) > 0, 1.0, -1.0).double())
+    found = kkt_residual(network, data)
+    assert found is not None
+    assert found.residual == pytest.approx(direct(network, data), rel=1e-3, abs=1e-6)
+    assert bool((found.multipliers >= 0).all())
+    scaled = kkt_residual(network.scaled(1000.0), data)
+    assert scaled is not None
+    assert scaled.residual == pytest.approx(found.residual, rel=1e-9)
+
+
+def test_none_while_a_point_is_wrong() -> None:
+    data = Sample(torch.tensor([-1.0, 1.0]).double(), torch.tensor([1.0, -1.0]).double())
+    assert kkt_residual(Network([1.0], [0.0], [1.0]), data) is None
+    assert kkt_residual(Network([0.0], [0.0], [0.0]), Sample(torch.zeros(1).double(), torch.ones(1).double())) is None

@@ -13,13 +13,14 @@ from torch import Tensor, nn
 
 from regionscope.checks import one_of, unknown_name
 from regionscope.errors import InputError
+from regionscope.exact.linear import program_of
 from regionscope.extras import data_frame
 from regionscope.formatting import estimated
 from regionscope.inputs import Examples, Inputs, read_examples
 from regionscope.measures.count_file import CountFile, setting_of
 from regionscope.measures.over_slices import bootstrap_interval
 from regionscope.measures.slice_counter import Method, Pieces, open_counter, open_counter_on, open_linear_counter
-from regionscope.network import Program, trace
+from regionscope.network import Program
 from regionscope.network.embedded import embedded
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.network.token_ids import takes_tokens
@@ -221,7 +222,7 @@ def linear_region_count(
         examples, dim=dim, slices=slices, through=through, alpha=alpha, length=length, seed=seed, generator=generator
     )
     model = select_output(model, output, args)
-    program = model if isinstance(model, Program) else trace(model, sampler.draw(0).input_shape)
+    program = model if isinstance(model, Program) else program_of(model, [sampler.draw(0)])
     one_of("pieces", pieces, ("linear", "activation"))
     with open_linear_counter(model, program, pieces, memory, dask) as counter:
         file = None if path is None else CountFile(path, setting_of(

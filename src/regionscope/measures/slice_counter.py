@@ -15,12 +15,12 @@ from regionscope.checks import one_of
 from regionscope.cluster import open_shards
 from regionscope.errors import InputError, NotPiecewiseAffine
 from regionscope.exact.decision import decision_regions
-from regionscope.exact.linear import linear_regions
+from regionscope.exact.linear import linear_regions, program_of
 from regionscope.geometry import Slice
 from regionscope.inputs import Examples
 from regionscope.measures.count_file import CountFile
 from regionscope.measures.over_slices import SliceValues, over_slices
-from regionscope.network import Program, trace
+from regionscope.network import Program
 from regionscope.sampled.drawn_slices import SliceSampler
 from regionscope.sampled.grid import RefinedCounts, grid_counts, refined_counts
 from regionscope.sampled.labels import Labeller, open_labeller
@@ -148,7 +148,7 @@ def _exact(model: Any, first: Slice, memory: int | None) -> Callable[[Sequence[S
             f'Expected a torch module for method "exact", got {type(model).__name__}. Use "grid" or "refined".'
         )
     try:
-        program = model if isinstance(model, Program) else trace(model, first.input_shape)
+        program = model if isinstance(model, Program) else program_of(model, [first])
     except NotPiecewiseAffine as error:
         raise NotPiecewiseAffine(f'{error} For region_count, pass method="refined" or "grid".') from error
 

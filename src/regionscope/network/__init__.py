@@ -5,7 +5,7 @@ Start at ``trace``. To accept a new activation or layer, add its rule to ``rules
 - Reading: ``private_copy`` of the module, ``reader`` follows its forward with torch.fx, ``proxy`` stands for its
   tensors, ``overwritten`` watches what must not be read, ``record`` holds the operations that the rules record,
   ``refuse`` the sentences for what is not piecewise affine. ``exported``: programs of torch.export.
-  ``second_reading``: whether a forward gives the same program each time.
+  ``second_reading``: whether a forward gives the same program each time. ``hooks``: whether hooks change values.
 - The result: ``assemble`` makes a ``program`` of ``operations``; ``fold_sites`` says where it folds; ``pattern`` and
   ``decision`` use it.
 - Sequence models: ``token_ids`` reads ids and masks, ``token_calls`` runs a model on ids, ``embedded`` makes it a

@@ -91,7 +91,7 @@ def block(
         )
     part = whole.get_submodule(names[0]) if len(names) == 1 else _Chain([_part(whole, each) for each in names])
     try:
-        program = trace(part, (inputs.shape[1],))
+        program = trace(part, (inputs.shape[1],), points=lambda: inputs)
     except NotPiecewiseAffine as error:
         way_out = _SAMPLE_TOKENS if takes_tokens(whole, context) else _SAMPLE_MODEL
         raise NotPiecewiseAffine(refuse.of_block(str(error), shown, way_out)) from error

@@ -20,7 +20,7 @@ from torch.nn.utils.weight_norm import WeightNorm
 
 from regionscope.checks import unreadable
 from regionscope.errors import InputError
-from regionscope.network.call.wrappers import unwrapped
+from regionscope.network.call.wrappers import inside_wrapper
 
 Copied = TypeVar("Copied")
 
@@ -31,32 +31,35 @@ _TRIES = 10  # copies of weights that another thread keeps changing, before a mi
 
 
 @dataclass(frozen=True, eq=False)
-class ReadableCopy:
+class ModuleCopy:
     """A copied module, all the modules that were copied, those in plain lists too, and the ids of what was copied: the
-    modules, parameters and buffers of the original.
+    modules, parameters and buffers of the original. hooked: whether one of these modules has a hook of the user.
     """
 
     module: nn.Module
     parts: tuple[nn.Module, ...]
     originals: frozenset[int]
+    hooked: bool
 
 
-def readable_copy(module: nn.Module, dtype: torch.dtype, device: torch.device) -> ReadableCopy:
+def readable_copy(module: nn.Module, dtype: torch.dtype, device: torch.device) -> ModuleCopy:
     """The tree of ``module`` copied: floating-point tensors cast to ``dtype``, eval mode, user hooks left out.
 
-    Hooks do not fire and so cannot change the result; the pre-forward hooks by which torch itself computes a weight
-    (the older weight_norm and spectral_norm, pruning) are evaluated once, for the weight as it stands. Cost: one copy
-    of the parameters.
+    The pre-forward hooks by which torch itself computes a weight (the older weight_norm and spectral_norm, pruning) are
+    evaluated once, for the weight as it stands. Cost: one copy of the parameters.
     """
     check_whole(module)
     _check_tensors(module)
-    copier = _copier_of(module, list(tensors_of(module).values()), dtype, device)
-    parts = tuple(value for value in copier.copies.values() if isinstance(value, nn.Module))
-    return ReadableCopy(copier.copy(module), parts, copier.tree)
+    return _copier_of(module, list(tensors_of(module).values()), dtype, device).copied(module)
 
 
 def runnable_copy(module: nn.Module) -> nn.Module:
-    """A copy of ``module`` in eval mode, with the same dtype, device and hooks.
+    """A copy of ``module`` in eval mode, with the same dtype, device and hooks; see ``runnable_parts``."""
+    return runnable_parts(module).module
+
+
+def runnable_parts(module: nn.Module) -> ModuleCopy:
+    """The tree of ``module`` copied: eval mode, with the same dtype, device and hooks.
 
     Forward hooks run on the copy. Compiled code is left out, and so are the wrappers of data-parallel training and
     those of Accelerate and Lightning Fabric, which run the module in mixed precision. Cost: one copy of the parameters
@@ -69,8 +72,8 @@ def runnable_copy(module: nn.Module) -> nn.Module:
             raise InputError(
                 f"Expected an initialised module, but '{name}' has no shape yet. Run the module once on data."
             )
-    copied: nn.Module = _copier_of(module, list(tensors.values())).copy(module)
-    for part in copied.modules():
+    copied = _copier_of(module, list(tensors.values())).copied(module)
+    for part in copied.module.modules():
         part.training = False
     return copied
 
@@ -169,7 +172,14 @@ class _Copier:
         self.copies: dict[int, Any] = {}
         self.originals: list[Any] = []  # keeps the originals alive, so that their ids stay theirs
         self.tree = tree
+        self._hooked = False
         self._depth = 0
+
+    def copied(self, module: nn.Module) -> ModuleCopy:
+        """The copy of ``module``, with its parts."""
+        root = self.copy(module)
+        parts = tuple({id(x): x for x in self.copies.values() if isinstance(x, nn.Module)}.values())
+        return ModuleCopy(root, parts, self.tree, self._hooked)
 
     def copy(self, value: Any) -> Any:
         """The copy of a value that a module holds; equal objects stay equal (tied weights, shared layers)."""
@@ -215,9 +225,9 @@ class _Copier:
     def _copy_module(self, module: nn.Module) -> nn.Module:
         if isinstance(module, torch.jit.ScriptModule):
             return self._remember(module, deepcopy(module))  # type: ignore[no-any-return]
-        inner = unwrapped(module)
-        if inner is not module:
-            return self._remember(module, self.copy(inner))  # type: ignore[no-any-return]
+        self._hooked |= has_hooks(module)
+        if (inner := inside_wrapper(module)) is not None:
+            return self._copy_hooks(module, self._remember(module, self.copy(inner)))
         copied: nn.Module = self._remember(module, object.__new__(type(module)))
         state = copied.__dict__
         for key, item in module.__dict__.items():
@@ -229,9 +239,16 @@ class _Copier:
         if self.dtype is not None:
             state["training"] = False
             for hook in module._forward_pre_hooks.values():
-                _compute_weight(hook, copied)
+                compute_weight(hook, copied)
         elif isinstance(copied, nn.RNNBase):
             copied.flatten_parameters()
+        return copied
+
+    def _copy_hooks(self, wrapper: nn.Module, copied: nn.Module) -> nn.Module:
+        """``copied``, which stands for the wrapper too, with the hooks of both where hooks run."""
+        for key, item in wrapper.__dict__.items() if self.dtype is None else ():
+            if _is_hooks(key, item):
+                copied.__dict__[key].update(self.copy(item))
         return copied
 
     def _copy_methods(self, module: nn.Module, copied: nn.Module) -> None:
@@ -353,7 +370,15 @@ def _names(code: types.CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
-def _compute_weight(hook: Any, copied: nn.Module) -> None:
+def has_hooks(module: nn.Module) -> bool:
+    """Whether the module has a forward hook or pre-hook, other than those by which torch computes a weight."""
+    return bool(module._forward_hooks) or not all(
+        isinstance(hook, WeightNorm | SpectralNorm | BasePruningMethod) for hook in module._forward_pre_hooks.values()
+    )
+
+
+def compute_weight(hook: Any, copied: nn.Module) -> None:
+    """Run a hook by which torch computes a weight of ``copied``; no other hook."""
     if isinstance(hook, WeightNorm):
         copied.__dict__[hook.name] = hook.compute_weight(copied)
     elif isinstance(hook, SpectralNorm):

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from regionscope.errors import CallFailed, InputError
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.fold_sites import FoldSites
-from regionscope.network.private_copy import tensors_of, weights_of
+from regionscope.network.hooks import global_hooks
+from regionscope.network.private_copy import has_hooks, tensors_of, weights_of
 from regionscope.network.structure import Structure, structure_of
 
 Values = dict[str, Tensor]
@@ -206,8 +207,11 @@ class Program:
         weights only.
         False if a constant is computed from weights, as when a BatchNorm is merged into the layer before it, or if an
         operation was chosen for weights unlike these: on a GPU, if kernels of a convolution have single zeros now.
+        False too if the model has forward hooks, which ``trace`` checks.
         """
         if self.structure is None or not isinstance(model, nn.Module):
+            return False
+        if global_hooks() or any(map(has_hooks, model.modules())):
             return False
         inner = unwrapped(model)
         if structure_of(inner) != self.structure:
@@ -227,8 +231,8 @@ class Program:
         if not self.can_rebind(model):
             raise InputError(
                 f"Expected a module that differs from the one that was read in its weights alone, got a "
-                f"{type(model).__name__} with other layers, a forward of its own, layers that are merged, or kernels "
-                "with single zeros. Read it with trace()."
+                f"{type(model).__name__} with other layers, a forward of its own, layers that are merged, hooks, or "
+                "kernels with single zeros. Read it with trace()."
             )
         weights = weights_of(unwrapped(model), self.dtype, self.device)
 

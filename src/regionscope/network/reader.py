@@ -16,7 +16,7 @@ from regionscope.formatting import counted, with_article
 from regionscope.network import refuse
 from regionscope.network.mixed_dtypes import MixedDtypes
 from regionscope.network.overwritten import Overwritten
-from regionscope.network.private_copy import ReadableCopy
+from regionscope.network.private_copy import ModuleCopy
 from regionscope.network.proxy import PURE, ForwardTracer, Storage, Traced, traced
 from regionscope.network.record import RULES, Call, Data, Recorder, Refused, Rule
 
@@ -32,7 +32,7 @@ class Reader(ForwardTracer):
 
     _overwritten: Overwritten  # while the forward is followed
 
-    def __init__(self, copied: ReadableCopy, input_shape: tuple[int, ...], recorder: Recorder) -> None:
+    def __init__(self, copied: ModuleCopy, input_shape: tuple[int, ...], recorder: Recorder) -> None:
         module = copied.module
         self.graph = fx.Graph()
         self.recorder, self.blanks = recorder, {}
@@ -46,7 +46,7 @@ class Reader(ForwardTracer):
         self.failed_in = ""
         self._refusal: RegionscopeError | None = None
 
-    def read(self, copied: ReadableCopy) -> Data:
+    def read(self, copied: ModuleCopy) -> Data:
         """Follow the forward of the copy; return the value it returns.
 
         Afterwards the copy and the reader do not refer to each other. In a reference cycle, both would stay in memory

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
 
 import torch
-from torch import fx, nn
+from torch import Tensor, fx, nn
 
 from regionscope.checks import check_module
 from regionscope.errors import InputError, RegionscopeError, UntraceableModel
@@ -15,8 +17,9 @@ from regionscope.network import rules  # noqa: F401  (importing them fills the t
 from regionscope.network.call.draws import Draws
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.exported import plain_module
+from regionscope.network.hooks import check_hooks, global_hooks
 from regionscope.network.output import Arguments, Output, select_output
-from regionscope.network.private_copy import ReadableCopy, memory_key, readable_copy
+from regionscope.network.private_copy import ModuleCopy, has_hooks, memory_key, readable_copy
 from regionscope.network.program import Instruction, Program
 from regionscope.network.reader import Reader
 from regionscope.network.record import Data, Recorder
@@ -32,23 +35,28 @@ def trace(
     device: torch.device | str | None = None,
     output: Output | None = None,
     args: Arguments = (),
+    points: Callable[[], Tensor] | None = None,
 ) -> Program:
     """Read ``model`` in eval mode as a program on rows of shape ``input_shape`` (without the batch dimension).
 
     ``model`` may also be a ``torch.fx.GraphModule``, or a ``torch.export.ExportedProgram`` with an open batch size.
 
-    The forward is traced with torch.fx on a private copy; the model itself is neither run nor changed, and hooks do
-    not fire. Weights are copied, cast to ``dtype`` and put on ``device`` (that of the model's parameters if None); the
-    program is a snapshot of them. Other threads may run or train the model meanwhile, and the program can be pickled.
+    The forward is traced with torch.fx on a private copy; the model itself is neither run nor changed.
+    Weights are copied, cast to ``dtype`` and put on ``device`` (that of the model's parameters if None); the program is
+    a snapshot of them. Other threads may run or train the model meanwhile, and the program can be pickled.
     Casts inside the forward (``x.half()``, ``x.to(...)``) are ignored: the whole program computes in ``dtype``. A
     custom forward is traced twice, or nine times if it draws random numbers in Python or changes a number or a buffer
     of a module. It is refused if the results differ (random numbers, the time, a call counter). Rarer changes (whole
     seconds, one call in a hundred) are not detected.
+    A program has no hooks. If the model has forward hooks or pre-hooks, or torch has global ones, copies with and
+    without them run at a few inputs: a hook that changes values is refused, one that only looks fires then.
     output, args: the part of the model's output to use, and its further arguments; see ``select_output``.
+    points: returns the inputs (n, *input_shape) at which hooks are compared; drawn from a normal distribution if None.
     Raises NotPiecewiseAffine, UntraceableModel or InputError. Cost: milliseconds, one copy of the
     weights, and two forward passes of two rows if the recorded operations alone do not show that both traces are equal.
     """
-    module = _python_module(select_output(model, output, args))
+    outer = plain_module(select_output(model, output, args))
+    module = _python_module(outer)
     shape = _checked_shape(input_shape)
     if dtype not in (torch.float64, torch.float32):
         raise InputError(f"Expected dtype to be torch.float64 or torch.float32, got {dtype}. Pass one of these.")
@@ -57,6 +65,9 @@ def trace(
     _check_forward(module)
     place, name = torch.device(device), type(module).__name__
     copied = readable_copy(module, dtype, place)
+    on_wrapper = outer is not module and any(map(has_hooks, outer.modules()))
+    if (copied.hooked or on_wrapper or global_hooks()) and (unchecked := check_hooks(outer, shape, points)):
+        warnings.warn(unchecked, stacklevel=2)
 
     def read() -> ForwardReading:
         return _reading(Reader(copied, shape, Recorder(dtype, place)), copied, name)
@@ -94,7 +105,7 @@ def _with_sources(program: Program, module: nn.Module, copied: nn.Module) -> Pro
     return replace(program.map_instructions(named), structure=structure_of(module))
 
 
-def _reading(reader: Reader, copied: ReadableCopy, name: str) -> ForwardReading:
+def _reading(reader: Reader, copied: ModuleCopy, name: str) -> ForwardReading:
     """Follow the forward once."""
     output = _read(reader, copied, name)
     if output.axis != 0:
@@ -110,7 +121,7 @@ def _reading(reader: Reader, copied: ReadableCopy, name: str) -> ForwardReading:
     return ForwardReading(reader.recorder, reader.input, output)
 
 
-def _read(reader: Reader, copied: ReadableCopy, name: str) -> Data:
+def _read(reader: Reader, copied: ModuleCopy, name: str) -> Data:
     """Follow the forward; errors of the user's code get the name of the network. Restores the random states."""
     draws = Draws(reader.recorder.device)
     try:
@@ -142,7 +153,6 @@ def _read(reader: Reader, copied: ReadableCopy, name: str) -> Data:
 
 def _python_module(module: nn.Module) -> nn.Module:
     """The network without wrappers. Raises an error for what is not a Python module."""
-    module = plain_module(module)
     inner = unwrapped(check_module(module, otherwise="Use region_count(), which takes any classifier."))
     if any(isinstance(child, torch.jit.ScriptModule) for child in inner.modules()):
         raise UntraceableModel(

@@ -104,7 +104,7 @@ def verify(
                 "verification cuts the whole box; fix all but two inputs with property.fixed({i: value}) to "
                 "verify slices of it."
             )
-    program = trace(model, shape, device="cpu")
+    program = trace(model, shape, device="cpu", points=lambda: _corners(property, shape))
     if program.n_outputs != property.n_outputs:
         raise InputError(
             f"Expected a network with {property.n_outputs} outputs, got {program.n_outputs}. "
@@ -138,6 +138,12 @@ def _input_shape(model: nn.Module, property: Property) -> tuple[int, ...]:
             "Pass the property that belongs to this network."
         )
     return shape
+
+
+def _corners(property: Property, shape: tuple[int, ...]) -> Tensor:
+    """(2 n, *shape): the lowest and the highest inputs of each of n cases."""
+    ends = [[float(x) for x in end] for case in property.cases for end in (case.low, case.high)]
+    return torch.tensor(ends, dtype=torch.float64).reshape(-1, *shape)
 
 
 def _named(places: tuple[int, ...]) -> str:

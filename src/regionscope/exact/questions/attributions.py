@@ -119,7 +119,7 @@ def integrated_gradients(
     check_memory(memory)
     check_progress(progress)
     rows = read_examples(inputs).all()
-    program = read_logits(select_output(model, output, args), tuple(rows.shape[1:]))
+    program = read_logits(select_output(model, output, args), rows)
     device = program.device
     ends = _finite(rows, "inputs").to(device)
     starts = _baselines(baseline, program.input_shape).to(device)
@@ -169,8 +169,9 @@ def _weighted(some: PathPieces, place: Tensor, n: int) -> Values:
     return found
 
 
-def read_logits(model: nn.Module | Program, input_shape: tuple[int, ...]) -> Program:
-    """The network, read in float64 for inputs of this shape; a softmax at its end is refused with advice."""
+def read_logits(model: nn.Module | Program, rows: Tensor) -> Program:
+    """The network, read in float64 for inputs like these rows; a softmax at its end is refused with advice."""
+    input_shape = tuple(rows.shape[1:])
     if isinstance(model, Program):
         if model.input_shape != input_shape:
             raise CallFailed(
@@ -179,7 +180,7 @@ def read_logits(model: nn.Module | Program, input_shape: tuple[int, ...]) -> Pro
             )
         return model.in_float64()
     try:
-        return trace(model, input_shape)
+        return trace(model, input_shape, points=lambda: rows[:3])
     except NotPiecewiseAffine as refused:
         if "softmax" not in str(refused).lower():
             raise

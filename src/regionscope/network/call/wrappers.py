@@ -13,15 +13,19 @@ def unwrapped(module: nn.Module) -> nn.Module:
     """The network inside ``torch.compile``, data-parallel wrappers and Lightning Fabric, with its own layer names. The
     mixed precision of Fabric is left out.
     """
-    while True:
-        if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel):
-            module = module.module
-        elif type(module).__name__ == "_FabricModule":  # without importing Lightning
-            module = module._original_module  # type: ignore[assignment]
-        elif isinstance(getattr(module, "_orig_mod", None), nn.Module):
-            module = module._orig_mod  # type: ignore[assignment]
-        else:
-            return module
+    while (inner := inside_wrapper(module)) is not None:
+        module = inner
+    return module
+
+
+def inside_wrapper(module: nn.Module) -> nn.Module | None:
+    """The module that one wrapper holds; None for any other module."""
+    if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel):
+        return module.module  # type: ignore[no-any-return]
+    if type(module).__name__ == "_FabricModule":  # without importing Lightning
+        return module._original_module  # type: ignore[return-value]
+    inner = getattr(module, "_orig_mod", None)
+    return inner if isinstance(inner, nn.Module) else None
 
 
 def shared_state(module: nn.Module, **fields: Any) -> dict[str, Any]:
