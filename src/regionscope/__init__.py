@@ -1,9 +1,9 @@
 """regionscope: look at a network on a slice of its input space, partition the slice, measure the pieces.
 
 This module offers the instruments, the slices they look at, their results and the errors. Everything else lives in its
-chapter: ``geometry``, ``network``, ``certificate``, ``exact``, ``sampled``, ``complexity``, ``measures``, ``shallow``,
-``verification``, ``lab``, ``plot``. Importing the package is quick: torch and the chapters are loaded when a name is
-first used.
+chapter: ``geometry``, ``network``, ``certificate``, ``exact``, ``sampled``, ``complexity``, ``measures``,
+``verification``, ``monitor``, ``plot``. Importing the package is quick: torch and the chapters are loaded when a name
+is first used.
 """
 
 from importlib import import_module
