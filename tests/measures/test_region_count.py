@@ -70,7 +70,7 @@ def test_exact_and_refined_agree_and_the_bias_of_the_grid_is_reported() -> None:
     exact = rs.region_count(NET, DATA, slices=40, method="exact")
     refined = rs.region_count(NET, DATA, slices=40, grid=20, method="refined")
     plain = rs.region_count(NET, DATA, slices=40, grid=20)
-    slices = [rs.Hulls(DATA, dim=1).draw(i) for i in range(40)]
+    slices = [rs.sampled.Hulls(DATA, dim=1).draw(i) for i in range(40)]
     assert exact.counts.tolist() == [found.count for found in rs.decision_regions(NET, slices)]
     assert exact.grid is None
     assert torch.equal(refined.plain_counts, plain.counts)
@@ -126,11 +126,15 @@ def test_a_few_slices_that_agree_by_chance_do_not_end_the_sampling() -> None:
         drawn.extend(range(len(drawn), len(drawn) + len(slices)))
         return torch.tensor([1.0 if i < 4 else 1.0 + i % 7 for i in drawn[-len(slices) :]])
 
-    found = over_slices(measure, rs.Hulls(DATA, dim=1), slices=2, until=0.05)
+    found = over_slices(measure, rs.sampled.Hulls(DATA, dim=1), slices=2, until=0.05)
     assert len(found.values) > 30
     assert found.estimate.relative_stderr <= 0.05
     assert (
-        len(over_slices(lambda slices: torch.ones(len(slices)), rs.Hulls(DATA, dim=1), slices=2, until=0.05).values)
+        len(
+            over_slices(
+                lambda slices: torch.ones(len(slices)), rs.sampled.Hulls(DATA, dim=1), slices=2, until=0.05
+            ).values
+        )
         == 30
     )
 
@@ -139,7 +143,7 @@ def test_a_few_slices_that_agree_by_chance_do_not_end_the_sampling() -> None:
 @pytest.mark.parametrize("block", [1, 7, 64])
 def test_values_of_an_earlier_call_are_not_measured_again(known: int, block: int) -> None:
     values = torch.rand(500, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.1
-    hulls, shares = rs.Hulls(DATA, dim=1), list[float]()
+    hulls, shares = rs.sampled.Hulls(DATA, dim=1), list[float]()
     drawn, measured = list[int](), list[int]()
 
     class Numbered:
@@ -183,7 +187,7 @@ def test_a_hyperplane_cuts_a_hull_in_two_or_not_at_all() -> None:
     for dim in (1, 2, 3):
         est = rs.region_count(plane.double(), DATA, dim=dim, slices=30, method="exact")
         for i, found in enumerate(est.counts.tolist()):
-            corners = rs.Hulls(DATA, dim=dim).draw(i)
+            corners = rs.sampled.Hulls(DATA, dim=dim).draw(i)
             signs = plane(corners.embed(corners.corners))[:, 0] > 0
             assert found == (1 if bool((signs == signs[0]).all()) else 2)
     assert side.any()
@@ -193,7 +197,7 @@ def test_directions_ranges_and_given_slices() -> None:
     ray = rs.region_count(NET, DATA, slices=30, through="direction", length=5.0)
     assert torch.equal(
         ray.counts,
-        rs.region_count(NET, slices=[rs.RandomDirections(DATA, length=5.0).draw(i) for i in range(30)]).counts,
+        rs.region_count(NET, slices=[rs.sampled.RandomDirections(DATA, length=5.0).draw(i) for i in range(30)]).counts,
     )
     narrow = rs.region_count(NET, DATA, slices=30)
     wide = rs.region_count(NET, DATA, slices=30, alpha=(-3, 4), grid=1400)
@@ -212,17 +216,17 @@ def test_linear_regions_use_the_same_slices_and_error_bars() -> None:
         fold[0].bias.zero_()
         fold[2].weight.fill_(1.0)
     points = torch.tensor([[-1.0], [1.0], [2.0], [-2.0]])
-    est = rs.linear_region_count(fold, points, slices=60)
-    slices = [rs.Hulls(points, dim=1).draw(i) for i in range(60)]
+    est = rs.measures.linear_region_count(fold, points, slices=60)
+    slices = [rs.sampled.Hulls(points, dim=1).draw(i) for i in range(60)]
     crossing = [bool(slice.embed(slice.corners).prod() < 0) for slice in slices]
     assert est.counts.tolist() == [2 if crosses else 1 for crosses in crossing]
     assert est.stderr > 0
-    folds = rs.linear_region_count(NET, DATA, dim=1, slices=10, pieces="activation")
+    folds = rs.measures.linear_region_count(NET, DATA, dim=1, slices=10, pieces="activation")
     assert folds.counts.tolist() == [
-        rs.linear_regions(NET, rs.Hulls(DATA, dim=1).draw(i)).n_activation_regions for i in range(10)
+        rs.linear_regions(NET, rs.sampled.Hulls(DATA, dim=1).draw(i)).n_activation_regions for i in range(10)
     ]
     with pytest.raises(InputError, match="pieces"):
-        rs.linear_region_count(NET, DATA, pieces="convex")
+        rs.measures.linear_region_count(NET, DATA, pieces="convex")
 
 
 def test_any_classifier_and_any_shape_of_input() -> None:
@@ -254,10 +258,10 @@ def test_the_bootstrap_interval_covers_the_mean_about_as_often_as_it_says() -> N
         ({"dim": 60}, "60 input"),
         ({"inputs": None}, "inputs to draw slices through, got None"),
         ({"inputs": [rs.Segment(DATA[0], DATA[1])]}, r"got Segment\. Pass slices=\[\.\.\.\]"),
-        ({"inputs": rs.Hulls(DATA)}, r"got Hulls. Pass it as slices="),
+        ({"inputs": rs.sampled.Hulls(DATA)}, r"got Hulls. Pass it as slices="),
         ({"slices": 0}, "slices to be a whole number of at least 1, or a list of slices, got 0"),
         ({"slices": "10"}, "slices to be a whole number of at least 1, or a list of slices, got '10'"),
-        ({"slices": rs.Hulls(DATA)}, r"either inputs or slices=Hulls\(...\), got both. Leave the inputs out"),
+        ({"slices": rs.sampled.Hulls(DATA)}, r"either inputs or slices=Hulls\(...\), got both. Leave the inputs out"),
         ({"batch_size": 0}, "batch_size to be a whole number of at least 1, got 0"),
         ({"memory": 5}, r"memory to be a whole number of bytes, at least 1 MiB \(1048576\), got 5"),
         ({"grid": 1}, "at least 2"),
@@ -342,9 +346,9 @@ def test_a_line_runs_from_the_origin_to_an_input() -> None:
 
 def test_regions_along_the_lines_by_hand() -> None:
     model = staircase([-1.0, 1.0, 2.0, 5.0])
-    along = rs.linear_region_count(model, torch.tensor([[4.0, 1.0]]), slices=5, through="origin")
+    along = rs.measures.linear_region_count(model, torch.tensor([[4.0, 1.0]]), slices=5, through="origin")
     assert along.counts.tolist() == [3] * 5  # breaks at 1 and 2 lie between; -1 and 5 do not
-    across = rs.linear_region_count(model, torch.tensor([[0.0, 1.0]]), slices=2, through="origin")
+    across = rs.measures.linear_region_count(model, torch.tensor([[0.0, 1.0]]), slices=2, through="origin")
     assert across.counts.tolist() == [1, 1]
     labels = rs.region_count(nn.Sequential(nn.Linear(2, 2)), torch.tensor([[1.0, 0.0]]), slices=3, through="origin")
     assert labels.n == 3
@@ -358,12 +362,12 @@ def test_no_line_leads_from_the_origin_to_itself() -> None:
 
 
 SAMPLERS: list[tuple[Any, dict[str, Any]]] = [
-    (rs.Hulls(DATA, limit=30), {}),
-    (rs.Hulls(DATA, dim=2, seed=5, limit=30), {"dim": 2, "seed": 5}),
-    (rs.Hulls(DATA, alpha=(-1.0, 2.0), seed=3, limit=30), {"alpha": (-1.0, 2.0), "seed": 3}),
-    (rs.RandomDirections(DATA, limit=30), {"through": "direction"}),
+    (rs.sampled.Hulls(DATA, limit=30), {}),
+    (rs.sampled.Hulls(DATA, dim=2, seed=5, limit=30), {"dim": 2, "seed": 5}),
+    (rs.sampled.Hulls(DATA, alpha=(-1.0, 2.0), seed=3, limit=30), {"alpha": (-1.0, 2.0), "seed": 3}),
+    (rs.sampled.RandomDirections(DATA, limit=30), {"through": "direction"}),
     (
-        rs.RandomDirections(DATA, dim=2, length=5.0, seed=4, limit=30),
+        rs.sampled.RandomDirections(DATA, dim=2, length=5.0, seed=4, limit=30),
         {"dim": 2, "length": 5.0, "seed": 4, "through": "direction"},
     ),
     (LinesFromOrigin(DATA, seed=7, limit=30), {"seed": 7, "through": "origin"}),
@@ -378,7 +382,7 @@ def same(one: rs.RegionCount, other: rs.RegionCount) -> None:
 
 @pytest.mark.parametrize(("sampler", "options"), SAMPLERS)
 def test_a_sampler_gives_the_counts_of_the_arguments(sampler: Any, options: dict[str, Any]) -> None:
-    for count in (rs.region_count, rs.linear_region_count):
+    for count in (rs.region_count, rs.measures.linear_region_count):
         counted = count(NET, slices=sampler)
         assert counted.n == 30
         assert len(counted.counts.unique()) > 1
@@ -387,7 +391,7 @@ def test_a_sampler_gives_the_counts_of_the_arguments(sampler: Any, options: dict
 
 def test_a_sampler_without_a_limit_stops_as_a_call_without_slices_does() -> None:
     for options in ({}, {"until": 0.05}):
-        same(rs.region_count(NET, slices=rs.Hulls(DATA), **options), rs.region_count(NET, DATA, **options))
+        same(rs.region_count(NET, slices=rs.sampled.Hulls(DATA), **options), rs.region_count(NET, DATA, **options))
 
 
 class Axes:
@@ -406,10 +410,10 @@ def test_any_object_that_draws_slices_is_a_sampler() -> None:
 
 def test_the_count_of_a_sampler_can_be_resumed(tmp_path: Path) -> None:
     path = tmp_path / "counts.jsonl"
-    wanted = rs.region_count(NET, slices=rs.Hulls(DATA, limit=40, seed=3))
-    rs.region_count(NET, slices=rs.Hulls(DATA, limit=20, seed=3), path=path)
+    wanted = rs.region_count(NET, slices=rs.sampled.Hulls(DATA, limit=40, seed=3))
+    rs.region_count(NET, slices=rs.sampled.Hulls(DATA, limit=20, seed=3), path=path)
     written = path.read_bytes()
-    same(rs.region_count(NET, slices=rs.Hulls(DATA, limit=40, seed=3), path=path), wanted)
+    same(rs.region_count(NET, slices=rs.sampled.Hulls(DATA, limit=40, seed=3), path=path), wanted)
     assert path.read_bytes().startswith(written)
     same(rs.region_count(NET, DATA, slices=40, seed=3, path=path), wanted)
     with pytest.raises(InputError, match=r"got Axes\(\), whose slices .*Pass a list of slices"):
@@ -420,9 +424,9 @@ def test_the_count_of_a_sampler_can_be_resumed(tmp_path: Path) -> None:
 def test_options_of_the_sampler_are_refused_in_the_call(name: str) -> None:
     values = {"dim": 2, "through": "direction", "alpha": (0.0, 2.0), "length": 1.0, "seed": 1}
     option: dict[str, Any] = {name: values.get(name, torch.Generator())}
-    for count in (rs.region_count, rs.linear_region_count):
+    for count in (rs.region_count, rs.measures.linear_region_count):
         with pytest.raises(InputError, match=r"with slices=Hulls\(...\), got at least one of them"):
-            count(NET, slices=rs.Hulls(DATA), **option)
+            count(NET, slices=rs.sampled.Hulls(DATA), **option)
 
 
 @needs_cuda
@@ -462,7 +466,7 @@ def test_autocast_and_measures() -> None:
     rough = rs.region_count(net, images, slices=40, autocast=torch.bfloat16)
     assert abs(plain.value - rough.value) < 3 * math.hypot(plain.stderr, rough.stderr)
     labels = torch.arange(30) % 5
-    assert 0 <= rs.error_rate(net, images, labels).value <= 1
-    assert rs.sharpness(net, images.cuda(), labels.cuda(), samples=10).value == pytest.approx(
-        rs.sharpness(net.cpu(), images, labels, samples=10).value, rel=0.02
+    assert 0 <= rs.measures.error_rate(net, images, labels).value <= 1
+    assert rs.measures.sharpness(net, images.cuda(), labels.cuda(), samples=10).value == pytest.approx(
+        rs.measures.sharpness(net.cpu(), images, labels, samples=10).value, rel=0.02
     )
