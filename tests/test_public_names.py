@@ -218,5 +218,5 @@ def test_what_a_public_name_hands_out_is_public_too() -> None:
                 looked_at += 1
                 if name not in {*rs.__all__, *documented}:
                     hidden.setdefault(name, []).append(f"{public}.{member}")
-    assert looked_at > 100
+    assert looked_at > 60
     assert hidden.keys() == UNDOCUMENTED.keys(), hidden
