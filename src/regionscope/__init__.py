@@ -2,8 +2,8 @@
 
 This module offers the instruments, the slices they look at, their results and the errors. Everything else lives in its
 chapter: ``geometry``, ``network``, ``certificate``, ``exact``, ``sampled``, ``complexity``, ``measures``,
-``verification``, ``monitor``, ``plot``. Importing the package is quick: torch and the chapters are loaded when a name is
-first used.
+``verification``, ``monitor``, ``plot``. Importing the package is quick: torch and the chapters are loaded when a name
+is first used.
 """
 
 from importlib import import_module
