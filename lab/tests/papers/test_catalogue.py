@@ -58,5 +58,5 @@ def test_an_unknown_name_is_one_sentence() -> None:
         match=r"got 'example1'\. Did you mean safran2022-example1\? For all names, run: ",
     ):
         find("example1")
-    with pytest.raises(InputError, match=r"got 'nothing'\. For all names, run: regionscope study list$"):
+    with pytest.raises(InputError, match=r"got 'nothing'\. For all names, run: regionscope-lab paper list$"):
         find("nothing")

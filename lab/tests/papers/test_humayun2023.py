@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from regionscope.plot.charts import chart_figure
 from regionscope_lab import sweep
+from regionscope_lab.papers.chart_figures import chart_figure
 from regionscope_lab.papers.charts import Pictures
 from regionscope_lab.papers.humayun2023 import (
     STUDIES,

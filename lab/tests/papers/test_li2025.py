@@ -11,9 +11,9 @@ import torch
 
 import regionscope as rs
 from regionscope.errors import InputError
-from regionscope.plot.charts import chart_figure
 from regionscope_lab import zoo
 from regionscope_lab.config import Experiment
+from regionscope_lab.papers.chart_figures import chart_figure
 from regionscope_lab.papers.charts import Lines
 from regionscope_lab.papers.li2025 import (
     STUDIES,

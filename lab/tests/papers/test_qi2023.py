@@ -15,9 +15,9 @@ from regionscope.errors import InputError
 from regionscope.exact import linear_regions
 from regionscope.geometry import Box
 from regionscope.monitor import parse_schedule
-from regionscope.plot.charts import chart_figure
 from regionscope_lab import zoo
 from regionscope_lab.papers import verdict
+from regionscope_lab.papers.chart_figures import chart_figure
 from regionscope_lab.papers.charts import Lines, Pictures
 from regionscope_lab.papers.qi2023 import STUDIES, compare, data, epochs, layers, lines, paper, random_labels, settings
 from regionscope_lab.papers.qi2023.pictures import model_at_epoch

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from regionscope.errors import InputError
-from regionscope.plot.charts import chart_figure
 from regionscope_lab import zoo
 from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
+from regionscope_lab.papers.chart_figures import chart_figure
 from regionscope_lab.papers.charts import Lines
 from regionscope_lab.papers.qi2023 import decay, paper, theorem1
 from regionscope_lab.papers.qi2023.read import Course, course

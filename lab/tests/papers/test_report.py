@@ -124,7 +124,7 @@ def test_markdown_has_claims_tables_figures_notes_rules_and_the_command() -> Non
     assert "![One (line)](figure1.png)" in text
     assert "![Two](figure2.png)" in text
     assert "- counts. Rule: reproduced: within 1% of the paper's value" in text
-    assert "regionscope study run qi2023-figure99 --size desk" in text
+    assert "regionscope-lab paper run qi2023-figure99 --size desk" in text
     assert "3 training runs, 1,234 s; regionscope 1.2.3, cores 2" in text
 
 

@@ -12,8 +12,8 @@ import matplotlib.pyplot as plt
 import pytest
 from typer.testing import CliRunner
 
-from regionscope.cli.study import study as command
-from regionscope.plot.charts import chart_figure
+from regionscope_lab.cli.paper import paper as command
+from regionscope_lab.papers.chart_figures import chart_figure
 from regionscope_lab.papers.charts import Lines
 from regionscope_lab.papers.safran2022 import STUDIES, end_to_end, example1, flows, generalisation, regions, width
 from regionscope_lab.papers.safran2022.flows import Ends

@@ -127,7 +127,9 @@ def test_missing_runs_are_named(place: Workspace) -> None:
     assert place.missing([EXPERIMENT, other, EXPERIMENT]) == [EXPERIMENT, other]
     run(EXPERIMENT, place.runs_folder)
     assert place.missing([EXPERIMENT, other]) == [other]
-    with pytest.raises(InputError, match=r"Expected 2 runs in .*, got 1; there is no .*seed 7.*regionscope study run"):
+    with pytest.raises(
+        InputError, match=r"Expected 2 runs in .*, got 1; there is no .*seed 7.*regionscope-lab paper run"
+    ):
         place.runs([EXPERIMENT, other])
     (found,) = place.runs([EXPERIMENT])
     assert found.experiment == EXPERIMENT

@@ -1,0 +1,213 @@
+"""``regionscope-lab sweep``: run a grid of experiments, show its progress, and query the results."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Column, Table
+
+from regionscope.cli import options, output
+from regionscope.cli.running import duration
+from regionscope.errors import InputError
+from regionscope.formatting import counted
+from regionscope_lab.cli import options as lab_options
+from regionscope_lab.cli.run_table import agreed, answer_table, runs_table
+from regionscope_lab.cli.running import interruptible, print_failed, shown_progress
+from regionscope_lab.store import ENDED
+from regionscope_lab.sweep import (
+    Sweep,
+    SweepReport,
+    SweepStatus,
+    query,
+    read_runs,
+    read_series,
+    run_sweep,
+    sweep_status,
+    write_parquet,
+)
+
+sweep = typer.Typer(no_args_is_help=True, help="Run a grid of experiments, resume it and query its results.")
+
+_STATUSES = ("finished", "diverged", "failed", "running", "stopped", "new", "damaged")
+_WIDE = 100_000  # characters; no table is wider
+
+
+@sweep.command()
+def run(
+    grid: Annotated[
+        Path, typer.Argument(metavar="GRID.toml", help="TOML file with a base experiment, a grid and measures.")
+    ],
+    runs: lab_options.RunsOption = Path("runs"),
+    model: lab_options.OwnModelOption = None,
+    output_name: options.OutputOption = None,
+    data: Annotated[str | None, options.option("--data", lab_options.DATA_HELP, lab_options.EXPERIMENT)] = None,
+    data_root: lab_options.DataRootOption = None,
+    workers: Annotated[
+        int,
+        options.option(
+            "--workers", "Number of processes on this machine; they share the device.", options.WORK, least=1
+        ),
+    ] = 1,
+    device: options.DeviceOption = "cpu",
+    threads: Annotated[
+        int, options.option("--threads", "Number of torch threads of each run.", options.WORK, least=1)
+    ] = 1,
+    dask: options.DaskOption = None,
+    gpu_resource: Annotated[
+        float | None,
+        options.option(
+            "--gpu-resource", "Share of a GPU that a run takes on Dask; by default 1 for cuda.", options.WORK, least=0.0
+        ),
+    ] = None,
+    limit_seconds: Annotated[
+        float | None, options.option("--limit-seconds S", "Time after which to save and stop.", options.WORK)
+    ] = None,
+    compile_steps: Annotated[
+        bool,
+        options.option(
+            "--compile",
+            "Whether to compile the training step on CUDA: faster, but the last digits can vary between runs.",
+            options.WORK,
+        ),
+    ] = False,
+    progress: options.ProgressOption = None,
+) -> None:
+    """Run every experiment of the grid that has not ended. Run the command again to resume.
+
+    Exit code: 0 if all runs ended, 1 if some failed, 3 if the sweep stopped early.
+
+    Example: regionscope-lab sweep run grid.toml --runs runs --workers 2
+    """
+    plan = Sweep.from_toml(grid, network=model, data=data, output=output_name)
+    if dask is None:
+        options.read_device(device)
+    several = workers > 1 or dask is not None
+    with interruptible() as stop, shown_progress(len(plan), progress, workers=several) as shown:
+        report = run_sweep(
+            plan, runs, workers=workers, device=device, data_root=data_root, dask=dask, gpu_resource=gpu_resource,
+            threads=threads, limit_seconds=limit_seconds, compiled=compile_steps, stop=stop, on_outcome=shown.outcome,
+            on_share=shown.share,
+        )  # fmt: skip
+    _print_report(report)
+    if not report.complete:
+        raise typer.Exit(3)
+    if report.count("failed"):
+        raise typer.Exit(1)
+
+
+@sweep.command()
+def status(
+    runs: lab_options.RunsOption = Path("runs"),
+    watch: Annotated[
+        bool, options.option("--watch", "Whether to refresh every two seconds until all runs have ended.")
+    ] = False,
+) -> None:
+    """Show how many runs are finished, running, stopped and new (not started), on any machine.
+
+    Damaged runs are repaired by the next `sweep run`, which also compares the checksums of all checkpoints.
+
+    Example: regionscope-lab sweep status --runs runs --watch
+    """
+    console = Console()
+    found = sweep_status(runs)
+    if not watch:
+        console.print(_status_table(found))
+        return
+    with Live(_status_table(found), console=console) as live:
+        while sum(found.counts.get(name, 0) for name in (*ENDED, "failed")) < found.total:
+            time.sleep(2)
+            found = sweep_status(runs)
+            live.update(_status_table(found))
+
+
+@sweep.command()
+def table(
+    runs: lab_options.RunsOption = Path("runs"),
+    sql: Annotated[str | None, options.option("--sql QUERY", "SQL query on the tables runs and rows (DuckDB).")] = None,
+    all_columns: Annotated[bool, options.option("--all", "Whether to show all columns; pipe them to less -S.")] = False,
+) -> None:
+    """Show one line for each run: differing settings, status, errors, gap and the last value of every measure.
+
+    Example: regionscope-lab sweep table --runs runs --sql 'SELECT "training.lr", avg(gap) FROM runs GROUP BY ALL'
+    """
+    if sql is not None:
+        Console().print(answer_table(query(runs, sql)))
+        return
+    found = read_runs(runs)
+    if not found.rows:
+        raise InputError(f"No runs found in {str(runs)!r}. Pass the folder of `sweep run --runs`.")
+    if not all_columns:
+        typer.echo(f"{counted(len(found), 'run')}; all have {', '.join(agreed(found))}")
+    console = Console(width=_WIDE if all_columns else None)
+    shown, left_out = runs_table(found, width=console.width, all_columns=all_columns)
+    console.print(shown)
+    if left_out:
+        typer.echo(f"{counted(left_out, 'column')} left out; `--all` shows all columns, `sweep export` writes them")
+    for row in found.rows:
+        if row.get("error"):
+            typer.echo(f"{row['status']}: {row['key']}: {row['error']}", err=True)
+
+
+@sweep.command()
+def export(
+    target: Annotated[Path, typer.Argument(metavar="FILE", help="File to write, .csv or .parquet.")],
+    runs: lab_options.RunsOption = Path("runs"),
+    rows: Annotated[
+        bool, options.option("--rows", "Whether to write the time series of all runs instead of one line for each run.")
+    ] = False,
+) -> None:
+    """Write the whole table, all columns, as CSV or Parquet.
+
+    Example: regionscope-lab sweep export runs.csv --runs runs
+    """
+    if target.suffix not in (".csv", ".parquet"):
+        raise InputError(
+            f"Expected a file that ends in .csv or .parquet, got {str(target)!r}. Change the ending of the file."
+        )
+    output.check_folder(target)
+    found = read_series(runs) if rows else read_runs(runs)
+    with output.writing_to(target):
+        if target.suffix == ".csv":
+            found.write_csv(target)
+        else:
+            write_parquet(found, target)
+    typer.echo(f"wrote {target} ({counted(len(found), 'line')})")
+
+
+def _print_report(report: SweepReport) -> None:
+    """Print the repaired and the failed runs on stderr, and the summary on stdout."""
+    for sentence in report.repaired:
+        typer.echo(f"repaired: {sentence}", err=True)
+    print_failed(report.outcomes)
+    total, there = len(report.outcomes), sum(outcome.skipped for outcome in report.outcomes)
+    parts = [f"{n} {name}" for name in ("finished", "diverged", "failed") if (n := report.count(name))]
+    left = total - report.count(*ENDED, "failed")
+    parts += [f"{left} to do"] if left else []
+    already = f" ({there} had ended before)" if there else ""
+    typer.echo(
+        f"{counted(total, 'run')}: {', '.join(parts)}{already}, in {duration(report.seconds)}; {report.runs_dir}"
+    )
+    if not report.complete:
+        typer.echo(f"{report.reason} Run the same command again to resume.", err=True)
+    elif report.count("failed"):
+        typer.echo("Run the same command again to retry the failed runs.", err=True)
+
+
+def _status_table(found: SweepStatus) -> Table:
+    table = Table("", Column("", justify="right"), title=counted(found.total, "run"), show_header=False)
+    for name in _STATUSES:
+        if found.counts.get(name):
+            table.add_row(name, f"{found.counts[name]:,}")
+    if found.running:
+        table.add_section()
+    for key, share in found.running.items():
+        table.add_row(f"{key}  {found.labels[key]}", f"{share:.0%}")
+    if found.remaining_seconds is not None:
+        table.add_section()
+        table.add_row("time left, about", duration(found.remaining_seconds))
+    return table

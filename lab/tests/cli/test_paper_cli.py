@@ -1,0 +1,121 @@
+"""``regionscope-lab paper``: list, run and report, and what it says to mistakes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from regionscope.errors import RegionscopeError
+from regionscope_lab.cli.paper import paper
+from regionscope_lab.papers.catalogue import studies
+
+STUDY = "qi2023-figure2"
+
+
+def run(*words: str) -> Result:
+    app = typer.Typer()
+    app.add_typer(paper, name="paper")
+    return CliRunner().invoke(app, ["paper", *words])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which one study was run at smoke size."""
+    place = tmp_path_factory.mktemp("studies")
+    done = run("run", STUDY, "--size", "smoke", "--folder", str(place), "--no-progress")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith(f"{STUDY}: ")
+    return place
+
+
+def test_an_archive_gives_the_same_report_elsewhere(tmp_path: Path) -> None:
+    name, archive = "li2025-table5", tmp_path / "runs.zip"
+    done = run("run", name, "--size", "smoke", "--folder", str(tmp_path / "first"), "--no-progress")
+    assert done.exit_code == 0, done.output
+    done = run("pack", str(archive), "--folder", str(tmp_path / "first"))
+    assert done.exit_code == 0, done.output
+    assert "runs.zip: 2 runs" in done.stdout.replace("\n", "")
+    done = run("report", name, "--size", "smoke", "--folder", str(tmp_path / "new"), "--archive", str(archive))
+    assert done.exit_code == 0, done.output
+    pages = [json.loads((tmp_path / one / "reports" / name / "data.json").read_text()) for one in ("first", "new")]
+    assert pages[0]["claims"] == pages[1]["claims"]
+
+
+def test_list_names_every_study(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    done = run("list")
+    assert done.exit_code == 0, done.output
+    for one in studies():
+        assert one.name in done.stdout
+
+
+def test_names_are_unique_and_start_with_their_paper() -> None:
+    names = [one.name for one in studies()]
+    assert len(set(names)) == len(names)
+    assert all(one.name.startswith(f"{one.paper}-") for one in studies())
+
+
+def test_run_writes_the_page_the_figures_and_the_numbers(folder: Path) -> None:
+    home = folder / "reports" / STUDY
+    document = json.loads((home / "data.json").read_text())
+    figures = sorted(path.name for path in home.glob("*.png"))
+    assert document["study"] == STUDY
+    assert document["size"] == "smoke"
+    assert figures == ["figure1.png", "figure2.png"]
+    assert all((home / name).read_bytes().startswith(b"\x89PNG") for name in figures)
+    text = (home / "report.md").read_text()
+    assert all(f"]({name})" in text for name in figures)
+    assert (home / "report.html").read_text().count("data:image/png;base64,") == 2
+
+
+def test_running_again_trains_nothing(folder: Path) -> None:
+    results = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/result.json")}
+    assert results
+    done = run("run", STUDY, "--size", "smoke", "--folder", str(folder))
+    assert done.exit_code == 0, done.output
+    assert {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/result.json")} == results
+
+
+def test_report_writes_pages_and_an_index_elsewhere(folder: Path, tmp_path: Path) -> None:
+    done = run("report", STUDY, "--size", "smoke", "--folder", str(folder), "--out", str(tmp_path / "pages"))
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "pages" / STUDY / "report.md").exists()
+    index = (tmp_path / "pages" / "index.md").read_text()
+    assert f"Smoke runs, which say nothing about the claims: [{STUDY}]({STUDY}/report.md)." in index
+    assert "60 not run" in index
+    assert f"{STUDY}: smoke run: says nothing about the claim (" in done.stdout
+    assert f"(1 of {len(studies())} studies)" in done.stdout
+
+
+def test_a_time_limit_stops_with_a_sentence_and_a_status(tmp_path: Path) -> None:
+    done = run(
+        "run", STUDY, "--size", "smoke", "--folder", str(tmp_path), "--limit-seconds", "0.001", "--no-progress"
+    )  # fmt: skip
+    assert done.exit_code == 3
+    assert "Run the same command again to resume." in done.stderr
+    assert not (tmp_path / "reports").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            ("run", "qi2023-figure77"),
+            "Expected the name of a study, got 'qi2023-figure77'. For all names, run: regionscope-lab paper list",
+        ),
+        (("run", "figure2"), "Expected the name of a study, got 'figure2'. Did you mean "),
+        (("run", STUDY, "--size", "huge"), "Expected a valid --size, got 'huge'. Choose from smoke, desk, full."),
+        (("report", STUDY, "--size", "smoke", "--folder", "nowhere"), "Expected 2 runs in nowhere/runs, got 0"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    words: tuple[str, ...], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(*words)
+    assert isinstance(done.exception, RegionscopeError)  # the program prints it; see cli/app.py
+    assert sentence in str(done.exception)

@@ -1,0 +1,120 @@
+"""``regionscope-lab shallow`` and ``regionscope bounds``: what they print and write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from lab_command import run
+from regionscope.measures.bounds import serra_upper
+from regionscope_lab.shallow import teachers
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_flow_writes_a_table_an_animation_and_a_figure(folder: Path) -> None:
+    done = run("shallow flow --switches 0.1 --width 4 --samples 4 --until 1 --frames 3 --out here")
+    assert done.exit_code == 0, done.output
+    assert "bound 32r + 67 = 131" in done.stdout.replace("\n", " ")
+    assert "KKT" in done.stdout
+    assert "Ended because the budget is used up" in done.stdout.replace("\n", " ")
+    assert "Theorem 3.1" in done.stdout
+    numbers = json.loads((folder / "here" / "flow.json").read_text())
+    assert numbers["ended"] == "log-loss"
+    assert [need["theorem"] for need in numbers["theorems"]] == ["2.3", "3.1"]
+    assert numbers["minimum"] == 1
+    assert numbers["rows"][-1]["log_inverse_loss"] >= 1
+    assert numbers["teacher"]["switches"] == [pytest.approx(0.1)]
+    picture: Any
+    with Image.open(folder / "here" / "flow.gif") as picture:
+        assert picture.n_frames > 2
+    assert (folder / "here" / "regions.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_two_layer_reports_no_failure(folder: Path) -> None:
+    done = run("shallow two-layer --data line --width 10 --samples 4 --time 30 --runs 2 --rates 0.1,0.8")
+    assert done.exit_code == 0, done.output
+    numbers = json.loads((folder / "shallow-two-layer" / "rates.json").read_text())
+    assert [row["failures"] for row in numbers["rows"]] == [0, 0]
+    assert numbers["trend"]["all"]["runs"] == 2
+    assert "for each doubling of eta" in done.stdout.replace("\n", " ")
+    assert (folder / "shallow-two-layer" / "rates.png").exists()
+
+
+def test_regions_stay_below_the_bound(folder: Path) -> None:
+    done = run("shallow regions --teachers 1 --samples 8 --runs 1 --until 50")
+    assert done.exit_code == 0, done.output
+    (row,) = json.loads((folder / "shallow-regions" / "regions.json").read_text())["rows"]
+    assert row["line"] <= row["bound"] == 99
+
+
+def test_width_runs(folder: Path) -> None:
+    done = run("shallow width --switches 2 --samples 6 --runs 2 --steps 150")
+    assert done.exit_code == 0, done.output
+    assert len(json.loads((folder / "shallow-width" / "width.json").read_text())["rows"]) == 9
+
+
+def test_bounds_table_and_json() -> None:
+    done = run("bounds 2-8-8-2 --networks 3 --json -")
+    assert done.exit_code == 0, done.output
+    rows = json.loads(done.stdout)["rows"]
+    value = {(row["on"], row["name"]): row["value"] for row in rows}
+    assert value["plane", "Serra et al."] == serra_upper(2, [8, 8])
+    assert 1 <= value["plane", "measured, exact"] <= value["plane", "Serra et al."]
+    assert value["segment", "measured, exact"] >= 1
+    assert "Kac" in run("bounds 1-8-1 --networks 2").stdout
+
+
+def test_bounds_without_networks_are_the_bounds_alone() -> None:
+    assert "Serra" in run("bounds 2-1000-1000-1000-2 --networks 0").stdout
+    alone, counted = (json.loads(run(f"bounds 2-8-2 --networks {n} --json -").stdout)["rows"] for n in (0, 2))
+    assert alone == [row for row in counted if "I = " not in row["kind"] and row["name"] != "measured, exact"]
+    assert len(counted) == len(alone) + 3
+
+
+def test_bounds_beyond_all_floats() -> None:
+    done = run("bounds 400-800-800-2 --networks 2 --radius 0.001 --json -")
+    assert done.exit_code == 0, done.output
+    found = {(row["on"], row["name"]): row["value"] for row in json.loads(done.stdout)["rows"]}
+    bound = found["inputs", "Serra et al."]
+    digits = str(serra_upper(400, [800, 800]))
+    assert len(digits) > 308
+    assert bound == f"{float(digits[0] + '.' + digits[1:9]):.3f}e+{len(digits) - 1}"
+    assert bound in " ".join(run("bounds 400-800-800-2 --networks 2 --radius 0.001").stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("bounds 2-x-2", "2-32-32-2"),
+        ("bounds 2-8-2 --networks 1", "Expected --networks 0, or 2 and more"),
+        ("shallow flow --switches a,b", "--switches"),
+        ("shallow flow --switches 3.0", "in ascending order inside"),
+        ("shallow two-layer --rates fast", "--rates"),
+        ("shallow two-layer --width 1 --dim 1 --samples 2 --seed 3", "Expected a unit that is active"),
+        ("shallow flow --width 2 --samples 3 --sigma-h 0 --sigma-o 0", "--sigma-h to be positive"),
+        ("shallow regions --teachers 1.5", "Expected --teachers such as 1,2,3, got '1.5'. Separate whole numbers"),
+    ],
+)
+def test_mistakes_are_one_sentence(command: str, sentence: str) -> None:
+    done = run(command)
+    assert done.exit_code == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.output
+
+
+def test_a_random_teacher_that_is_not_found_names_no_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(teachers, "_BATCHES", 1)
+    done = run("shallow flow --teacher-width 12")
+    assert done.exit_code == 2, done.output
+    assert done.stderr.endswith("got none. Choose a smaller width, or set the switches yourself.\n")

@@ -1,0 +1,87 @@
+"""Pictures of the theory lab: what they contain."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from PIL import Image
+
+from regionscope_lab.shallow import (
+    Flow,
+    FlowOptions,
+    effective_regions,
+    flow_table,
+    gradient_flow,
+    initial_network,
+    sample,
+    teacher_from_switches,
+)
+from regionscope_lab.shallow.examples import WidthRow
+from regionscope_lab.shallow.plot import flow_animation, flow_figure, flow_frame, rates_figure, width_figure
+from regionscope_lab.shallow.two_layer_rates import RateRow
+
+TEACHER = teacher_from_switches([0.1])
+
+
+@pytest.fixture(scope="module")
+def flow() -> Flow:
+    data = sample(TEACHER, 8, seed=1)
+    return gradient_flow(initial_network(12, sigma_h=1.0, sigma_o=0.1, seed=2), data, FlowOptions(max_log_loss=20.0))
+
+
+def test_a_frame_shows_function_kinks_and_data(flow: Flow) -> None:
+    ax = Figure().add_subplot()
+    flow_frame(flow, -1, ax=ax, radius=1.0, teacher=TEACHER)
+    curve = ax.lines[-1].get_xydata()
+    assert curve[0, 0] == -1
+    assert curve[-1, 0] == 1
+    assert abs(curve[:, 1]).max() == pytest.approx(1.0)
+    network = flow.network()
+    inside = int(((-network.b / network.w).abs() < 1).sum())
+    kinks: Any = ax.collections[0]
+    assert len(kinks.get_segments()) == inside
+    assert sum(len(points.get_offsets()) for points in ax.collections[1:]) == 8
+
+
+def test_the_animation_has_first_and_last_moment(flow: Flow, tmp_path: Path) -> None:
+    path = flow_animation(flow, tmp_path / "flow.gif", radius=1.0, frames=5, fps=2)
+    picture: Any
+    with Image.open(path) as picture:
+        assert picture.n_frames >= 5
+
+
+def test_the_figure_shows_bound_and_minimum(flow: Flow) -> None:
+    rows = flow_table(flow, radius=1.0, teacher=TEACHER, every=5)
+    last = effective_regions(flow.network(), radius=1.0)
+    figure = flow_figure(rows, last, r=2, minimum=1, log_t0=flow.log_t0)
+    heights = [line.get_ydata()[0] for line in figure.axes[0].lines if len(set(line.get_ydata())) == 1]
+    assert 131 in heights
+    assert 1 in heights
+    assert len(figure.axes[2].lines[0].get_xdata()) == len(last.tolerances)
+    assert not torch.cuda.is_initialized()
+
+
+def test_rates_and_widths() -> None:
+    slack = dict.fromkeys(("lemma_6_4", "lemma_6_5", "first", "second"), 0.5)
+    known = {"steps": 9, "edge": 2.0, "runs": 3, "lost": 0, "low": 1.5, "high": 2.75, "sharpness": 1.9, "active": 4.0}
+    more = {"loss": 0.1, "accuracy": 1.0, "least_slack": slack, "failures": 0, "values": (2.0, 2.0, 2.0)}
+    rows = [RateRow(rate=0.1 * i, regions=2.0, **known, **more) for i in (1, 2, 3)]
+    left, _ = rates_figure(rows, r=1.0, n=5).axes
+    (bars,) = [artist for artist in left.collections if isinstance(artist, LineCollection)]
+    assert [segment[:, 1].tolist() for segment in bars.get_segments()] == [[1.5, 2.75]] * 3
+    given = {"width": 4, "runs": 8, "success": 0.5, "low": 0.2, "high": 0.8, "loss": 0.3, "unfinished": 0}
+    bounds = ((0.5, None), (1.0, 0.0625), (2.0, None))
+    widths = [WidthRow(alpha=a, bound=b, above_bound=math.nan, **given) for a, b in bounds]
+    ax = width_figure(widths).axes[0]
+    assert [line.get_label() for line in ax.lines if "bound" in str(line.get_label())]
+    ax.figure.draw_without_rendering()
+    (legend,) = [one for one in (ax.get_legend(), *ax.figure.legends) if one is not None]
+    box = legend.get_window_extent()
+    for line in ax.lines:
+        assert not line.get_transform().transform_path(line.get_path()).intersects_bbox(box, filled=False)
