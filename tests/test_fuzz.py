@@ -17,7 +17,7 @@ from fuzz.networks import FAMILIES, LONG, MIXED, SCALED, network
 from fuzz.program import integers
 from fuzz.report import Record, Report, records_of
 from fuzz.truth import Place, truth_of
-from regionscope.exact.known_answers import KnownAnswer, known_answers
+from twins.known_answers import KnownAnswer, known_answers
 
 SMALL = [answer for answer in known_answers() if answer.n_activation_regions <= 60]
 

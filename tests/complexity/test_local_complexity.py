@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from devices import needs_cuda
 from regionscope.complexity import LocalComplexity, deformation, local_complexity, orthonormal_frames
-from regionscope.complexity.reference import local_complexity_by_hooks
 from regionscope.errors import InputError
 from regionscope.types import Estimate
+from twins.local_complexity import local_complexity_by_hooks
 
 Folds = dict[str, tuple[float, ...]]
 
