@@ -12,7 +12,7 @@ import torch
 
 import regionscope as rs
 from regionscope.errors import InputError
-from regionscope.measures.correlate import _kendall, _pearson, _spearman
+from regionscope.measures.correlate import _pearson
 from regionscope.measures.fit import linear_fit
 from regionscope.measures.statistics import (
     deviation,
@@ -143,17 +143,6 @@ def test_the_three_coefficients_are_those_of_scipy(name: str, stats: Any) -> Non
 
 
 @pytest.mark.slow
-def test_a_resample_is_counted_as_scipy_would(stats: Any) -> None:
-    x, y = CASES["ties"]
-    rows = np.random.default_rng(3).integers(0, 40, 40)
-    times = np.bincount(rows, minlength=40).astype(float)[None]
-    a, b = x.astype(float), y.astype(float)
-    assert _pearson(a, b, times)[0] == pytest.approx(stats.pearsonr(x[rows], y[rows]).statistic)
-    assert _spearman(a, b, times)[0] == pytest.approx(stats.spearmanr(x[rows], y[rows]).statistic)
-    assert _kendall(a, b, times)[0] == pytest.approx(stats.kendalltau(x[rows], y[rows]).statistic)
-
-
-@pytest.mark.slow
 def test_the_interval_is_that_of_a_plain_bootstrap(stats: Any) -> None:
     x, y = CASES["related"]
     low, high = rs.correlate(x, y).pearson.interval
@@ -195,13 +184,6 @@ def test_one_huge_number_does_not_hide_the_others() -> None:
     assert _pearson(x, y, times) == pytest.approx([0.8, np.corrcoef([0, 0, 0, 0, 1.0], y)[0, 1]])
     largest = np.finfo(np.float64).max
     assert rs.correlate([-largest, 0.0, largest], [1, 2, 3]).pearson.value == pytest.approx(1.0)
-
-
-def test_perfect_agreement() -> None:
-    found = rs.correlate([1, 2, 3, 4, 5], [1, 8, 27, 64, 125])
-    assert found.spearman.value == found.kendall.value == 1.0
-    assert found.pearson.value < 1.0
-    assert rs.correlate([1, 2, 3], [3, 2, 1]).pearson.value == pytest.approx(-1.0)
 
 
 def test_a_table_over_runs() -> None:
@@ -293,12 +275,8 @@ def test_tensors_with_gradients_and_results_with_a_value_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "names",
-    [
-        np.array(["u", "v", "w"] * 4), torch.arange(12) % 3, [None, "v", 1.5] * 4, [math.nan, "v", 1.5] * 4,
-        np.array([math.nan, 1.0, 2.0] * 4),
-    ],
-)  # fmt: skip
+    "names", [np.array(["u", "v", "w"] * 4), torch.arange(12) % 3, [None, "v", 1.5] * 4, [math.nan, "v", 1.5] * 4]
+)
 def test_groups_may_be_arrays_tensors_and_names_of_several_types(names: Any) -> None:
     source = np.random.default_rng(0)
     a = source.normal(size=12)
