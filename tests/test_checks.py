@@ -17,21 +17,15 @@ from regionscope.errors import InputError
 from regionscope.explorer.figures import bokeh
 from regionscope.extras import import_extra
 from regionscope.monitor.listeners import TensorBoard
-from regionscope_lab.data.digits import digits
-from regionscope_lab.data.toy import two_moons
 
 
 def test_a_library_that_is_there_is_given() -> None:
-    assert import_extra("math", who="This needs", library="mathematics", extra="lab") is math
+    assert import_extra("math", who="This needs", library="mathematics", extra="onnx") is math
 
 
 MISSING: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "bokeh": ("bokeh", lambda _: bokeh(), "The explorer needs Bokeh, which is not installed. Run: pip install "
               "'regionscope[explorer]'"),
-    "digits": ("sklearn", lambda _: digits(), "digits needs scikit-learn, which is not installed. Run: pip install "
-               "'regionscope[lab]'"),
-    "two moons": ("sklearn", lambda _: two_moons(10), "two_moons needs scikit-learn, which is not installed. Run: pip "
-                  "install 'regionscope[lab]'"),
     "TensorBoard": ("torch.utils.tensorboard.writer", TensorBoard, "The TensorBoard listener needs tensorboard, which "
                     "is not installed. Run: pip install 'regionscope[track]'"),
 }  # fmt: skip

@@ -105,7 +105,7 @@ def test_partitions_from_workers_are_those_of_one_process(address: str) -> None:
         (rs.region_count, {"method": "exact"}),
         (rs.region_count, {"dim": 2, "grid": 9, "method": "grid"}),
         (rs.region_count, {"dim": 2, "grid": 9, "method": "refined", "max_points": 300}),
-        (rs.linear_region_count, {}),
+        (rs.measures.linear_region_count, {}),
     ],
 )
 def test_counts_from_workers_are_those_of_one_process(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import sys
 from pathlib import Path
 
 import pytest
@@ -59,17 +58,20 @@ def test_the_time_series_of_all_runs(runs: Path) -> None:
 
 
 def test_questions_in_sql(runs: Path) -> None:
-    pytest.importorskip("duckdb")
     found = query(runs, 'SELECT "training.lr" AS lr, count(*) AS n FROM runs GROUP BY ALL ORDER BY lr')
     assert [(row["lr"], row["n"]) for row in found.rows] == [(0.05, 2), (0.1, 2), (1e30, 2)]
     both = query(runs, "SELECT r.key FROM runs r JOIN rows s USING (key) WHERE s.name = 'test_error' AND s.epoch = 2")
     assert len(both) == 4
     with pytest.raises(InputError, match=r"The query failed: .*nothere"):
         query(runs, "SELECT nothere FROM runs")
+    for sql in ("SELECT training.lr FROM runs", "SELECT key FROM runs WHERE training.lr > 0.1"):
+        with pytest.raises(
+            InputError, match=r'a column with a dot, got training\.lr in the query\. Write "training\.lr"'
+        ):
+            query(runs, sql)
 
 
 def test_columns_of_one_name_are_kept_apart(runs: Path) -> None:
-    pytest.importorskip("duckdb")
     found = query(runs, "SELECT 1 AS seed, 2 AS seed, 3 AS seed_2, 4 AS seed")
     assert found.columns == ("seed", "seed_3", "seed_2", "seed_4")
     assert found.rows == ({"seed": 1, "seed_3": 2, "seed_2": 3, "seed_4": 4},)
@@ -78,7 +80,6 @@ def test_columns_of_one_name_are_kept_apart(runs: Path) -> None:
 
 @pytest.mark.parametrize("sql", ["", " -- why?", "CREATE TABLE mine (n INT)", "SET VARIABLE n = 1"])
 def test_a_query_that_asks_for_nothing_is_refused(sql: str, runs: Path) -> None:
-    pytest.importorskip("duckdb")
     with pytest.raises(InputError, match="a query that begins with SELECT"):
         query(runs, sql)
     assert len(query(runs, "SELECT key FROM runs WHERE false")) == 0
@@ -101,7 +102,6 @@ def test_a_query_that_asks_for_nothing_is_refused(sql: str, runs: Path) -> None:
     ],
 )
 def test_a_query_sees_the_runs_and_nothing_else(sql: str, runs: Path, tmp_path: Path) -> None:
-    pytest.importorskip("duckdb")
     (tmp_path / "secret.csv").write_text("a\n1\n")
     names = {"a": [1]}
     assert names  # DuckDB would find such a variable of its caller
@@ -111,7 +111,8 @@ def test_a_query_sees_the_runs_and_nothing_else(sql: str, runs: Path, tmp_path: 
 
 
 def test_export_to_csv_and_parquet(runs: Path, tmp_path: Path) -> None:
-    duckdb = pytest.importorskip("duckdb")
+    import duckdb
+
     table = read_runs(runs)
     table.write_csv(tmp_path / "out.csv")
     with (tmp_path / "out.csv").open(newline="") as file:
@@ -124,7 +125,8 @@ def test_export_to_csv_and_parquet(runs: Path, tmp_path: Path) -> None:
 
 
 def test_sql_and_parquet_have_names_that_differ_in_case_only_and_the_largest_seeds(tmp_path: Path) -> None:
-    duckdb = pytest.importorskip("duckdb")
+    import duckdb
+
     measures = [{"instrument": "error_rate", "name": name} for name in ("Gap", "GAP")]
     run_sweep(Sweep.from_dict({"base": BASE, "measure": measures, "grid": {"seed": [0, 2**64 - 1]}}), tmp_path / "runs")
     table = read_runs(tmp_path / "runs")
@@ -134,13 +136,6 @@ def test_sql_and_parquet_have_names_that_differ_in_case_only_and_the_largest_see
     write_parquet(table, tmp_path / "out.parquet")
     with duckdb.connect() as connection:
         assert connection.execute(f"{asked} '{tmp_path / 'out.parquet'}'").fetchall() == wanted
-
-
-def test_without_duckdb_the_sentence_says_what_still_works(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(InputError, match=r"pip install 'regionscope\[lab\]'"):
-        query(runs, "SELECT 1")
-    assert len(read_runs(runs)) == 6
 
 
 def test_status_knows_what_is_still_to_come(tmp_path: Path) -> None:

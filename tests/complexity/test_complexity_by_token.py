@@ -17,7 +17,7 @@ from sequence_models import TinyGPT, prompts
 RADIUS = 1.5
 IDS = prompts(3, 5)
 SCORES = torch.randn(2, 4, 5, 6, generator=torch.Generator().manual_seed(1))
-FRAME = rs.orthonormal_frames((5, 8), dims=4)
+FRAME = rs.complexity.orthonormal_frames((5, 8), dims=4)
 
 
 def one_by_one(gpt: TinyGPT, ids: Tensor) -> dict[str, Tensor]:
@@ -81,7 +81,7 @@ def test_norms_count_small_entries_beside_large_channels() -> None:
     norm.bias.data.fill_(15.0)
     x = torch.randn(100, 64, generator=source)
     x[:, 0], x[:, 1] = 1e5, -1e5
-    frame = rs.orthonormal_frames((64,), dims=5)
+    frame = rs.complexity.orthonormal_frames((64,), dims=5)
     found = rs.local_complexity(nn.Sequential(norm, nn.ReLU()), x, norms=True, radius=0.05, frames=frame)
     vertices = torch.cat([x + 0.05 * frame[:, None], x - 0.05 * frame[:, None]])
     entries = vertices - vertices.mean(-1, keepdim=True)

@@ -52,9 +52,9 @@ def test_what_a_measure_may_return() -> None:
     part, lc = rs.linear_regions(model, box), rs.local_complexity(model, x, dims=2, radius=0.5)
     results = {
         "int": 3, "tensor": torch.tensor([2.0]), "array": np.float32(1.5), "estimate": rs.Estimate(1.0, 0.5, 4),
-        "lc": lc, "part": part, "dec": rs.decision_regions(model, box), "norms": rs.parameter_norms(model),
+        "lc": lc, "part": part, "dec": rs.decision_regions(model, box), "norms": rs.measures.parameter_norms(model),
         "map": {"": 1.0, "a": rs.Estimate(2.0, 0.1, 3), "b": {"c": 4}},
-        "sharp": rs.sharpness(model, x, halves(10).labels),
+        "sharp": rs.measures.sharpness(model, x, halves(10).labels),
     }  # fmt: skip
     monitor = Monitor({name: lambda m, r=result: r for name, result in results.items()}, every(1))
     found = {row.name: (row.value, row.stderr) for row in monitor(0, model)}

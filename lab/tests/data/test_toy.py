@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -12,7 +11,7 @@ import torch
 
 from regionscope.errors import InputError
 from regionscope_lab.config import DataSpec
-from regionscope_lab.data import Dataset, digits, gaussian_quantiles, load, random_labels, two_moons, univariate
+from regionscope_lab.data import Dataset, gaussian_quantiles, load, random_labels, two_moons, univariate
 from regionscope_lab.data.toy import gaussian_quantiles_split, two_moons_split
 from regionscope_lab.shallow import random_teacher
 
@@ -33,13 +32,6 @@ def test_two_moons_has_kept_its_numbers() -> None:
     data = two_moons(77, noise=0.1, seed=5)
     digest = hashlib.sha256(data.inputs.numpy().tobytes() + data.labels.numpy().tobytes()).hexdigest()
     assert digest == "283c49bcf66dc8d5b9efd8b54ab84baa2a29552348736ef50580578ecb14f8b5"
-
-
-@pytest.mark.parametrize("make", [two_moons, gaussian_quantiles, digits])
-def test_without_scikit_learn_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch, make: object) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(InputError, match=r"pip install 'regionscope\[lab\]'"):
-        make()
 
 
 def test_the_test_part_of_moons_has_the_map_of_the_training_part() -> None:

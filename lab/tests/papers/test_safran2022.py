@@ -10,9 +10,9 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import pytest
-from regionscope.cli.study import study as command
 from typer.testing import CliRunner
 
+from regionscope_lab.cli.paper import paper as command
 from regionscope_lab.papers.chart_figures import chart_figure
 from regionscope_lab.papers.charts import Lines
 from regionscope_lab.papers.safran2022 import STUDIES, end_to_end, example1, flows, generalisation, regions, width
