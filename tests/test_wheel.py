@@ -1,4 +1,4 @@
-"""The distributions: built from the sources, installed into a clean environment, and used there from another folder."""
+"""The version in all files, and the distributions: built, installed into a clean environment, and used there."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import tomllib
 import venv
 import zipfile
 from collections.abc import Sequence
@@ -16,10 +17,11 @@ from pathlib import Path
 
 import pytest
 
+import regionscope
+
 ROOT = Path(__file__).parent.parent
 FOLDERS = {"regionscope": ROOT, "regionscope_lab": ROOT / "lab"}  # of each package
 BUILD = "from setuptools import build_meta; build_meta.build_sdist('..'); build_meta.build_wheel('..')"
-pytestmark = pytest.mark.slow
 NET = """
 import regionscope
 from torch import nn
@@ -85,6 +87,7 @@ def install(built: Path, package: str, environment: Path) -> None:
     run([*pip, "install", "-q", "--no-compile", "--no-deps", "--no-index", wheel], environment)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", FOLDERS)
 def test_a_distribution_holds_every_file_of_its_package_and_no_other(package: str, built: Path) -> None:
     sources = FOLDERS[package] / "src"
@@ -106,6 +109,7 @@ def test_a_distribution_holds_every_file_of_its_package_and_no_other(package: st
     assert for_tests == (["regionscope/network/onnx/reference.py"] if package == "regionscope" else [])  # of ONNX
 
 
+@pytest.mark.slow
 def test_the_package_index_takes_the_distributions(built: Path) -> None:
     pytest.importorskip("twine")
     files = [*built.glob("*.whl"), *built.glob("*.tar.gz")]
@@ -113,6 +117,7 @@ def test_the_package_index_takes_the_distributions(built: Path) -> None:
     assert run([sys.executable, "-m", "twine", "check", "--strict", *files], built).count("PASSED") == 4
 
 
+@pytest.mark.slow
 def test_the_installed_program_works_elsewhere(environment: Path, tmp_path: Path) -> None:
     program = environment / "bin" / "regionscope"
     assert "quickstart" in run([program, "--help"], tmp_path)
@@ -127,9 +132,25 @@ def test_the_installed_program_works_elsewhere(environment: Path, tmp_path: Path
     assert {path.name for path in (tmp_path / "quickstart").iterdir()} == files
 
 
+@pytest.mark.slow
 def test_the_installed_lab_trains(built: Path, environment: Path, tmp_path: Path) -> None:
     install(built, "regionscope_lab", environment)
     program = environment / "bin" / "regionscope-lab"
     train = "train --data two_moons --network mlp --epochs 1 --set data.n_train=20 --runs runs"
     assert "finished" in run([program, *train.split()], tmp_path)
     assert "linear regions" in run([program, "regions", "--run", "runs"], tmp_path)
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    newest = re.search(r"^## \[(\S+)\] - (unreleased|\d{4}-\d\d-\d\d)$", text("CHANGELOG.md"), re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == regionscope.__version__
+    assert f"\nversion: {regionscope.__version__}\n" in text("CITATION.cff")
+    lab = tomllib.loads(text("lab/pyproject.toml"))["project"]
+    assert lab["version"] == regionscope.__version__
+    assert f"regionscope=={regionscope.__version__}" in lab["dependencies"]
+    assert newest[2] == "unreleased" or f"\ndate-released: {newest[2]}\n" in text("CITATION.cff")

@@ -28,7 +28,9 @@ def test_a_wrapped_model_is_the_one_inside(wrap: Callable[[nn.Module], nn.Module
     plain, wrapped = (local_complexity(net, x, dims=3, radius=0.5) for net in (model, wrap(model)))
     assert list(wrapped.by_layer) == ["1"]
     assert wrapped.total.tolist() == plain.total.tolist()
-    assert list(rs.deformation(wrap(model), x, dims=3).diameter) == list(rs.deformation(model, x, dims=3).diameter)
+    assert list(rs.complexity.deformation(wrap(model), x, dims=3).diameter) == list(
+        rs.complexity.deformation(model, x, dims=3).diameter
+    )
 
 
 @pytest.mark.slow

@@ -112,7 +112,10 @@ def test_tokens_before_inputs_are_counted_or_refused(tokens: int) -> None:
     options = {"dims": 2 * tokens, "radius": 0.5}
     found, wanted = local_complexity(model, x, **options), local_complexity(first, x, **options)
     assert found.total.tolist() == wanted.total.tolist()
-    sizes, known = rs.deformation(model, x, dims=2).diameter, rs.deformation(first, x, dims=2).diameter
+    sizes, known = (
+        rs.complexity.deformation(model, x, dims=2).diameter,
+        rs.complexity.deformation(first, x, dims=2).diameter,
+    )
     torch.testing.assert_close(sizes["linear"], known["0"])
     flat = TimeMajor(flat=True)
     if tokens == 1:
@@ -121,7 +124,7 @@ def test_tokens_before_inputs_are_counted_or_refused(tokens: int) -> None:
     for inputs in (x, torch.zeros(4, 14, 2)):
         with pytest.raises(InputError, match=r"mixes the inputs of a batch\. Select other layers with layers="):
             local_complexity(flat, inputs, dims=2)
-    for measure in (rs.deformation, partial(rs.trusted_radius, radii=(0.1, 0.2))):
+    for measure in (rs.complexity.deformation, partial(rs.complexity.trusted_radius, radii=(0.1, 0.2))):
         with pytest.raises(InputError, match=r"'linear', which mixes the inputs of a batch\. Reshape what this layer"):
             measure(flat, x, dims=2)
 

@@ -92,8 +92,8 @@ COUNTS: list[tuple[Callable[..., rs.RegionCount], dict[str, Any]]] = [
     (rs.region_count, {"method": "grid"}),
     (rs.region_count, COARSE),
     (rs.region_count, {"method": "exact"}),
-    (rs.linear_region_count, {}),
-    (rs.linear_region_count, {"pieces": "activation"}),
+    (rs.measures.linear_region_count, {}),
+    (rs.measures.linear_region_count, {"pieces": "activation"}),
 ]
 
 
@@ -272,7 +272,7 @@ def test_a_full_disk_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) 
     [
         (partial(rs.region_count, lambda x: (x[:, 0] > 0).long()), r"a torch module for path, .* got function"),
         (partial(rs.region_count, rs.trace(Net(), (4,)), method="exact"), r"a torch module for path, .* got Program"),
-        (partial(rs.linear_region_count, rs.trace(Net(), (4,))), r"a torch module for path, .* got Program"),
+        (partial(rs.measures.linear_region_count, rs.trace(Net(), (4,))), r"a torch module for path, .* got Program"),
         (partial(rs.region_count, Net(), path="."), "Expected a file for the counts, got"),
         (partial(rs.region_count, Net(), path="no/x.jsonl"), r"Expected an existing folder for 'x.jsonl'"),
         (partial(rs.region_count, Net(), path=3), "Expected a path, got int"),
@@ -382,31 +382,15 @@ def test_the_file_of_another_setting_is_refused(
     rs.region_count(**{**usual, **before}, path=path)
 
 
-@pytest.mark.parametrize(
-    ("name", "after"),
-    [
-        ("pieces", {"pieces": "activation"}),
-        ("sampler", {"through": "origin"}),
-        ("inputs", {"inputs": DATA[:-1]}),
-        ("model", {"model": Net(slope=0.2)}),
-        ("model", {"args": (1.0,)}),
-    ],
-)
-def test_a_file_of_other_linear_counts_is_refused(path: Path, name: str, after: dict[str, Any]) -> None:
+def test_a_file_of_other_linear_counts_is_refused(path: Path) -> None:
     usual: dict[str, Any] = {"model": Net(), "inputs": DATA, "slices": 2, "path": path}
-    rs.linear_region_count(**usual)
-    with pytest.raises(InputError, match=rf"Expected counts for .*\b{name}=.* got counts for .*\b{name}=.* Repeat"):
-        rs.linear_region_count(**{**usual, **after})
-
-
-def test_linear_counts_and_decision_counts_do_not_share_a_file(path: Path, tmp_path: Path) -> None:
-    rs.region_count(Net(), DATA, slices=2, method="exact", path=path)
-    with pytest.raises(InputError, match=r"Expected counts for pieces='linear' in .*, got counts for pieces=None"):
-        rs.linear_region_count(Net(), DATA, slices=2, path=path)
-    other = tmp_path / "other.jsonl"
-    rs.linear_region_count(Net(), DATA, slices=2, path=other)
+    rs.measures.linear_region_count(**usual)
+    changes = {"pieces": {"pieces": "activation"}, "inputs": {"inputs": DATA[:-1]}, "model": {"model": Net(slope=0.2)}}
+    for name, after in changes.items():
+        with pytest.raises(InputError, match=rf"Expected counts for .*\b{name}=.* got counts for .*\b{name}=.* Repeat"):
+            rs.measures.linear_region_count(**{**usual, **after})
     with pytest.raises(InputError, match=r"Expected counts for pieces=None in .*, got counts for pieces='linear'"):
-        rs.region_count(Net(), DATA, slices=2, method="exact", path=other)
+        rs.region_count(**usual, method="exact")
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,9 @@ def test_counts_on_a_grid_are_runs_of_equal_tokens(position: int) -> None:
 
 def test_token_ids_are_enough() -> None:
     found = rs.region_count(GPT, IDS, slices=12, seed=3, position=2)
-    view = rs.embedded(GPT, IDS, position=2)
+    view = rs.network.embedded(GPT, IDS, position=2)
     assert torch.equal(found.counts, rs.region_count(view.model, view.inputs, slices=12, seed=3).counts)
-    hulls = rs.Hulls(IDS, limit=12, seed=3)
+    hulls = rs.sampled.Hulls(IDS, limit=12, seed=3)
     assert torch.equal(found.counts, rs.region_count(GPT, slices=hulls, position=2).counts)
     mask = torch.ones_like(IDS)
     mask[:, 3:] = 0

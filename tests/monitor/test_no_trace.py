@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
+from regionscope import measures
 from regionscope.monitor import Monitor, every, no_trace, same_randomness
 from regionscope_lab.data import DataSplit
 from regionscope_lab.train import train
@@ -147,7 +148,7 @@ def test_training_with_and_without_monitors_gives_the_same_bits() -> None:
     data = DataSplit(halves(), halves())
     watched, alone = noisy(), noisy()
     x = data.train.inputs
-    looks = {"nasty": nasty, "lc": lambda m: rs.local_complexity(m, x, dims=2), "sharp": lambda m: rs.sharpness(
+    looks = {"nasty": nasty, "lc": lambda m: rs.local_complexity(m, x, dims=2), "sharp": lambda m: measures.sharpness(
         m, x, data.train.labels)}  # fmt: skip
     monitor = Monitor(looks, every(1), listeners=[lambda row: torch.rand(3)])
     found = train(watched, data, TRAINING, monitors=[monitor])
