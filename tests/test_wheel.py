@@ -1,12 +1,14 @@
-"""The wheel: built from the sources, installed into a clean environment, and used there from another folder."""
+"""The version in all files, and the wheel: built, installed into a clean environment, and used there."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 import zipfile
 from collections.abc import Sequence
@@ -14,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
+import regionscope
+
 ROOT = Path(__file__).parent.parent
-pytestmark = pytest.mark.slow
 NET = """
 import regionscope
 from torch import nn
@@ -73,6 +76,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if name.startswith("regionscope/")}
@@ -85,6 +89,7 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
     assert held == wanted
 
 
+@pytest.mark.slow
 def test_the_installed_program_works_elsewhere(environment: Path, tmp_path: Path) -> None:
     program = environment / "bin" / "regionscope"
     assert "quickstart" in run([program, "--help"], tmp_path)
@@ -93,3 +98,18 @@ def test_the_installed_program_works_elsewhere(environment: Path, tmp_path: Path
     assert "linear regions" in said
     assert str(environment) in said
     assert (tmp_path / "explorer.html").stat().st_size > 100_000
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    newest = re.search(r"^## \[(\S+)\] - (unreleased|\d{4}-\d\d-\d\d)$", text("CHANGELOG.md"), re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == regionscope.__version__
+    assert f"\nversion: {regionscope.__version__}\n" in text("CITATION.cff")
+    lab = tomllib.loads(text("lab/pyproject.toml"))["project"]
+    assert lab["version"] == regionscope.__version__
+    assert f"regionscope=={regionscope.__version__}" in lab["dependencies"]
+    assert newest[2] == "unreleased" or f"\ndate-released: {newest[2]}\n" in text("CITATION.cff")
