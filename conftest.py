@@ -13,6 +13,8 @@ import torch
 from hypothesis import settings
 from typer.main import get_command
 
+from onnx_graphs import stored  # noqa: F401 - a fixture
+
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
 

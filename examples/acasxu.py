@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--speeds", type=float, nargs=2, default=(700.0, 600.0), help="own and the intruder's, ft/s")
     options = parser.parse_args()
     where = plane(options.distance, options.heading, tuple(options.speeds))
-    files = sorted(options.models.glob("ACASXU_run2a_*.onnx*"))
+    files = sorted(path for path in options.models.glob("ACASXU_run2a_*.onnx*") if path.suffix in (".onnx", ".gz"))
     figure, axes = style.figure(5, 9, width=1.15, height=1.2)
     rows = []
     for ax in axes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,17 @@ MODELS = next(
     (found for parent in Path(__file__).resolve().parents if (found := parent / "shared" / "models").is_dir()), None
 )
 needs_models = pytest.mark.skipif(MODELS is None, reason="there is no folder shared/models with real networks")
+
+
+_EXTERNAL = ContextVar("external", default=False)
+
+
+@pytest.fixture(params=["inlined", "external"])
+def stored(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Weights inside the files that a test writes, or beside them as ``torch.onnx.export`` stores them."""
+    token = _EXTERNAL.set(request.param == "external")
+    yield request.param
+    _EXTERNAL.reset(token)
 
 
 def node(kind: str, inputs: Sequence[str], outputs: Sequence[str] = ("y",), **attributes: Any) -> Any:
@@ -47,7 +59,17 @@ def write(
         tensors,
     )
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
-    path.write_bytes(model.SerializeToString())
+    return save(model, path)
+
+
+def save(model: Any, path: Path) -> Path:
+    """Write a model; see ``stored``."""
+    data = path.with_name(f"{path.name}.data")
+    data.unlink(missing_ok=True)  # onnx would append to it
+    external = {"save_as_external_data": True, "location": data.name, "size_threshold": 0} if _EXTERNAL.get() else {}
+    import onnx
+
+    onnx.save_model(model, path, **external)
     return path
 
 

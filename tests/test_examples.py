@@ -67,6 +67,7 @@ def test_a_loop_of_your_own(run: Run, tmp_path: Path) -> None:
     assert len(marked) == 3
 
 
+@pytest.mark.usefixtures("stored")
 def test_advisories_as_small_multiples(run: Run, tmp_path: Path) -> None:
     pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")
     from onnx_graphs import constant, node, write

@@ -22,14 +22,14 @@ from regionscope.cli import output
 from regionscope.errors import InputError
 from regionscope.explorer import explore
 from regionscope.file_io import plain, replace_file
+from regionscope.monitor.frames import frames_of_partitions
 from regionscope.plot.animation import animate
-from regionscope.plot.shallow import flow_animation
 from regionscope_lab import quickstart
 from regionscope_lab.shallow import FlowOptions, gradient_flow, initial_network, sample, teacher_from_switches
+from regionscope_lab.shallow.plot import flow_animation
 from regionscope_lab.store.files import write_bytes
 from regionscope_lab.sweep import RunTable, write_parquet
 from regionscope_lab.train.state import TrainState
-from regionscope_lab.training_frames import frames_of_partition
 from regionscope_lab.zoo import mlp
 
 SEGMENT = rs.Segment([0.0], [1.0])
@@ -41,7 +41,7 @@ def _partition(path: Path) -> None:
 
 
 def _animation(path: Path) -> None:
-    animate(frames_of_partition(rs.linear_regions(mlp([1, 3, 2]), SEGMENT)), path, fps=1, size=100)
+    animate(frames_of_partitions([(0, rs.linear_regions(mlp([1, 3, 2]), SEGMENT))]), path, fps=1, size=100)
 
 
 def _flow(path: Path) -> None:

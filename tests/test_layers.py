@@ -42,6 +42,7 @@ LAYERS = {
     "measures": 3,
     "verification": 3,
     "monitor": 3,
+    "quickstart": 3,
     "plot": 4,
     "explorer": 4,
     "cli": 4,
@@ -49,7 +50,7 @@ LAYERS = {
     "__init__": 5,
     "__main__": 5,
 }
-LAB_LAYERS = {"shallow": 0, "papers": 2}  # all other parts of the lab are in layer 1
+LAB_LAYERS = {"shallow": 0, "papers": 2, "cli": 3}  # all other parts of the lab are in layer 1
 STRANGERS = {("geometry", "network"), ("network", "geometry"), ("exact", "sampled"), ("sampled", "exact")}
 CORE_LIBRARIES = {"torch", "numpy", "scipy", "matplotlib", "typer", "rich", "safetensors"}
 MODULES = sorted(path for package in PACKAGES for path in package.rglob("*.py"))
@@ -116,6 +117,15 @@ def test_every_module_imports_its_own_layer_or_a_lower_one() -> None:
             if layer_of(package, theirs) > layer_of(package, mine) or (mine, theirs) in STRANGERS:
                 wrong.append(f"{path} ({mine}) imports {name}")
     assert not wrong
+
+
+def test_the_library_does_not_import_the_lab() -> None:
+    """Neither at import time nor inside a function, nor by a name in a text."""
+    library = [path for path in MODULES if dotted(path)[0] == "regionscope"]
+    assert len(library) > 200
+    for path in library:
+        assert not [name for name in all_imports(path) if name.split(".")[0] == "regionscope_lab"], path
+        assert "regionscope_lab" not in path.read_text(encoding="utf-8"), path
 
 
 def test_no_two_modules_import_each_other_in_a_circle() -> None:

@@ -1,17 +1,19 @@
-"""Write the table of all commands and options that help and shell completion read: python tools/make_cli_table.py"""
+"""Write the tables of all commands and options that help and shell completion read: python tools/make_cli_table.py"""
 
 from __future__ import annotations
 
 import json
+from importlib import import_module
 
 from regionscope.cli import table
-from regionscope.cli.app import COMMANDS
 
 
 def main() -> None:
     """Import every command and write what its signature says."""
-    table.FILE.write_text(text_of(table.describe(COMMANDS)) + "\n", encoding="utf-8")
-    print(f"wrote {table.FILE}")
+    for name in ("regionscope.cli.app", "regionscope_lab.cli.app"):
+        program = import_module(name)
+        program.TABLE.write_text(text_of(table.describe(program.COMMANDS)) + "\n", encoding="utf-8")
+        print(f"wrote {program.TABLE}")
 
 
 def text_of(commands: table.CommandTable) -> str:

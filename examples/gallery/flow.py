@@ -5,8 +5,8 @@ one flow: the function, the data, and a bar for each neuron at its kink.
 """
 
 from regionscope.plot import style
-from regionscope.plot.shallow import flow_frame
 from regionscope_lab import shallow
+from regionscope_lab.shallow.plot import flow_frame
 
 teacher = shallow.teacher_from_switches([-0.4, 0.1])
 data = shallow.sample(teacher, 20, seed=1)

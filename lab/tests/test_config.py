@@ -84,7 +84,7 @@ def test_equal_settings_have_equal_keys_however_they_are_written() -> None:
         (
             ("grid",),
             {"seed": [0, 1]},
-            "got 'grid', which is part of a sweep. Pass the file to `regionscope sweep run`.",
+            "got 'grid', which is part of a sweep. Pass the file to `regionscope-lab sweep run`.",
         ),
     ],
 )

@@ -129,13 +129,6 @@ def test_stopped_when_asked_and_continued(undisturbed: RunFolder, tmp_path: Path
     assert outcome(run(EXPERIMENT, tmp_path)) == outcome(undisturbed)
 
 
-def test_every_checkpoint_has_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    saved = []
-    monkeypatch.setattr(RunFolder, "save_state", lambda self, state: saved.append(state.step))
-    run(EXPERIMENT, tmp_path, save_every=1e6)
-    assert saved == [0, 6, 12]
-
-
 def test_divergence_is_a_result(tmp_path: Path) -> None:
     wild = replace(EXPERIMENT, training=replace(EXPERIMENT.training, lr=1e30))
     folder = run(wild, tmp_path)

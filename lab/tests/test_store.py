@@ -304,21 +304,6 @@ def test_a_full_disk_keeps_what_was_there(claimed: RunFolder, monkeypatch: pytes
     assert kept.step == 3
 
 
-def test_two_processes_find_the_same_damage(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other one is quicker: it has set the file aside when this one is about to."""
-    path = folder.path / "result.json"
-    path.write_text("{")
-    rename = os.replace
-
-    def late(source: Path, target: Path) -> None:
-        rename(source, target)
-        rename(source, target)
-
-    monkeypatch.setattr(os, "replace", late)
-    assert not folder.verify()
-    assert [found.name for found in folder.path.glob("result.json*")] == ["result.json.damaged-1"]
-
-
 def test_mistakes_have_sentences(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No run found at"):
         RunFolder.open(tmp_path)

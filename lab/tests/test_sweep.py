@@ -9,14 +9,13 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 
-from devices import needs_cuda
 from regionscope.errors import DiskFull, InputError, RegionscopeError
 from regionscope_lab.config import Experiment
 from regionscope_lab.store import RunFolder
@@ -214,16 +213,6 @@ def test_a_label_shows_what_differs(grid: dict[str, Any], words: list[str]) -> N
     assert list(sweep.labels) == [word + key for word, key in zip(words, keys, strict=True)]
 
 
-@needs_cuda
-def test_a_run_returns_its_memory_to_the_gpu(tmp_path: Path) -> None:
-    """Workers that share a GPU would otherwise hold what the largest of their runs took."""
-    network = {"name": "mlp", "options": {"width": 2048}}
-    (experiment,) = Sweep.from_dict({"base": {**BASE, "network": network}, "grid": {"seed": [0]}})
-    torch.cuda.reset_peak_memory_stats()
-    assert work.work(work.Job(experiment.key, experiment, tmp_path, device="cuda")).status == "finished"
-    assert torch.cuda.memory_reserved() < torch.cuda.max_memory_reserved() - 2048 * 2048 * 4
-
-
 def test_workers_are_started_only_for_runs_that_nobody_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("regionscope_lab.sweep.run._WAIT_SECONDS", 0.0)
     sweep = small(0, 1, 2)
@@ -264,11 +253,15 @@ def test_options_are_checked_before_anything_runs(grid: dict[str, list[Any]], wo
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_full_disk_at_the_stop_of_a_cluster_has_its_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_room(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+def raising(error: Exception) -> Callable[..., None]:
+    def refuse(*_: object, **__: object) -> None:
+        raise error
 
-    monkeypatch.setattr(Path, "touch", no_room)
+    return refuse
+
+
+def test_a_full_disk_at_the_stop_of_a_cluster_has_its_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "touch", raising(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
     experiment = small(0).experiments[0]
     waiting = {object(): work.Job(experiment.key, experiment, tmp_path)}
     with pytest.raises(DiskFull, match="The disk is full"):
@@ -342,3 +335,34 @@ def test_a_worker_of_another_version_says_so(tmp_path: Path) -> None:
     assert (found.key, found.status) == ("0123456789abcdef", "failed")
     assert "another version" in found.message
     assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_stops_the_sweep_and_a_folder_without_writing_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "append", raising(DiskFull("There is no room.")))
+        report = run_sweep(small(0, 1), tmp_path)
+    assert [outcome.status for outcome in report.outcomes] == ["full", "stopped"]
+    assert report.reason == "There is no room."
+    monkeypatch.setattr(os, "replace", raising(OSError(errno.EROFS, os.strerror(errno.EROFS))))
+    with pytest.raises(InputError, match="a folder that can be written to"):
+        run_sweep(small(0), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "wanted", "words"),
+    [
+        ("error", type("KilledWorker", (Exception,), {})(), "failed", "workers died"),
+        ("error", ValueError("no such file\nand more"), "failed", "ValueError: no such file"),
+        ("cancelled", None, "stopped", "dropped"),
+    ],
+)
+def test_what_a_cluster_says_of_a_lost_run(
+    status: str, error: Exception | None, wanted: str, words: str, tmp_path: Path
+) -> None:
+    job = job_of(tmp_path)
+    found = cluster._outcome(SimpleNamespace(status=status, exception=lambda: error), job)
+    assert (found.key, found.status) == (job.key, wanted)
+    assert words in found.message
+    assert (tmp_path / job.key / "result.json").exists() is (wanted == "failed")

@@ -121,6 +121,8 @@ def test_a_run_that_has_not_ended(damage: Callable[[Path], object], name: str, t
     assert read_runs(tmp_path).column("status") == ["stopped"]
     place = next(tmp_path.glob("sweep-*.json")) if name == "plan" else tmp_path / KEY / name
     damage(place)
+    (tmp_path / "notes").mkdir()  # which is not a run
+    assert len(read_runs(tmp_path)) == 1
     report = run_sweep(SWEEP, tmp_path)
     assert [outcome.status for outcome in report.outcomes] == ["finished"]
     if name != "plan":  # which is only an order

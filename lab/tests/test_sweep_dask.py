@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import socket
 import ssl
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from regionscope import cluster
+from regionscope.errors import InputError
 
 
 class NoCryptography:
@@ -67,3 +70,14 @@ def test_the_key_of_openssl_is_the_users_and_goes_away() -> None:
         assert "PRIVATE KEY" in key.read_text()
         ssl.create_default_context(cafile=str(certificate)).load_cert_chain(certificate, key)
     assert not key.parent.exists()
+
+
+def test_without_a_way_to_make_a_key_there_is_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object, **__: object) -> None:
+        raise FileNotFoundError("openssl")
+
+    monkeypatch.setattr(
+        cluster, "subprocess", SimpleNamespace(run=missing, CalledProcessError=subprocess.SubprocessError)
+    )
+    with ExitStack() as stack, pytest.raises(InputError, match="cryptography or the program openssl"):
+        cluster._only_ours(NoCryptography, stack)

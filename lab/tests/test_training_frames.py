@@ -13,18 +13,18 @@ from regionscope.errors import InputError
 from regionscope.exact import decision_regions, linear_regions
 from regionscope.geometry import Box
 from regionscope.geometry.coordinates import on_slice
+from regionscope.monitor.frames import (
+    ModelAtStep,
+    curves_of_rows,
+    frames_of_models,
+    frames_of_partitions,
+)
 from regionscope_lab import instruments
 from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
 from regionscope_lab.experiment import run
 from regionscope_lab.instruments.measurement_context import MeasurementContext
+from regionscope_lab.run_frames import frames_of_run
 from regionscope_lab.store import RunFolder
-from regionscope_lab.training_frames import (
-    ModelAtStep,
-    curves_of_rows,
-    frames_of_models,
-    frames_of_partition,
-    frames_of_run,
-)
 from regionscope_lab.zoo import mlp
 from small_files import idx_files
 
@@ -176,7 +176,7 @@ def test_mistakes_are_sentences(tmp_path: Path) -> None:
         (lambda: frames_of_models(moments, square, class_names=("a", "b")), "Expected 3 class names, got 2"),
         (lambda: plane_of(torch.zeros(5, 4), [0, 1, 5]), "three training points"),
         (lambda: default_slice(torch.rand(2, 4), torch.tensor([0, 1])), "for the default plane, got 2"),
-        (lambda: frames_of_partition(solid), "dimension 1 or 2"),
+        (lambda: frames_of_partitions([(0, solid)]), "dimension 1 or 2"),
         (lambda: on_slice(square, torch.zeros(2, 3)), "shape"),
         (lambda: frames_of_run(RunFolder.create(tmp_path, unstarted)), "checkpoints = "),
     ):

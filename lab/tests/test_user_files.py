@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from command_line import run
+from lab_command import run
 from regionscope.errors import InputError
 from regionscope_lab import zoo
 from regionscope_lab.config import DataSpec, Experiment
@@ -91,7 +91,7 @@ def experiment(**settings: Any) -> Experiment:
 
 
 def test_the_file_is_part_of_the_runs_identity(folder: Path) -> None:
-    (folder / "small.py").write_text("from regionscope_lab.zoo import dense as build\n")
+    (folder / "small.py").write_text("from regionscope.lab.zoo import dense as build\n")  # as older runs have it
     first = experiment()
     assert first.network.source
     assert first.data.source

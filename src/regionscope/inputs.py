@@ -109,7 +109,7 @@ def read_examples(inputs: Inputs | Examples, labels: Labels | None = None) -> Ex
 
     A tensor or array has one input a row. The items of a Dataset (or of a list) are inputs or tuples (input, label,
     ...). A DataLoader stands for the items of its dataset, each collated on its own: its batch size and its order do
-    not matter. A ``regionscope_lab.data.Dataset`` is read as its two tensors. Labels given as ``labels`` replace those
+    not matter. A ``Dataset`` of regionscope-lab is read as its two tensors. Labels given as ``labels`` replace those
     of the items.
 
     >>> data = TensorDataset(torch.zeros(3, 2), torch.tensor([0, 1, 0]))

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from regionscope.cli import app
+from regionscope_lab.cli import app as lab
 
 NET = """
 import torch
@@ -76,10 +77,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def sentence(words: Iterable[str]) -> str:
-    result = CliRunner().invoke(app, list(words))
+    words = list(words)
+    of_lab = words[0] in ("train", "sweep")
+    result = CliRunner().invoke(lab if of_lab else app, words)
     assert isinstance(result.exception, SystemExit), result.exception
     assert result.exit_code == 2
-    assert result.stderr.startswith("regionscope: ")
+    assert result.stderr.startswith("regionscope-lab: " if of_lab else "regionscope: ")
     assert len(result.stderr.splitlines()) == 1
     return result.stderr
 

@@ -316,16 +316,6 @@ def test_weights_of_another_network(folder: Path) -> None:
     assert "Expected weights that fit the model" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "command", ["sweep run", "study run", "study report", "data list", "data get", "train", "explore", "animate"]
-)
-def test_the_data_folder_has_one_name(command: str) -> None:
-    words = set(re.findall(r"--[a-z-]+", run(f"{command} --help").output))
-    assert "--data-root" in words
-    assert "--root" not in words
-    assert ("--data" in words) == (command in ("train", "sweep run", "animate"))  # the data set; whether it is drawn
-
-
 @pytest.mark.parametrize("command", ["regions", "regions --model net.py:build --device nothere", "nothere"])
 def test_wrong_options_exit_with_2(command: str) -> None:
     assert run(command).exit_code == 2

@@ -1,252 +1,86 @@
-"""``regionscope explore`` and ``regionscope animate``: the right files, and one sentence for a mistake."""
+"""``regionscope explore``: saved partitions become a page, and one sentence for a mistake."""
 
 from __future__ import annotations
 
-import re
-import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
-from typer.testing import CliRunner
 
-from regionscope.cli import app, frames, running
-from regionscope.cli.load import box
+import regionscope as rs
+from command_line import run
 from regionscope.exact import decision_regions, linear_regions
-from regionscope.plot import animation
-from regionscope_lab.config import DataSpec, Experiment, NetworkSpec, Training
-from regionscope_lab.experiment import run
 from regionscope_lab.zoo import mlp
+from small_slices import SQUARE
+
+NETS = [mlp([2, 6, 2], seed=seed) for seed in range(3)]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    experiment = Experiment(
-        data=DataSpec(name="two_moons", n_train=40, n_test=20),
-        network=NetworkSpec(name="mlp", options={"width": 6}),
-        training=Training(epochs=3, optimizer="adam", lr=0.01, batch_size=20, checkpoints="every 1 epochs"),
-    )
-    return run(experiment, tmp_path_factory.mktemp("runs")).path
-
-
-def call(*words: object, code: int = 0) -> str:
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    assert result.exit_code == code, result.output
-    assert isinstance(result.exception, SystemExit | None)
-    return result.output
-
-
-def test_explore_writes_one_page_without_links(folder: Path, tmp_path: Path) -> None:
-    target = tmp_path / "run.html"
-    said = call("explore", folder, "--out", target)
-    assert f"wrote {target}" in said
-    assert "4 of 4 frames" in said
-    text = target.read_text(encoding="utf-8")
-    assert not re.search(r"<(script|img|iframe)[^>]*\ssrc=|<link\s", text)
-    assert text.count('id="frame-') == 4
-    assert not list(tmp_path.glob("*.part"))
-
-
-def test_the_page_is_named_after_the_run(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    call("explore", folder, "--frames", 2)
-    assert (tmp_path / f"{folder.name}.html").read_text(encoding="utf-8").count('id="frame-') == 2
+    return tmp_path
+
+
+def said(command: str, code: int = 0) -> str:
+    done = run(command)
+    assert done.exit_code == code, done.output
+    return " ".join(done.output.split())
 
 
 @pytest.mark.parametrize("labelled", [False, True])
-def test_explore_takes_saved_partitions(tmp_path: Path, labelled: bool) -> None:
-    square, model = box(-1.0, 1.0, (2,)), mlp([2, 6, 2], seed=0)
-    found = decision_regions(model, square) if labelled else linear_regions(model, square)
-    saved = found.save(tmp_path / "p")
-    call("explore", saved, "--out", tmp_path / "p.html")
-    text = (tmp_path / "p.html").read_text(encoding="utf-8")
+def test_a_saved_partition_becomes_a_page_named_after_it(labelled: bool) -> None:
+    found = decision_regions(NETS[0], SQUARE) if labelled else linear_regions(NETS[0], SQUARE)
+    found.save("p")
+    assert "wrote p.html" in said("explore p.npz")
+    text = Path("p.html").read_text(encoding="utf-8")
     assert ('"decision": ' in text) == labelled
-    assert f'"linear": {linear_regions(model, square).n_linear_regions}' in text
+    assert f'"linear": {linear_regions(NETS[0], SQUARE).n_linear_regions}' in text
 
 
-def test_explore_names_the_classes(folder: Path, tmp_path: Path) -> None:
-    square, model = box(-1.0, 1.0, (2,)), mlp([2, 6, 2], seed=0)
-    saved = decision_regions(model, square).save(tmp_path / "p")
-    target = tmp_path / "page.html"
-    for what in ([folder, "--frames", 1], [saved]):
-        call("explore", *what, "--out", target)
-        assert '"classes": ["0", "1"]' in target.read_text(encoding="utf-8")
-        call("explore", *what, "--out", target, "--class-names", "upper,lower")
-        assert '"classes": ["upper", "lower"]' in target.read_text(encoding="utf-8")
-        said = call("explore", *what, "--out", target, "--class-names", "a,b,c", code=2)
-        assert "Expected 2 class names, got 3." in " ".join(said.split())
+def test_several_partitions_are_the_frames_of_a_training() -> None:
+    parts = [linear_regions(net, SQUARE) for net in NETS]
+    for i, part in enumerate(parts):
+        part.save(f"p{i}")
+    assert "3 of 3 frames" in said("explore p0.npz p1.npz p2.npz --steps 0,10,200 --out page.html")
+    text = Path("page.html").read_text(encoding="utf-8")
+    for step, part in zip((0, 10, 200), parts, strict=True):
+        assert f'"step": {step}' in text
+        assert f'"linear": {part.n_linear_regions}' in text
+    said("explore p0.npz p1.npz")
+    assert '"step": 1,' in Path("p0.html").read_text(encoding="utf-8")
 
 
-def test_a_slow_plane_gets_advice_once(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    advice = "A frame of more than 200,000 regions (--max-regions) is an error, perhaps after minutes. A line has"
-    words = ("explore", folder, "--out", tmp_path / "page.html")
-    assert advice not in call(*words)
-    monkeypatch.setattr(frames, "_SOON", 0.0)
-    assert call(*words).count(advice) == 1
-    assert advice not in call(*words, "--rows", "0,1")
-
-
-def test_explore_names_the_columns_of_a_csv_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    rows = "".join(f"{i % 5},{i % 2},{i % 3}\n" for i in range(20))
-    Path("table.csv").write_text("width,label,height\n" + rows, encoding="utf-8")
-    words = ("--epochs", 1, "--runs", "runs", "--set", "training.checkpoints=every 1 epochs")
-    call("train", "--network", "mlp", "--data", "table.csv", *words)
-    call("explore", "runs", "--frames", 1, "--out", "page.html")
-    page = Path("page.html").read_text(encoding="utf-8")
-    assert '"axis_label": "width"' in page
-    assert '"axis_label": "height"' in page
-    call("explore", "runs", "--frames", 1, "--rows", "0,1", "--out", "line.html")  # its axis is no column
-    page = Path("line.html").read_text(encoding="utf-8")
-    assert '"axis_label": "position on the slice"' in page
-    assert '"axis_label": "width"' not in page
-
-
-@pytest.mark.parametrize("kind", ["linear", "decision", "neurons"])
-def test_animate_writes_a_gif_with_every_checkpoint(folder: Path, tmp_path: Path, kind: str) -> None:
-    target = tmp_path / "frames.gif"
-    said = call("animate", folder, "--out", target, "--kind", kind, "--size", 200, "--fps", 4)
-    assert "4 frames" in said
-    assert f"({target.stat().st_size / 1e3:.0f} kB, " in said
-    frames: Any
-    with Image.open(target) as frames:
-        shown = [frames.info["duration"]]
-        pictures = set()
-        for i in range(frames.n_frames):
-            frames.seek(i)
-            shown.append(frames.info["duration"])
-            pictures.add(frames.convert("RGB").tobytes())
-        assert frames.size == (200, 224)
-    assert len(pictures) == 4
-    assert not list(tmp_path.glob("*part*"))
-
-
-def test_animate_names_the_classes(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = []
-    monkeypatch.setattr(animation, "animate", lambda training, target, **_: (drawn.append(training), target.touch()))
-    words = ("animate", folder, "--out", tmp_path / "frames.gif", "--frames", 1, "--class-names")
-    call(*words, "upper,lower", "--kind", "decision")
-    assert drawn[0].class_names == ("upper", "lower")
-    said = " ".join(call(*words, "a,b,c", "--kind", "decision", code=2).split())
-    assert "Expected 2 class names, got 3." in said
-    said = " ".join(call(*words, "upper,lower", code=2).split())
-    assert "Expected --kind decision with --class-names, got --kind linear" in said
-    assert len(drawn) == 1
-
-
-def test_mp4_is_made_where_ffmpeg_is_and_named_where_not(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if shutil.which("ffmpeg"):
-        call("animate", folder, "--out", tmp_path / "frames.mp4", "--size", 200)
-        assert (tmp_path / "frames.mp4").stat().st_size > 1000
-    monkeypatch.setattr("matplotlib.animation.FFMpegWriter.isAvailable", lambda: False)
-    said = call("animate", folder, "--out", tmp_path / "no.mp4", code=2)
-    assert "needs ffmpeg" in said
-    assert not (tmp_path / "no.mp4").exists()
+def test_classes_have_names() -> None:
+    decision_regions(NETS[0], SQUARE).save("p")
+    said("explore p.npz --class-names upper,lower")
+    assert '"classes": ["upper", "lower"]' in Path("p.html").read_text(encoding="utf-8")
+    assert "Expected 2 class names, got 3." in said("explore p.npz --class-names a,b,c", code=2)
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("explore", "RUN", "--out", "x.pdf"), "ends in .html"),
-        (("explore", "RUN", "--out", "none/x.html"), "does not exist"),
-        (("explore", "absent"), "which does not exist"),
-        (("explore", "."), "No run found at"),
-        (("explore", "junk.npz"), "Expected a saved partition"),
-        (("explore", "cut.npz"), "Expected a saved partition"),
-        (("explore", "array.npy"), "Expected a saved partition"),
-        (("explore", "damaged.npz"), "Expected a saved partition"),
-        (("animate", "junk.npz"), "Expected the folder of a run"),
-        (("animate", "absent"), "Expected the folder of a run"),
-        (("animate", "."), "No run found at"),
-        (("explore", "RUN", "--rows", "a,b"), "such as 0,5,17"),
-        (("explore", "RUN", "--rows", "0,1", "--box", "-1", "1"), "got both"),
-        (("explore", "RUN", "--rows", "0,1,99"), "each from 0 to 39"),
-        (("explore", "RUN", "--box", "1", "-1"), "the smaller number first"),
-        (("animate", "RUN", "--out", "x.png"), ".gif or .mp4"),
-        (("animate", "RUN", "--fps", "900"), "1 to 50"),
+        ("p.npz --out x.pdf", "ends in .html"),
+        ("p.npz --out none/x.html", "does not exist"),
+        ("absent.npz", "at 'absent.npz', got nothing"),
+        (".", "For a run, use regionscope-lab explore"),
+        ("junk.npz", "Expected a saved partition"),
+        ("cut.npz", "Expected a saved partition"),
+        ("array.npy", "Expected a saved partition"),
+        ("damaged.npz", "Expected a saved partition"),
+        ("p.npz --steps 1,2", "Expected --steps with 1 numbers, one for each partition, got '1,2'."),
+        ("p.npz p.npz --steps a,b", "Expected --steps with 2 numbers, one for each partition, got 'a,b'."),
+        ("p.npz line.npz", "Expected partitions of one slice, got several slices."),
     ],
 )
-def test_mistakes_are_one_sentence(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], sentence: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "junk.npz").write_bytes(b"not a zip")
-    whole = linear_regions(mlp([2, 6, 2], seed=0), box(-1.0, 1.0, (2,))).save(tmp_path / "damaged.npz").read_bytes()
-    (tmp_path / "cut.npz").write_bytes(whole[:300])
-    (tmp_path / "damaged.npz").write_bytes(whole[:500] + bytes(len(whole) // 2) + whole[500 + len(whole) // 2 :])
-    np.save(tmp_path / "array.npy", np.zeros(3))
-    before = sorted(path.name for path in tmp_path.iterdir())
-    said = call(*(str(folder) if word == "RUN" else word for word in words), code=2)
-    assert sentence in said
-    assert sorted(path.name for path in tmp_path.iterdir()) == before
-
-
-def test_the_folder_of_a_single_run_stands_for_it(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    call("explore", folder.parent, "--frames", 1)
-    call("animate", folder.parent, "--frames", 1, "--size", 200)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{folder.name}.gif", f"{folder.name}.html"]
-
-
-@pytest.mark.parametrize("command", ["explore", "animate"])
-def test_of_several_runs_one_must_be_named(folder: Path, tmp_path: Path, command: str) -> None:
-    for name in ("a", "b"):
-        shutil.copytree(folder, tmp_path / "runs" / name)
-    said = call(command, tmp_path / "runs", code=2)
-    assert "got 2. Pass the folder of one of them" in " ".join(said.split())
-
-
-def test_a_box_is_for_inputs_of_two_numbers(tmp_path: Path) -> None:
-    experiment = Experiment(
-        data=DataSpec(name="digits", n_train=20, n_test=10),
-        network=NetworkSpec(name="mlp", options={"width": 4}),
-        training=Training(epochs=1, checkpoints="every 1 epochs"),
-    )
-    digits = run(experiment, tmp_path).path
-    said = " ".join(call("explore", digits, "--box", -1, 1, code=2).split())
-    assert "Expected inputs with two entries for --box, got shape (1, 8, 8). Pass --rows instead." in said
-
-
-def test_a_box_is_that_of_the_other_commands(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def record(*words: Any) -> Any:
-        asked.append(words)
-        return box(*words)
-
-    monkeypatch.setattr("regionscope.cli.load.box", record)
-    call("explore", folder, "--out", tmp_path / "box.html", "--box", -2, 3, "--frames", 1)
-    assert asked == [(-2.0, 3.0, (2,))]
-    assert "area 25" in (tmp_path / "box.html").read_text(encoding="utf-8")
-
-
-def test_points_of_the_data(folder: Path, tmp_path: Path) -> None:
-    call("explore", folder, "--out", tmp_path / "line.html", "--rows", "0,1", "--frames", 1)
-    assert "a line in the 2 inputs, length" in (tmp_path / "line.html").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("command", ["explore", "animate"])
-def test_a_limit_on_the_regions_is_named(folder: Path, tmp_path: Path, command: str) -> None:
-    target = tmp_path / ("page.html" if command == "explore" else "page.gif")
-    said = call(command, folder, "--out", target, "--max-regions", 3, code=2)
-    assert said.startswith("regionscope: Expected at most --max-regions 3 regions, got more after ")
-    assert "Raise --max-regions" in said
-    assert "--rows 0,1" in said
-    assert not target.exists()
-
-
-@pytest.mark.parametrize("command", ["explore", "animate"])
-def test_progress_moves_within_a_partition(
-    folder: Path, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(running, "_EVERY", 0.0)
-    target = tmp_path / ("page.html" if command == "explore" else "page.gif")
-    said = call(command, folder, "--out", target, "--progress", "--frames", 1)
-    assert len(re.findall(r"^Partitions: \d+% \(\d+ s left\)$", said, re.MULTILINE)) >= 4
-    assert "Partitions: done in" in said
+def test_mistakes_are_one_sentence(words: str, sentence: str, folder: Path) -> None:
+    whole = linear_regions(NETS[0], SQUARE).save("p").read_bytes()
+    linear_regions(NETS[0], rs.Segment([0.0, 0.0], [1.0, 1.0])).save("line")
+    Path("junk.npz").write_bytes(b"not a zip")
+    Path("cut.npz").write_bytes(whole[:300])
+    Path("damaged.npz").write_bytes(whole[:500] + bytes(len(whole) // 2) + whole[500 + len(whole) // 2 :])
+    np.save("array.npy", np.zeros(3))
+    before = sorted(path.name for path in folder.iterdir())
+    assert sentence in said(f"explore {words}", code=2)
+    assert sorted(path.name for path in folder.iterdir()) == before

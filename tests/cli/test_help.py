@@ -12,6 +12,7 @@ from typer.main import get_command
 import regionscope as rs
 from command_line import run
 from regionscope.cli import app
+from regionscope_lab.cli import app as lab
 
 
 @pytest.fixture(autouse=True)
@@ -47,16 +48,19 @@ def test_help_names_every_option(command: str) -> None:
 @pytest.mark.parametrize(
     ("name", "commands"),
     [
-        ("--device", ["regions", "decision", "count", "complexity", "train", "sweep run", "study run"]),
-        ("--data-root", ["train", "sweep run", "study run", "study report", "data list", "explore", "animate"]),
-        ("--json", ["regions", "decision", "count", "complexity", "bounds", "train"]),
+        ("--device", ["regions", "decision", "count", "complexity", "lab train", "lab sweep run", "lab paper run"]),
+        (
+            "--data-root",
+            [f"lab {name}" for name in ("train", "sweep run", "paper run", "paper report", "explore", "regions")],
+        ),
+        ("--json", ["regions", "decision", "count", "complexity", "bounds", "lab train", "lab count"]),
     ],
 )
 def test_an_option_says_the_same_in_every_command(name: str, commands: list[str]) -> None:
     said = set()
     for command in commands:
-        found: Any = get_command(app)
-        for word in command.split():
+        found: Any = get_command(lab if command.startswith("lab ") else app)
+        for word in command.removeprefix("lab ").split():
             found = found.commands[word]
         said |= {option.help for option in found.params if name in option.opts}
     assert len(said) == 1
@@ -72,7 +76,9 @@ def commands(group: Any) -> Iterator[Any]:
         yield from commands(command)
 
 
-@pytest.mark.parametrize("command", list(commands(get_command(app))), ids=lambda command: str(command.name))
+@pytest.mark.parametrize(
+    "command", [*commands(get_command(app)), *commands(get_command(lab))], ids=lambda command: str(command.name)
+)
 def test_help_keeps_its_brackets(command: Any) -> None:
     """Rich reads [word] as a colour and drops it."""
     texts = [command.help, *(getattr(each, "help", None) for each in command.params)]

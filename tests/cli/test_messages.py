@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from regionscope.cli import app
 from regionscope.cli.load import wrong_shape
 from regionscope.network.onnx import OnnxNetwork
+from regionscope_lab.cli import app as lab
 
 NET = """
 from torch import nn
@@ -84,10 +85,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_mistake_is_one_sentence_with_advice_for_the_command_line(command: str, said: str) -> None:
-    done = CliRunner().invoke(app, command.split())
+    of_lab = command.split()[0] in ("data", "train", "shallow", "sweep")
+    done = CliRunner().invoke(lab if of_lab else app, command.split())
     assert done.exit_code == 2
     assert said in done.stderr
-    assert done.stderr.startswith("regionscope: Expected")
+    assert done.stderr.startswith(f"regionscope{'-lab' if of_lab else ''}: Expected")
     assert done.stderr.count("\n") == 1
 
 

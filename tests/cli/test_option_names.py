@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lab_command
 import regionscope
 import regionscope_lab
 from command_line import run
@@ -21,9 +22,10 @@ from regionscope.cli.option_names import PHRASES, in_options, options_of
 
 PACKAGES = [Path(package.__file__).parent for package in (regionscope, regionscope_lab)]
 GIT = {"--always", "--dirty", "--abbrev", "--match", "--error-unmatch"}
+LAB = ("train", "data", "sweep")  # commands of regionscope-lab
 CSS = {"--good", "--fair", "--bad", "--soft", "--line"}
 OF_OTHER_PROGRAMS = {
-    "data/files.py": {"--data-root", "--force"},  # a whole command, which begins with regionscope data get
+    "data/files.py": {"--data-root", "--force"},  # a whole command, which begins with regionscope-lab data get
     "provenance.py": GIT,
     "sweep/cluster.py": {"--nthreads", "--resources"},  # of dask worker
     "papers/report.py": {*CSS, "--size"},  # the command that makes the page
@@ -116,14 +118,14 @@ def test_a_command_names_its_options(command: str, sentence: str, folder: Path) 
     if command.startswith("verify"):
         relu_network(folder / "net.onnx", [4, 8, 1])
         (folder / "p.vnnlib").write_text(PROPERTY)
-    done = run(command)
+    done = (lab_command.run if command.split()[0] in LAB else run)(command)
     assert done.exit_code == 2, done.output
     assert sentence in done.stderr
 
 
 def test_a_failed_run_of_a_sweep_names_options_too(folder: Path) -> None:
     (folder / "grid.toml").write_text(GRID)
-    done = run("sweep run grid.toml --runs runs")
+    done = lab_command.run("sweep run grid.toml --runs runs")
     assert done.exit_code == 1, done.output
     assert re.search("^failed: .* holds it with --data-root or the environment variable", done.stderr, re.MULTILINE)
 
@@ -142,7 +144,7 @@ def test_a_missing_library_is_that_of_the_option(
 ) -> None:
     (folder / "grid.toml").write_text(GRID.replace("mnist", "two_moons"))
     monkeypatch.setitem(sys.modules, library, None)
-    done = run(command)
+    done = (lab_command.run if command.split()[0] in LAB else run)(command)
     assert done.exit_code == 2, done.output
     assert sentence in done.stderr
 

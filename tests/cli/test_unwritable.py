@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from regionscope.cli import app
+from regionscope_lab.cli import app as lab
 from regionscope_lab.config import DataSpec, Experiment, NetworkSpec, Training
 from regionscope_lab.experiment import run
 
@@ -49,9 +50,10 @@ def full(*_: object) -> None:
 
 def refused(command: str) -> Result:
     """One sentence and exit code 2."""
-    done = CliRunner().invoke(app, command.split())
+    program, *words = command.split()
+    done = CliRunner().invoke(lab, words) if program == "lab" else CliRunner().invoke(app, [program, *words])
     assert done.exit_code == 2, done.output
-    assert done.stderr.startswith("regionscope: ")
+    assert done.stderr.startswith("regionscope-lab: " if program == "lab" else "regionscope: ")
     assert done.stderr.count("\n") == 1
     return done
 
@@ -64,11 +66,11 @@ def refused(command: str) -> Result:
         ("decision --model net.py:gelu --box -1 1 --plot /proc/x.png", "/proc/x.png"),
         ("bounds 2-4-2 --networks 2 --json /proc/x.json", "/proc/x.json"),
         ("quickstart --epochs 1 --out /proc/q", "/proc/q"),
-        ("shallow width --runs 2 --steps 10 --out /proc/q", "/proc/q"),
-        ("explore . --out /proc/x.html", "/proc/x.html"),
-        ("animate . --out /proc/x.gif", "/proc/x.gif"),
-        ("sweep export /proc/x.csv --runs nothere", "/proc/x.csv"),
-        ("study report qi2023-figure2 --size smoke --out /proc/q", "/proc/q/qi2023-figure2"),
+        ("lab shallow width --runs 2 --steps 10 --out /proc/q", "/proc/q"),
+        ("lab explore . --out /proc/x.html", "/proc/x.html"),
+        ("lab animate . --out /proc/x.gif", "/proc/x.gif"),
+        ("lab sweep export /proc/x.csv --runs nothere", "/proc/x.csv"),
+        ("lab paper report qi2023-figure2 --size smoke --out /proc/q", "/proc/q/qi2023-figure2"),
     ],
 )
 def test_a_folder_that_takes_no_files_is_named_before_the_work(command: str, path: str) -> None:
@@ -85,11 +87,11 @@ def test_a_folder_that_takes_no_files_is_named_before_the_work(command: str, pat
         ("decision --model net.py:build --box -1 1 --plot x.svg", "x.svg"),
         ("bounds 2-4-2 --networks 2 --json x.json", "x.json"),
         ("quickstart --epochs 1 --out .", "."),
-        ("shallow flow --switches 0.1 --width 2 --samples 2 --until 1 --frames 2 --out .", "flow.gif"),
-        ("explore runs --out x.html", "x.html"),
-        ("animate runs --out x.gif --size 100", "x.gif"),
-        ("sweep export x.csv --runs runs", "x.csv"),
-        ("sweep export x.parquet --runs runs", "x.parquet"),
+        ("lab shallow flow --switches 0.1 --width 2 --samples 2 --until 1 --frames 2 --out .", "flow.gif"),
+        ("lab explore runs --out x.html", "x.html"),
+        ("lab animate runs --out x.gif --size 100", "x.gif"),
+        ("lab sweep export x.csv --runs runs", "x.csv"),
+        ("lab sweep export x.parquet --runs runs", "x.parquet"),
     ],
 )
 def test_what_fails_after_the_work_is_one_sentence_and_leaves_nothing(
@@ -104,7 +106,7 @@ def test_what_fails_after_the_work_is_one_sentence_and_leaves_nothing(
 @pytest.fixture(scope="module")
 def studied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("studies")
-    made = CliRunner().invoke(app, ["study", "run", STUDY, "--size", "smoke", "--folder", str(place)])
+    made = CliRunner().invoke(lab, ["paper", "run", STUDY, "--size", "smoke", "--folder", str(place)])
     assert made.exit_code == 0, made.output
     return place
 
@@ -121,7 +123,7 @@ def test_every_file_of_a_report_that_fails_is_one_sentence(
         move(old, new)
 
     monkeypatch.setattr(os, "replace", busy)
-    done = refused(f"study report {STUDY} --size smoke --folder {studied} --out pages")
+    done = refused(f"lab paper report {STUDY} --size smoke --folder {studied} --out pages")
     assert "(Device or resource busy). Pass another" in done.stderr
 
 

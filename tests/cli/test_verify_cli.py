@@ -17,6 +17,7 @@ from regionscope.cli import app, load
 from regionscope.cli.input_plane import read_plane
 
 pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")
+pytestmark = pytest.mark.usefixtures("stored")
 PROPERTY = """(declare-const X_0 Real)
 (declare-const X_1 Real)
 (declare-const Y_0 Real)
@@ -112,6 +113,46 @@ def test_an_error_is_written_for_the_competition(files: tuple[Path, Path, float]
     property.write_text(PROPERTY.format(0))
     assert run("verify", network, property, "--fix", "nought").exit_code == 2
     assert "load the weights in this function." in run("verify", "net.pt", property).output
+
+
+def test_a_fault_is_one_sentence_too(
+    files: tuple[Path, Path, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error that no function of ours raises, here from the reference evaluator."""
+    network, property, largest = files
+    property.write_text(PROPERTY.format(largest - 0.5))
+    monkeypatch.delattr("onnx.reference.ReferenceEvaluator.run")
+    done = run("verify", network, property, "--out", tmp_path / "result.txt")
+    assert done.exit_code == 2
+    assert "verification failed with AttributeError" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.output
+    assert (tmp_path / "result.txt").read_text() == "error\n"
+    refused = run("verify", network, property, "--out", tmp_path / "b.txt", "--json", tmp_path / "none/b.json")
+    assert (refused.exit_code, (tmp_path / "b.txt").read_text()) == (2, "error\n")
+
+
+def test_weights_that_changed_beside_the_file(tmp_path: Path) -> None:
+    """The witness is confirmed by the weights that were searched, or not at all."""
+    path = relu_network(tmp_path / "net.onnx", [2, 8, 2])
+    network = rs.read_onnx(path)
+    relu_network(path, [2, 8, 2], seed=5)
+    property = tmp_path / "p.vnnlib"
+    property.write_text(PROPERTY.format(-100))
+    with pytest.raises(rs.InputError, match="changed"):
+        rs.verify(network, rs.read_vnnlib(property))
+
+
+def test_a_long_witness_says_that_it_is_cut(tmp_path: Path) -> None:
+    network, property = relu_network(tmp_path / "net.onnx", [64, 8, 1]), tmp_path / "p.vnnlib"
+    bounds = [f"(assert (<= X_{i} {int(i < 2)})) (assert (>= X_{i} 0))" for i in range(64)]
+    declared = [*(f"(declare-const X_{i} Real)" for i in range(64)), "(declare-const Y_0 Real)"]
+    property.write_text("\n".join([*declared, *bounds, "(assert (<= Y_0 1000))"]))
+    done = run("verify", network, property, "--json", tmp_path / "found.json")
+    assert done.exit_code == 0, done.output
+    line = next(line for line in done.stdout.splitlines() if line.startswith("witness: "))
+    assert line.endswith(", ... (64 inputs; --out and --json have all)]")
+    assert len(line.split(", ...")[0].split(",")) == 20
+    assert len(json.loads((tmp_path / "found.json").read_text())["witness"]) == 64
 
 
 def test_two_inputs_vary_in_their_own_units(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from torch import nn
 
 from regionscope.default_slice import default_slice
 from regionscope.explorer import explore
+from regionscope.monitor.frames import ModelAtStep, TrainingFrames, frames_of_models
 from regionscope_lab.data import two_moons
-from regionscope_lab.training_frames import ModelAtStep, TrainingFrames, frames_of_models
 from regionscope_lab.zoo import mlp
 
 SCREEN: Any = {"width": 1400, "height": 900}

@@ -18,7 +18,7 @@ from regionscope.explorer import explore
 from regionscope.explorer.encode import encode, slope_norms
 from regionscope.explorer.figures import curve_figures, map_figure
 from regionscope.geometry import Box, Segment, Slice
-from regionscope_lab.training_frames import Frame, ModelAtStep, TrainingFrames, frames_of_models, frames_of_partition
+from regionscope.monitor.frames import Frame, ModelAtStep, TrainingFrames, frames_of_models, frames_of_partitions
 from regionscope_lab.zoo import mlp
 
 Open = Callable[..., Any]
@@ -359,7 +359,7 @@ def test_a_partition_alone_and_a_line(open_page: Open, training: TrainingFrames,
     assert "active" not in shown
 
     line = decision_regions(mlp([2, 6, 2], seed=1), Segment([-1.0, -1.0], [1.0, 1.0]))
-    page = open_page(explore(frames_of_partition(line), tmp_path / "line.html").path)
+    page = open_page(explore(frames_of_partitions([(0, line)]), tmp_path / "line.html").path)
     mode(page, "decision")
     cell = int(line.partition.sizes.argmax())
     at = torch.cat([line.partition.interior[cell], torch.tensor([0.5], dtype=torch.float64)])

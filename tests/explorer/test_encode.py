@@ -20,7 +20,7 @@ from regionscope.explorer import explore, inline
 from regionscope.explorer.encode import Packed, encode, slope_norms
 from regionscope.explorer.write import _fitting
 from regionscope.geometry import Box, Segment, Simplex, Slice
-from regionscope_lab.training_frames import ModelAtStep, TrainingFrames, frames_of_models, frames_of_partition, thin
+from regionscope.monitor.frames import ModelAtStep, TrainingFrames, frames_of_models, frames_of_partitions, thin
 from regionscope_lab.zoo import mlp
 
 
@@ -64,7 +64,7 @@ def test_outlines_run_counter_clockwise_as_the_axes_show_them(where: Slice, labe
     model = mlp([where.origin.numel(), 8, 8, 2], seed=0)
     part = decision_regions(model, where) if labelled else linear_regions(model, where)
     mesh = part.partition if isinstance(part, DecisionRegions) else part
-    arrays = unpacked(encode(frames_of_partition(part).frames[0]))
+    arrays = unpacked(encode(frames_of_partitions([(0, part)]).frames[0]))
     ends = arrays["sides"].astype(int).cumsum()
     cells = [np.stack([arrays["x"][c], arrays["y"][c]], 1) for c in np.split(arrays["corners"], ends[:-1])]
     area = [0.5 * (p[:, 0] @ np.roll(p[:, 1], -1) - p[:, 1] @ np.roll(p[:, 0], -1)) for p in cells]
@@ -127,8 +127,8 @@ def test_what_was_computed_on_cuda_is_explored_as_what_was_on_the_cpu(where: Sli
     for device in ("cpu", "cuda"):
         model.to(device)
         trainings += [
-            frames_of_partition(linear_regions(model, where)),
-            frames_of_partition(decision_regions(model, where)),
+            frames_of_partitions([(0, linear_regions(model, where))]),
+            frames_of_partitions([(0, decision_regions(model, where))]),
             frames_of_models([ModelAtStep(0, model), ModelAtStep(1, model)], where.to(device)),
         ]
     for here, there in zip(trainings[:3], trainings[3:], strict=True):
@@ -160,7 +160,7 @@ def test_the_units_of_decision_regions_are_those_of_the_layers() -> None:
     model = mlp([2, 8, 6, 3], seed=0)
     square = Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
     for found in (linear_regions(model, square), decision_regions(model, square)):
-        (frame,) = frames_of_partition(found).frames
+        (frame,) = frames_of_partitions([(0, found)]).frames
         packed = encode(frame)
         assert packed.about["layers"] == ["relu1", "relu2"]
         assert packed.about["units"] == [8, 6]

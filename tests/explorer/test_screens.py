@@ -14,11 +14,11 @@ import torch
 from regionscope.exact import level_set
 from regionscope.explorer import explore, inline
 from regionscope.geometry import Box
+from regionscope.monitor.frames import TrainingFrames
 from regionscope_lab.papers.charts import Pictures
 from regionscope_lab.papers.report import Page, as_html
 from regionscope_lab.papers.study import Claim, Outcome, Study, Table
 from regionscope_lab.papers.verdict import shown
-from regionscope_lab.training_frames import TrainingFrames
 from regionscope_lab.zoo import mlp
 
 Open = Callable[..., Any]

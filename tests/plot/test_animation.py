@@ -14,9 +14,9 @@ from PIL import Image
 
 import regionscope as rs
 from regionscope.geometry import Slice
+from regionscope.monitor.frames import ModelAtStep, TrainingFrames, frames_of_models
 from regionscope.plot import animation, animation_file
 from regionscope.plot.animation import draw_frame
-from regionscope_lab.training_frames import ModelAtStep, TrainingFrames, frames_of_models
 from regionscope_lab.zoo import mlp
 
 BOX = rs.Box([1.0, 1.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import matplotlib
-import pytest
 import torch
 
 import regionscope as rs
 from regionscope import plot
 from regionscope.plot import style
-from regionscope_lab.quickstart import QuickstartConfig, quickstart
+from regionscope.quickstart import QuickstartConfig, quickstart
 from regionscope_lab.zoo import mlp
 from small_slices import SQUARE
 
@@ -17,7 +16,6 @@ NET = mlp([2, 8, 8, 3], seed=8)
 
 
 def test_the_quickstart_figure_has_three_panels() -> None:
-    pytest.importorskip("sklearn")
     result = quickstart(QuickstartConfig(epochs=1, n_points=100, hidden=(6,)))
     left, middle, right = plot.quickstart_figure(result).axes
     assert left.get_title() == f"before training: {result.before.partition.n_linear_regions} linear regions"

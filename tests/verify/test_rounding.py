@@ -20,6 +20,7 @@ from regionscope.verification.property import Case, Constraint, Property
 from regionscope_lab.zoo import mlp
 
 
+@pytest.mark.usefixtures("stored")
 def test_a_witness_that_float32_does_not_confirm_is_unknown(tmp_path: Path) -> None:
     """y = (x + 2^-30) - x is positive for real numbers, and 0 in float32."""
     pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")

@@ -84,6 +84,7 @@ def test_opposite_and_equal_units_are_merged() -> None:
     assert sum(len(stage.units) for stage in staged.stages) == 5
 
 
+@pytest.mark.usefixtures("stored")
 def test_verdicts_on_both_sides_of_the_maximum(tmp_path: Path) -> None:
     """sat just below the largest output, unsat just above it, unknown where float32 cannot tell."""
     pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")

@@ -292,7 +292,7 @@ def _refuse_sweep(document: Mapping[str, Any]) -> None:
     if sweep:
         raise InputError(
             f"Expected the settings of one experiment, got {sweep[0]!r}, which is part of a sweep. Pass the file to "
-            "`regionscope sweep run`."
+            "`regionscope-lab sweep run`."
         )
 
 

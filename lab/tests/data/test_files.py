@@ -100,7 +100,7 @@ def test_a_broken_gz_and_a_missing_file(tmp_path: Path) -> None:
     for content, words in (
         (whole[: len(whole) // 2], f"got {len(whole) // 2:,} bytes that cannot be decompressed"),
         (gzip.compress(b"ab") + b"garbage", "Expected a gzip file"),
-        (None, "got no such file. Run: regionscope data get mnist"),
+        (None, "got no such file. Run: regionscope-lab data get mnist"),
     ):
         file.unlink() if content is None else file.write_bytes(content)
         with pytest.raises(InputError, match=words):

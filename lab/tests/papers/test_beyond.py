@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from regionscope.file_io import plain
-from regionscope.plot.charts import chart_figure
 from regionscope_lab.papers.beyond import STUDIES
 from regionscope_lab.papers.beyond.penalty import SETTINGS, _of_a_length_that_fits, outcome
+from regionscope_lab.papers.chart_figures import chart_figure
 from regionscope_lab.papers.study import Outcome, Study
 from regionscope_lab.papers.verdict import Grade
 from regionscope_lab.papers.workspace import Workspace

@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from regionscope.errors import InputError
-from regionscope.plot.charts import chart_figure
 from regionscope_lab import sweep
+from regionscope_lab.papers.chart_figures import chart_figure
 from regionscope_lab.papers.charts import Pictures
 from regionscope_lab.papers.humayun2023 import (
     STUDIES,
@@ -28,7 +28,6 @@ from regionscope_lab.papers.humayun2023 import (
 )
 from regionscope_lab.papers.humayun2023.curves import Curve
 from regionscope_lab.papers.humayun2023.regularisation import _alike, normalisation_claims
-from regionscope_lab.papers.humayun2023.settings import FINE, imagenet, mlp, mlp_grid
 from regionscope_lab.papers.humayun2023.shape import double_descent, turning_points
 from regionscope_lab.papers.study import Claim, Study
 from regionscope_lab.papers.verdict import Grade
@@ -222,18 +221,6 @@ def test_deformation_grows_in_a_cnn_and_shrinks_in_a_resnet() -> None:
     assert grades(deform.cnn_claims(both(affine)))[2:] == [OPEN, Grade.SHOWN] * 2  # the same share at every radius
 
 
-def test_the_full_size_is_the_papers() -> None:
-    one = mlp("full", depth=4)[0]
-    assert (one.data.name, one.data.n_train, one.data.normalise) == ("mnist", 1000, False)
-    assert one.network.options == {"depth": 3, "width": 200, "activation": "relu", "scale": 1.0}
-    training = one.training
-    assert (training.lr, training.weight_decay, training.loss) == (1e-3, 0.01, "mse")
-    assert training.epochs * 5 == 100_000
-    assert {measure.options.get("radius") for measure in one.measures} >= {FINE, 0.5}
-    assert mlp_grid("full").widths == (20, 100, 500, 1000, 2000)
-    assert imagenet("full")[0].network.options == {"stem": "imagenet"}
-
-
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     return Workspace(tmp_path_factory.mktemp("humayun2023"))
@@ -284,22 +271,6 @@ def test_phases_that_are_missing_are_not_clear(values: tuple[float, ...], clear:
     shape = double_descent(range(5), values, [0.1] * 5)
     assert shape.clear == clear
     assert (shape.ascent is None) == (not clear[1])
-
-
-def test_a_rise_within_the_noise_is_no_ascent_and_has_no_valley_or_peak() -> None:
-    shape = double_descent(range(5), DOUBLE, [0.7] * 5)
-    assert shape.clear == (True, False, False)
-    assert (shape.valley, shape.peak, shape.second_descent) == (None, None, None)
-    assert shape.first_descent.amount == 4.5
-    assert shape.rise.amount == 3.0
-    assert shape.turns == ()
-
-
-def test_a_second_descent_ends_in_the_mean_of_the_last_three_looks() -> None:
-    shape = double_descent(range(7), (5, 1, 4, 1, 3, 4, 2), [0.1] * 7)
-    assert shape.second_descent is not None
-    assert shape.second_descent.amount == pytest.approx(1.0)  # and not 3, to the lowest look
-    assert double_descent(range(3), (5, 1, 4), [0.1] * 3).second_descent is None
 
 
 def noisy(course: NDArray[np.float64], draws: np.random.Generator, *, seeds: int = 2, noise: float = 0.1) -> Curve:

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 import regionscope as rs
-from regionscope.plot.charts import chart_figure
+from regionscope.errors import InputError
 from regionscope_lab import zoo
 from regionscope_lab.config import Experiment
+from regionscope_lab.papers.chart_figures import chart_figure
 from regionscope_lab.papers.charts import Lines
 from regionscope_lab.papers.li2025 import (
     STUDIES,
@@ -20,7 +21,6 @@ from regionscope_lab.papers.li2025 import (
     cifar10,
     consistency,
     exact,
-    paper,
     reparametrisation,
     settings,
 )
@@ -73,21 +73,6 @@ def test_the_sweep_file_is_the_study(name: str, made: Callable[[str], tuple[Expe
     assert len(sweep) == n
 
 
-def test_table_1_on_cifar10() -> None:
-    """One schedule for all settings, and every setting with one seed before the next seed."""
-    runs = settings.grid("full", "resnet18", "cifar10")
-    assert [run.seed for run in runs] == [0] * 27 + [1] * 27 + [2] * 27
-    assert {run.training.lr for run in runs} == set(paper.LEARNING_RATES)
-    assert {run.training.epochs for run in runs} == {50}
-    assert {run.training.weight_decay for run in runs[:27]} == set(paper.WEIGHT_DECAYS)
-    assert {run.training.lr for run in settings.grid("full", "vgg19", "cifar10")} == {0.05, 0.01, 0.001}
-    assert len(settings.grid("full", "efficientnetb0", "cifar10")) == 81  # 9 settings, 3 seeds, 3 schedules
-    adam = settings.grid("full", "resnet18", "cifar10", optimizer="adam")
-    assert {(run.training.lr, run.training.epochs, run.seed) for run in adam} == {
-        (r, 30, 0) for r in (1e-2, 1e-3, 1e-4)
-    }
-
-
 # --- Exact counts -----------------------------------------------------------------------------------------------------
 
 
@@ -136,6 +121,8 @@ def test_rescaling_keeps_every_label(kind: str) -> None:
     inputs = torch.randn(200, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     before = [value.detach().clone() for value in (model(inputs), *model.parameters())]
     reparametrisation.rescale(model, kind)
+    with pytest.raises(InputError, match="at least two linear layers"):
+        reparametrisation.rescale(torch.nn.Linear(2, 2), kind)
     after = [value.detach() for value in (model(inputs), *model.parameters())]
     torch.testing.assert_close(after[0], (2 if kind == "last" else 1) * before[0])
     moved = [not torch.equal(a, b) for a, b in zip(after[1:], before[1:], strict=True)]

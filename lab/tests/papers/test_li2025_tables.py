@@ -22,6 +22,7 @@ from regionscope_lab.papers.li2025 import (
     counting,
     evolution,
     hyperparameter_effects,
+    momentum,
     networks,
     paper,
     predictors,
@@ -211,21 +212,6 @@ def test_figure_5_each_way(tmp_path: Path) -> None:
     assert hyperparameter_effects.of_figure5(turned).grade is Grade.NOT_REPRODUCED
 
 
-def test_tables_2_6_and_8_read_their_own_measures(tmp_path: Path) -> None:
-    chosen = tables.points(planted(tmp_path))
-    assert consistency.of_dimensions(chosen).grade is Grade.REPRODUCED
-    assert consistency.of_table8(chosen).grade is Grade.REPRODUCED
-    assert counting.of_table6(chosen).grade is Grade.REPRODUCED
-    noisy = [
-        replace(point, values={**point.values, "regions_3d": (4, 1, 9, 3, 7, 2, 8, 4, 5)[i]})
-        for i, point in enumerate(chosen)
-    ]
-    found = grades(consistency.of_dimensions(noisy))
-    assert found["mlp, dimension 3"] is Grade.NOT_REPRODUCED
-    assert found["mlp, dimension 2"] is Grade.REPRODUCED
-    assert any("swapped" in note for note in consistency.of_table8(chosen).notes)
-
-
 def test_settings_that_do_not_fit_are_left_out_of_every_row(tmp_path: Path) -> None:
     runs = planted(tmp_path)
     slow = runs[-1].experiment.training
@@ -241,14 +227,6 @@ def test_settings_that_do_not_fit_are_left_out_of_every_row(tmp_path: Path) -> N
     assert "they are kept" in kept[0]
 
 
-def test_what_the_grid_misses(tmp_path: Path) -> None:
-    outcome = counting.of_refined(tables.points(planted(tmp_path)))
-    assert outcome.claims[0].ours == "+0.0500"
-    assert outcome.grade is Grade.SHOWN
-    assert [claim.what.split(":")[0] for claim in claims.joined([outcome]).claims[1:3]] == ["plain grid", "refined"]
-    assert outcome.claims[3].ours == "+0.000"  # the same for every setting, so nothing is gained
-
-
 def test_tables_4_and_5_each_way(tmp_path: Path) -> None:
     fine = {"grid_50": 2.9, "grid_200": 3.0, "grid_500": 3.0, "grid_10x10": 4.0, "grid_30x30": 4.4, "grid_50x50": 4.5}
     fine |= {"samples_10": 2.0, "samples_100": 2.9, "samples_500": 3.0}
@@ -256,7 +234,7 @@ def test_tables_4_and_5_each_way(tmp_path: Path) -> None:
     def judged(**changes: float) -> tuple[list[Grade], Grade]:
         """The grades of tables 4 and 5 over one seed, or over two of which the second differs."""
         second = [] if not changes else [made(tmp_path / repr(changes), fine | changes, seed=1)]
-        chosen = tables.points([first, *second])
+        chosen = [*tables.points([first]), *tables.points(second)]
         table4 = grades(counting.of_table4(chosen, (50, 200, 500), (10, 30, 50)))
         return list(table4.values()), counting.of_table5(chosen, (10, 100, 500)).grade
 
@@ -369,9 +347,30 @@ def test_the_shortest_schedule_that_fits_both_corners_is_taken(tmp_path: Path) -
     ended_with(place, fast, 0.0)
     assert {(epochs, seed) for epochs, seed, *_ in planned()} == {(50, 0), (50, 1), (50, 2)}
     assert len(planned()) == 27
-    other = Workspace(tmp_path / "other")
-    for epochs in (25, 50):
-        ended_with(other, replace(slow, training=replace(slow.training, epochs=epochs)), None)  # diverges
-    assert {one.training.epochs for one in schedule.planned(other, wanted)} == {100}
     resnet = settings.grid("full", "resnet18", "cifar10")
-    assert schedule.planned(other, resnet) == resnet  # one schedule is no choice
+    assert schedule.planned(place, resnet) == resnet  # one schedule is no choice
+
+
+def test_figure_2_without_momentum(tmp_path: Path) -> None:
+    usual = tables.points(planted(tmp_path / "usual", sign=-1, momentum=0.9))
+    without = tables.points(planted(tmp_path / "without", others=5.0, momentum=0.0))
+    found = grades(momentum.of_momentum((*usual, *without)))
+    assert found["no momentum: mlp: regions against gap"] is Grade.REPRODUCED
+    assert found["no momentum: distance from the initial weights against gap"] is Grade.NOT_REPRODUCED
+    assert len(found) == 4  # all settings fit their data
+    unfit = [replace(p, values={**p.values, "train_error": 5.0, "regions": 9.0}) for p in without[:2]]
+    found = grades(momentum.of_momentum((*usual, *unfit, *without[2:])))
+    assert found["no momentum: mlp: regions against gap"] is not Grade.REPRODUCED
+    assert found["no momentum, settings that fit: mlp: regions against gap"] is Grade.REPRODUCED
+
+
+def test_the_page_opens_with_a_margin_that_correlates(tmp_path: Path) -> None:
+    chosen = tables.points(planted(tmp_path))
+    gaps = [point.values["gap"] for point in chosen]
+    against = [replace(point, values={**point.values, "margin": -gap}) for point, gap in zip(chosen, gaps, strict=True)]
+    said = claims.joined([predictors.of_figure4(against), predictors.of_figure2(against)]).summary
+    assert said.startswith("Over 9 settings that fit their data, one seed each, the mean output margin correlates with")
+    assert "-1.00" in said
+    assert "contradicts the paper" in said
+    flat = [replace(p, values={**p.values, "margin": float(i % 2)}) for i, p in enumerate(chosen)]
+    assert predictors.of_figure2(flat).summary == ""

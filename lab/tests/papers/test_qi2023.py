@@ -13,16 +13,14 @@ from torch import nn
 from regionscope.errors import InputError
 from regionscope.exact import linear_regions
 from regionscope.geometry import Box
-from regionscope.monitor import parse_schedule
-from regionscope.plot.charts import chart_figure
 from regionscope_lab import zoo
 from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
 from regionscope_lab.papers import verdict
+from regionscope_lab.papers.chart_figures import chart_figure
 from regionscope_lab.papers.charts import Pictures
 from regionscope_lab.papers.qi2023 import (
     STUDIES,
     compare,
-    data,
     decay,
     epochs,
     layers,
@@ -62,19 +60,6 @@ def some_course(values: Sequence[Sequence[float]], at: Sequence[int] | None = No
 
 def grades(claims: Sequence[Claim]) -> dict[str, Grade]:
     return {claim.what: claim.verdict.grade for claim in claims}
-
-
-@pytest.mark.parametrize("study", STUDIES, ids=lambda one: one.name)
-def test_the_full_size_counts_at_the_papers_epochs(study: Study) -> None:
-    for experiment in study.experiments("full"):
-        n = experiment.data.n_train
-        assert n is not None
-        per_epoch = -(-n // experiment.training.batch_size)
-        steps = parse_schedule(experiment.measures[0].when).steps(
-            experiment.training.epochs * per_epoch, per_epoch=per_epoch
-        )
-        wanted = paper.RANDOM_EPOCHS if experiment.data.name == "random_labels" else paper.EPOCHS
-        assert tuple(step // per_epoch for step in steps) == wanted
 
 
 @pytest.mark.parametrize(("width", "count"), [(16, 206), (32, 1151), (64, 4113)])
@@ -235,16 +220,6 @@ def test_table_3_doubles_and_then_stays() -> None:
     assert found(207, 200, 210)[doubles] is Grade.NOT_REPRODUCED
     plain = epochs.judge(paper.MOONS, {w: some_course([(1, 2, 3), (1, 2, 3)], (0, 10, 100)) for w in (16, 32)})
     assert not any("stays" in claim.what for claim in plain)
-
-
-def test_figure_1_is_judged_over_all_seeds() -> None:
-    def found(linear: Sequence[float], decision: Sequence[float]) -> list[Grade]:
-        columns = [some_course([(1, value) for value in values]) for values in (linear, decision)]
-        return [claim.verdict.grade for claim in data.judge("a", 7082, *columns)]
-
-    assert found((7000, 9000), (2, 2)) == [Grade.REPRODUCED, Grade.REPRODUCED]
-    assert found((9_500, 10_500), (2, 3)) == [Grade.SAME_TREND, Grade.NOT_REPRODUCED]
-    assert found((500, 700), (1, 2))[0] is Grade.NOT_REPRODUCED
 
 
 def test_tables_2_and_3_can_be_reproduced_or_not() -> None:

@@ -12,8 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from regionscope.errors import InputError
+from regionscope.exact import decision_regions, linear_regions
+from regionscope.geometry import Box
 from regionscope_lab.config import DataSpec, Experiment, NetworkSpec
 from regionscope_lab.experiment import check
 from regionscope_lab.papers import catalogue, verdict
@@ -26,7 +29,7 @@ from regionscope_lab.papers.study import PAPERS, SIZES, Claim, Outcome, Size, St
 from regionscope_lab.papers.verdict import Grade
 from regionscope_lab.papers.workspace import Workspace
 from regionscope_lab.store.files import read_document
-from regrade_results import regraded, rewritten, stored_claims
+from regrade_results import stored_claims
 
 NASTY = "<b>a</b> | & \"quoted\" 'text' [x](y)"
 
@@ -125,7 +128,7 @@ def test_markdown_has_claims_tables_figures_notes_rules_and_the_command() -> Non
     assert "![One (line)](figure1.png)" in text
     assert "![Two](figure2.png)" in text
     assert "- counts. Rule: reproduced: within 1% of the paper's value" in text
-    assert "regionscope study run qi2023-figure99 --size desk" in text
+    assert "regionscope-lab paper run qi2023-figure99 --size desk" in text
     assert "3 training runs, 1,234 s; regionscope 1.2.3, cores 2" in text
 
 
@@ -312,42 +315,6 @@ def test_with_one_seed_errors_prove_a_trend_at_most(seeds: int, grade: Grade) ->
     assert one.seeded
 
 
-OLD = """# a: b
-
-**Verdict at size desk: reproduced.** What was scaled.
-
-|  | Paper | Ours | Spread | Verdict |
-| --- | --- | --- | --- | --- |
-| old | 1 | 2 |  | reproduced |
-
-![a](figure1.png)
-
-## Rules
-
-- old. Rule: old.
-
-## Config
-
-| Setting | Values |
-| --- | --- |
-| seed | 0 |
-"""
-
-
-def test_a_page_is_rewritten_where_it_speaks_of_grades_only() -> None:
-    claim = Claim("new", "more", "0.9", verdict.differs(0.9, 1.0, 0.2))
-    text = rewritten(OLD, [claim])
-    assert "**Verdict at size desk: inconclusive.** What was scaled." in text
-    assert "| new | more | 0.9 |  | inconclusive |" in text
-    assert "- new. Rule: reproduced: larger by" in text
-    assert "old" not in text.lower()
-    for kept in ("# a: b", "![a](figure1.png)", "## Config", "| seed | 0 |"):
-        assert kept in text
-    data = regraded({"study": "a", "verdict": "reproduced", "claims": []}, [claim])
-    assert (data["study"], data["verdict"]) == ("a", "inconclusive")
-    assert stored_claims(data)[0] == claim
-
-
 @pytest.fixture(scope="module")
 def committed() -> dict[str, dict[str, Any]]:
     pages = {one.name: read_document(RESULTS / one.name / "data.json") for one in studies()}
@@ -425,3 +392,27 @@ def test_find_by_name_paper_and_all() -> None:
     for name, words in (("example1", r"Did you mean safran2022-example1\?"), ("nothing", "For all names, run: ")):
         with pytest.raises(InputError, match=f"got '{name}'.*{words}"):
             find(name)
+
+
+def test_what_the_colours_of_pictures_mean_is_said_once() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2)).double()
+    square = Box.between(-1.0, 1.0, (2,))
+    part, decision = linear_regions(model, square), decision_regions(model, square)
+    points, labels = torch.zeros(1, 2), torch.zeros(1, dtype=torch.long)
+    expected = {
+        "Points: training data, coloured by class.": [Picture("", None, points=points, labels=labels)],
+        "Linear regions: colours only tell them apart.": [Picture("", part)] * 2,
+        "Decision regions: the colour is the predicted class, the thick line the boundary.": [
+            Picture("", decision, "decision")
+        ],
+        "Hue: predicted class; shade: linear region; thick line: decision boundary.": [Picture("", decision)],
+        "Regions after a layer: colours only tell them apart. Lines: zeros of neurons, the first layer darkest.": [
+            Picture("", part, layer=next(iter(part.by_layer)))
+        ],
+    }
+    for words, pictures in {**expected, " ".join(expected): [one for row in expected.values() for one in row]}.items():
+        chart = Pictures(title="t", columns=1, pictures=tuple(pictures))
+        page = replace(PAGE, outcome=replace(PAGE.outcome, charts=(chart,)), figures=("figure1.png",))
+        text = as_markdown(page)
+        assert text[text.index("(figure1.png)") :].splitlines()[2] == words
+        assert words in as_html(page, {"figure1.png": "picture"})

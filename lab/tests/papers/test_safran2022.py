@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from regionscope.plot.charts import chart_figure
+from regionscope_lab.papers.chart_figures import chart_figure
 from regionscope_lab.papers.charts import Lines
 from regionscope_lab.papers.safran2022 import STUDIES, end_to_end, example1, flows, generalisation, regions, width
 from regionscope_lab.papers.safran2022.flows import Ends
@@ -59,6 +59,8 @@ def test_late_flows_leave_out_what_is_not_classified(tmp_path: Path) -> None:
     assert set(map(len, found.values())) == {2}
     assert all(1 <= line <= exact <= 21 for line, exact in zip(found["line"], found["exact"], strict=True))
     assert all(0 <= error < 0.5 for error in found["error"])
+    assert flows._within([0.01, 0.1, 0.5], [9, 3, 1], 3) == 0.1
+    assert flows._within([0.01, 0.1], [1, 4], 3) is None
 
 
 def ends(

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regionscope.plot.charts import chart_figure
 from regionscope_lab import sweep
+from regionscope_lab.papers.chart_figures import chart_figure
 from regionscope_lab.papers.humayun2023.curves import Curve
 from regionscope_lab.papers.li2025.tables import Point
 from regionscope_lab.papers.study import Claim, Study

@@ -116,12 +116,17 @@ def test_processes_give_the_same_answers_and_keep_what_others_found(tmp_path: Pa
 
 
 def test_missing_runs_are_named(place: Workspace) -> None:
-    other, wrong = replace(EXPERIMENT, seed=7), replace(EXPERIMENT, network=NetworkSpec("mlp", {"width": -1}))
+    other, wrong = (
+        replace(EXPERIMENT, seed=7),
+        replace(EXPERIMENT, network=NetworkSpec(name="mlp", options={"width": -1})),
+    )
     assert place.missing([EXPERIMENT, other, EXPERIMENT]) == [EXPERIMENT, other]
     folder = run(EXPERIMENT, place.runs_folder)
     run(wrong, place.runs_folder)
     assert place.missing([EXPERIMENT, other, wrong]) == [other, wrong]
-    with pytest.raises(InputError, match=r"Expected 2 runs in .*, got 1; there is no .*seed 7.*regionscope study run"):
+    with pytest.raises(
+        InputError, match=r"Expected 2 runs in .*, got 1; there is no .*seed 7.*regionscope-lab paper run"
+    ):
         place.runs([EXPERIMENT, other])
     (stored_run,) = place.runs([EXPERIMENT])
     assert (stored_run.experiment, stored_run.status) == (EXPERIMENT, "finished")

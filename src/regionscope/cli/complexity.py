@@ -21,10 +21,8 @@ from regionscope.complexity.history import Level
 from regionscope.complexity.local_complexity import LocalComplexity, local_complexity
 from regionscope.complexity.measure_points import uniform_points
 from regionscope.complexity.neighbourhoods import Shape
-from regionscope.errors import InputError
 from regionscope.formatting import counted, estimated
 from regionscope.plot.complexity import layers_figure
-from regionscope_lab import instruments
 
 _POINTS, _HULL = "Points", "Neighbourhood"
 _FEW = 1.0  # folds at a point: too few to show a change
@@ -44,7 +42,7 @@ DomainOption = Annotated[
     tuple[float, float] | None,
     option(
         "--domain LO HI",
-        "Domain of the random points; by default 0 1, with --run the range of its training inputs.",
+        "Domain of the random points; by default 0 1.",
         _POINTS,
     ),
 ]
@@ -70,7 +68,7 @@ SeedOption = Annotated[
     int | None,
     option(
         "--seed",
-        "Seed for directions and random points; by default 0, with --run the seed of its measures.",
+        "Seed for directions and random points; by default 0.",
         _HULL,
         least=0,
     ),
@@ -95,13 +93,11 @@ def complexity(
     """Count the units that fold the neighbourhood of each point, for any network.
 
     Example: regionscope complexity --model net.py:build --weights net.safetensors --data train.npy --test test.npy
-
-    Example: regionscope complexity --run runs/0123456789abcdef
     """
     network = job.network()
     job.check_targets(1)
     if seed is None:
-        seed = _DEFAULT["seed"] if job.context is None else job.context.seed
+        seed = _DEFAULT["seed"] if job.stored_seed is None else job.stored_seed
     points = _points(job, data, test, random, domain, seed)
     start = time.perf_counter()
     with job.explaining(network, points["train"]):
@@ -124,21 +120,13 @@ def complexity(
 def _points(
     job: NetworkJob, data: Path | None, test: Path | None, random: int, domain: tuple[float, float] | None, seed: int
 ) -> dict[str, Tensor]:
-    """The sets of points by name: those of the files, or those on which the measures of --run look."""
+    """The sets of points by name: those of the files, or those that are stored with the network."""
     least = 1 if test is None else 2  # a gap has an error from two points on
-    found = {"train": job.inputs(data, least=least)}
-    if job.context is not None:
-        if test is not None:
-            raise InputError(
-                "Expected --run without --test, got both. A run has its own test points; leave --test out."
-            )
-        most = instruments.names()["local_complexity"]["n"]
-        found = {part: job.context.points(part, most, {"seed": seed}) for part in ("train", "test")}
-        domain = domain or job.context.range()
+    found = job.points(seed) or {"train": job.inputs(data, least=least)}
     if test is not None:
         found["test"] = torch.from_numpy(load.load_points(test, input_shape=job.shape))
     if random:
-        found["random"] = uniform_points(random, found["train"].shape[1:], domain=domain or (0.0, 1.0), seed=seed)
+        found["random"] = uniform_points(random, found["train"].shape[1:], domain=domain or job.domain, seed=seed)
     return found
 
 

@@ -71,7 +71,7 @@ LengthOption = Annotated[
 ]
 SeedOption = Annotated[
     int | None,
-    option("--seed", "Seed for the slices; by default 0, with --run the seed of its measures.", _SLICES, least=0),
+    option("--seed", "Seed for the slices; by default 0.", _SLICES, least=0),
 ]
 BatchOption = Annotated[
     int | None,
@@ -106,25 +106,22 @@ def count(
     """Estimate the mean number of decision regions on random slices through data, for any classifier.
 
     Example: regionscope count --model net.py:build --weights net.safetensors --data train.npy --dim 1 --slices 100
-
-    Example: regionscope count --run runs/0123456789abcdef
     """
     network = job.network()
     inputs = job.inputs(data)
     job.check_targets(dim)
     names: Sequence[str] | None = options.read_class_names(class_names)
-    if job.context is not None:
-        names = job.names_or_known(names, job.context.split.n_classes)
+    classes = job.n_classes
     if path is not None:
         output.check_folder(path)
     bytes_allowed = options.read_memory(memory)
-    if names is not None and job.context is None:
+    if names is not None and classes is None:
         with job.explaining(network, inputs):
             classes = _classes(network, inputs, bytes_allowed)
-        names = names if classes is None else job.names_or_known(names, classes)
+    names = names if classes is None else job.names_or_known(names, classes)
     through = through or ("inputs" if length is None else "direction")
     if seed is None:
-        seed = _DEFAULT["seed"] if job.context is None else job.context.seed
+        seed = _DEFAULT["seed"] if job.stored_seed is None else job.stored_seed
     drawing: dict[str, Any] = {"through": through, "alpha": alpha, "length": length, "seed": seed}
     working: dict[str, Any] = {
         "until": until, "max_slices": max_slices, "max_points": max_points, "batch_size": batch_size,

@@ -1,66 +1,61 @@
-"""``regionscope explore``: regions over training as one HTML page."""
+"""``regionscope explore``: partitions as one HTML page."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 from zipfile import is_zipfile
 
 import typer
 
-from regionscope.cli import load, options, output
-from regionscope.cli.frames import MAX_REGIONS, BoxOption, FramesOption, LimitOption, RowsOption, frames_of_folder
+from regionscope.cli import options, output
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition
 from regionscope.exact.decision import holds_decisions
 from regionscope.explorer import explore as write_page
-from regionscope_lab.training_frames import frames_of_partition
+from regionscope.monitor.frames import TrainingFrames, frames_of_partitions
+
+PageOption = Annotated[
+    Path | None, options.option("--out FILE.html", "HTML file to write; by default named after the source.")
+]
 
 
 def explore(
     what: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN_OR_PARTITION",
-            help="Folder of a run, folder that contains one run, or a saved partition.",
-        ),
+        list[Path],
+        typer.Argument(metavar="PARTITION.npz...", help="Partitions of one slice, saved with Partition.save()."),
     ],
-    out: Annotated[
-        Path | None, options.option("--out FILE.html", "HTML file to write; by default named after the source.")
+    out: PageOption = None,
+    steps: Annotated[
+        str | None, options.option("--steps N,N,...", "Training step of each partition; by default 0, 1, 2, ...")
     ] = None,
-    rows: RowsOption = None,
-    box: BoxOption = None,
-    frames: FramesOption = None,
     class_names: options.ClassNamesOption = None,
-    data_root: options.DataRootOption = None,
-    max_regions: LimitOption = MAX_REGIONS,
-    progress: options.ProgressOption = None,
 ) -> None:
-    """Write one HTML page that shows the regions at every checkpoint and works offline.
+    """Write one HTML page that shows the regions of saved partitions and works offline.
 
-    Example: regionscope explore runs/0123456789abcdef --out moons.html
+    Example: regionscope explore before.npz after.npz --steps 0,1000 --out training.html
     """
-    what = load.find_run(what) if what.is_dir() else what
-    target = Path(f"{what.resolve().name.removesuffix('.npz')}.html") if out is None else out
+    target = page_target(what[0], out)
+    names = options.read_class_names(class_names)
+    parts = list(zip(_read_steps(steps, len(what)), map(read_partition, what), strict=True))
+    write(frames_of_partitions(parts, title=", ".join(path.name for path in what), class_names=names), target)
+
+
+def page_target(source: Path, out: Path | None) -> Path:
+    """The file of --out, or one named after the source; ``InputError`` if it cannot be written."""
+    target = Path(f"{source.resolve().name.removesuffix('.npz')}.html") if out is None else out
     if target.suffix not in (".html", ".htm"):
         raise InputError(
             f"Expected an --out file that ends in .html, got {str(target)!r}. "
             "Rename the file, for example to page.html."
         )
     output.check_folder(target)
-    names = options.read_class_names(class_names)
-    if what.is_dir():
-        training = frames_of_folder(
-            what, rows=rows, box=box, frames=frames, data_root=data_root, class_names=names, max_regions=max_regions,
-            progress=progress,
-        )  # fmt: skip
-    else:
-        if rows is not None or box is not None or frames is not None:
-            raise InputError(
-                f"Expected no --rows, --box or --frames with a saved partition, which has one slice, got {what}. "
-                "Leave them out."
-            )
-        training = frames_of_partition(read_partition(what), title=what.name, class_names=names)
+    return target
+
+
+def write(training: TrainingFrames, target: Path) -> None:
+    """Write the page, and say how large it is."""
     with output.writing_to(target):
         written = write_page(training, target)
     for note in written.notes:
@@ -71,13 +66,20 @@ def explore(
 def read_partition(path: Path) -> Partition | DecisionRegions:
     """What ``save`` of a partition or of decision regions wrote."""
     if not path.is_file():
-        raise InputError(
-            f"Expected the folder of a run or a saved partition (.npz), got {str(path)!r}, which does not exist. "
-            "Check the path, or create a run with regionscope train."
-        )
+        folder = f"a folder. For a run, use regionscope-lab explore {path}" if path.is_dir() else "nothing"
+        raise InputError(f"Expected a saved partition (.npz) at {str(path)!r}, got {folder}. Check the path.")
     if not is_zipfile(path):  # what .npz files are
         raise InputError(
-            f"Expected a saved partition (.npz) or the folder of a run, got {str(path)!r}, which is another file or "
-            "damaged. Write one with Partition.save(path)."
+            f"Expected a saved partition (.npz), got {str(path)!r}, which is another file or damaged. "
+            "Write one with Partition.save(path)."
         )
     return DecisionRegions.load(path) if holds_decisions(path) else Partition.load(path)
+
+
+def _read_steps(text: str | None, n: int) -> list[int]:
+    """A step for each of n partitions."""
+    if text is None:
+        return list(range(n))
+    if not re.fullmatch(r"\d+(,\d+)*", text) or text.count(",") + 1 != n:
+        raise InputError(f"Expected --steps with {n} numbers, one for each partition, got {text!r}. Write 0,100,200.")
+    return [int(step) for step in text.split(",")]

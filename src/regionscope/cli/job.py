@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import cached_property, wraps
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_type_hints
+from typing import Any, ClassVar, TypeVar, get_type_hints
 
 import torch
 import typer
@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from regionscope.checks import check_class_names
 from regionscope.cli import load, options, output
-from regionscope.cli.command_line import note_file
 from regionscope.cli.input_plane import InputPlane
 from regionscope.cli.running import work_bar
 from regionscope.errors import CallFailed, InputError
@@ -26,11 +25,6 @@ from regionscope.geometry import Slice
 from regionscope.network import device_and_dtype, trace
 from regionscope.network.onnx import OnnxNetwork
 from regionscope.network.output import select_output
-from regionscope_lab.data import registry
-from regionscope_lab.store import RunFolder
-
-if TYPE_CHECKING:
-    from regionscope_lab.instruments.measurement_context import MeasurementContext
 
 _PANELS = (
     options.NETWORK,
@@ -47,12 +41,17 @@ _PRACTICAL = 3  # dimensions of a slice; the regions multiply with each further 
 _Result = TypeVar("_Result")
 
 
-def with_job(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with an option for each field of its first parameter, in the order of the panels of its help."""
+def with_job(
+    command: Callable[..., None], *, job: Any = None, without: Collection[str] = ()
+) -> Callable[..., None]:  # fmt: skip
+    """The command with an option for each field of its first parameter, in the order of the panels of its help.
+
+    job: class of the first parameter in place of the annotated one. without: parameters that keep their defaults.
+    """
     hints = get_type_hints(command, include_extras=True)
-    first, *own = inspect.signature(command).parameters.values()
-    job = hints[first.name]
-    shared = list(inspect.signature(job).parameters.values())
+    first, *own = (each for each in inspect.signature(command).parameters.values() if each.name not in without)
+    job = job or hints[first.name]
+    shared = [each for each in inspect.signature(job).parameters.values() if each.name not in without]
     hints |= get_type_hints(job, include_extras=True)
 
     @wraps(command)
@@ -72,14 +71,11 @@ class NetworkJob:
 
     model: options.ModelOption = None
     weights: options.WeightsOption = None
-    run: options.RunOption = None
-    step: options.StepOption = None
     output_name: options.OutputOption = None
     input_shape: options.ShapeOption = None
     json_file: options.JsonOption = None
     plot_file: options.PlotOption = None
     device: options.DeviceOption = "cpu"
-    data_root: options.DataRootOption = None
 
     @property
     def quiet(self) -> bool:
@@ -91,70 +87,70 @@ class NetworkJob:
         """The value of --input-shape."""
         return options.read_shape(self.input_shape)
 
-    @cached_property
-    def folder(self) -> RunFolder | None:
-        """The run of --run."""
-        return None if self.run is None else RunFolder.open(load.find_run(self.run))
+    @property
+    def n_classes(self) -> int | None:
+        """Number of classes of the data, if it is known before the network runs."""
+        return None
 
-    @cached_property
-    def context(self) -> MeasurementContext | None:
-        """The data that the run of --run was trained on, and the seed of its measures."""
-        if self.folder is None:
-            return None
-        from regionscope_lab.instruments.measurement_context import MeasurementContext, measure_seed
+    @property
+    def stored_seed(self) -> int | None:
+        """The seed of measures that are stored with the network."""
+        return None
 
-        return MeasurementContext(self.folder.split(self.data_root), measure_seed(self.folder.experiment))
+    @property
+    def domain(self) -> tuple[float, float]:
+        """Smallest and largest entry of random inputs."""
+        return 0.0, 1.0
+
+    @property
+    def input_names(self) -> Sequence[str]:
+        """A name for each input, if the data have names."""
+        return ()
 
     def network(self) -> nn.Module:
-        """The network of --run, or of --model and --weights, on the device, with its chosen output."""
+        """The network on the device, with its chosen output."""
         chosen = options.read_output(self.output_name)
-        if self.folder is not None:
-            if self.model is not None or self.weights is not None:
-                raise InputError(
-                    "Expected --run alone, got --model or --weights too. A run has its own; leave them out."
-                )
-            stored = self.folder.checkpoint(self.step)
-            network = self.folder.model_at(stored)
-            note_file(stored.path)
-        else:
-            network = self._built(chosen)
+        network = self.built(chosen)
         device_and_dtype(network)  # says that weights have no values, where torch would raise
-        there = network.to(options.read_device(self.device))
-        found: nn.Module = select_output(there, None if isinstance(network, OnnxNetwork) else chosen)
-        return found
+        moved = network.to(options.read_device(self.device))
+        selected: nn.Module = select_output(moved, None if isinstance(network, OnnxNetwork) else chosen)
+        return selected
 
-    def _built(self, chosen: str | int | None) -> nn.Module:
+    def built(self, chosen: str | int | None) -> nn.Module:
         """The network of --model, with the weights of --weights where a file is given.
 
         chosen: the output of an ONNX file that has several.
         """
         if self.model is None:
-            raise InputError("Expected --model WHERE:NAME or --run DIR, got neither. Pass one of them.")
-        if self.step is not None:
-            raise InputError("Expected --run DIR with --step, got --step alone. Leave --step out.")
+            raise InputError("Expected --model WHERE:NAME, got none. Pass the function that builds the network.")
         network = load.load_model(self.model, output=chosen)
         if self.weights is not None:
             load.load_weights(network, self.weights)
         return network
 
+    def source(self) -> tuple[dict[str, Any], str]:
+        """Where the weights are from, for the JSON and as a sentence, which is empty for weights from a file."""
+        if self.model is None or self.weights is not None or load.is_onnx(self.model):
+            return {}, ""
+        return {}, f"The weights are those that {self.model} creates, since --weights is not given."
+
     def names_or_known(self, names: Sequence[str] | None, classes: int) -> Sequence[str] | None:
-        """The names of --class-names, one for each class; without it, those that the data of --run have, if any."""
-        if names is not None:
-            return check_class_names(names, classes)
-        known = () if self.folder is None else registry.class_names(self.folder.experiment.data.name)
-        return known if len(known) == classes else None
+        """The names of --class-names, one for each class; without it, those that the data have, if any."""
+        return None if names is None else check_class_names(names, classes)
+
+    def shape_of(self, network: nn.Module) -> tuple[int, ...]:
+        """The shape of one input."""
+        return self.shape or load.infer_input_shape(network)
 
     def inputs(self, data: Path | None, *, least: int = 1) -> Tensor:
-        """The rows of the --data file as they are, or the inputs that the run of --run was trained on."""
-        if (data is None) == (self.context is None):
-            found = "neither" if data is None else "both"
-            raise InputError(
-                f"Expected --data FILE or --run DIR, which has its own data, got {found}. Pass one of them."
-            )
-        if data is not None:
-            return torch.from_numpy(load.load_points(data, input_shape=self.shape, least=least))
-        assert self.context is not None
-        return self.context.split.train.inputs
+        """The rows of the --data file as they are."""
+        if data is None:
+            raise InputError("Expected --data FILE, got none. Pass a file of inputs.")
+        return torch.from_numpy(load.load_points(data, input_shape=self.shape, least=least))
+
+    def points(self, seed: int) -> dict[str, Tensor]:
+        """Sets of points by name at which to measure in place of files; none without stored data."""
+        return {}
 
     @contextmanager
     def explaining(self, network: nn.Module, inputs: Tensor) -> Iterator[None]:
@@ -174,26 +170,20 @@ class NetworkJob:
             output.check_plot(self.plot_file, dim)
 
     def write(self, numbers: Mapping[str, Any]) -> None:
-        """Write the JSON, and print from which run the weights are, or that the code has created them."""
-        said = ""
-        if self.folder is not None:
-            step = self.folder.checkpoint(self.step).step
-            numbers = {**numbers, "run": {"folder": str(self.folder.path), "step": step}}
-            said = f"The weights are those of step {step} of the run {self.folder.path}."
-        elif self.model is not None and self.weights is None and not load.is_onnx(self.model):
-            said = f"The weights are those that {self.model} creates, since --weights is not given."
+        """Write the JSON, and print where the weights are from."""
+        about, said = self.source()
+        numbers = {**numbers, **about}
         if said and not self.quiet:
             Console(soft_wrap=True).print(said, style="dim", markup=False, highlight=False)
         if self.json_file is not None:
             output.write_result(numbers, self.json_file)
 
     def draw(self, figure: Callable[..., Figure], *what: Any, **chosen: Any) -> None:
-        """Write the figure of --plot, if asked for. Inputs have the names of the columns of the data of --run."""
+        """Write the figure of --plot, if asked for. Inputs have the names that the data give them."""
         if self.plot_file is None:
             return
         drawn = figure(*what, **chosen)
-        columns = () if self.folder is None else registry.column_names(self.folder.experiment.data.name)
-        names = {f"input {i}": name for i, name in enumerate(columns) if name}
+        names = {f"input {i}": name for i, name in enumerate(self.input_names) if name}
         for axis in (axis for ax in drawn.axes for axis in (ax.xaxis, ax.yaxis)):
             label = axis.get_label_text()
             axis.set_label_text(names.get(label, label))
@@ -216,17 +206,21 @@ class SliceJob(NetworkJob):
         """The plane of --vary."""
         return None
 
+    def stored_slice(self) -> Slice | None:
+        """The slice of stored measures, for a command without a slice."""
+        return None
+
     def slice(self, network: nn.Module) -> Slice:
-        """The slice that --points, --box or --vary names; without these, that of the measures of --run."""
+        """The slice that --points, --box or --vary names."""
         plane = self.plane()
         named = (self.points is not None) + (self.box is not None) + (plane is not None)
-        if self.context is not None and not named:
-            return self.context.slice({"where": "auto", "box": None, "margin": None})
+        if not named and (stored := self.stored_slice()) is not None:
+            return stored
         if named != 1:
             raise InputError(f"Expected one of {self.slice_options}, got none or several. Pass one of them.")
         if self.points is not None:
             return load.hull(load.load_points(self.points, input_shape=self.shape))
-        shape = self.shape or (self.context.split.input_shape if self.context else load.infer_input_shape(network))
+        shape = self.shape_of(network)
         if self.box is not None:
             return load.box(*self.box, shape)
         assert plane is not None
@@ -251,7 +245,7 @@ class SliceJob(NetworkJob):
         return network, slice
 
     def class_names(self, text: str | None, network: nn.Module, slice: Slice) -> Sequence[str] | None:
-        """The names of --class-names, one for each class of the network; without it, those in the data of --run."""
+        """The names of --class-names, one for each class of the network; without it, those that the data have."""
         classes = max(2, trace(network, slice.input_shape).n_outputs)
         return self.names_or_known(options.read_class_names(text), classes)
 

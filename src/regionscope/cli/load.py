@@ -1,4 +1,4 @@
-"""The models, weights, runs, points and slices that options name. Raises ``InputError`` if they cannot be read.
+"""The models, weights, points and slices that options name. Raises ``InputError`` if they cannot be read.
 
 Weights are read as safetensors or with ``weights_only=True``: no objects are unpickled. The code of the
 model is run.
@@ -25,11 +25,9 @@ from regionscope.formatting import described
 from regionscope.geometry import Box, Segment, Simplex, Slice
 from regionscope.network.onnx import OnnxNetwork, read_onnx
 from regionscope.user_code import as_module, call, imported
-from regionscope_lab.data import names
 
 LARGEST_BOX = 6  # dimensions; the box around a d-dimensional input has 2^d corners
 _WEIGHTS = (".pt", ".pth", ".ckpt", ".safetensors")
-_CONFIG = "config.json"  # what makes a folder a run
 _MOST_CORNERS = 7  # of a hull: its regions multiply with every dimension
 
 
@@ -68,11 +66,6 @@ def load_weights(model: nn.Module, path: Path) -> None:
     A prefix that all names of the file have, such as ``module.`` or the attribute of a Lightning module, is removed if
     the rest of the names are those of the model.
     """
-    if checkpoints := sorted(path.glob("checkpoints/step-*.safetensors")):
-        raise InputError(
-            f"Expected a file of weights, got {str(path)!r}, which is the folder of a run. Pass --run {path} instead "
-            f"of --model and --weights, or one of its checkpoints, such as --weights {checkpoints[-1]}."
-        )
     check_file(path, "weights")
     note_file(path)
     state = _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
@@ -98,24 +91,6 @@ def load_weights(model: nn.Module, path: Path) -> None:
     model.load_state_dict(state)
 
 
-def find_run(folder: Path) -> Path:
-    """The folder itself if it is a run, else the only run in it."""
-    if not folder.is_dir():
-        raise InputError(
-            f"Expected the folder of a run, with a config.json, got {str(folder)!r}, which does not exist. "
-            "Pass a folder that regionscope train or sweep run created."
-        )
-    if (folder / _CONFIG).exists():
-        return folder
-    inside = sorted(path.parent for path in folder.glob(f"*/{_CONFIG}"))
-    if len(inside) > 1:
-        raise InputError(
-            f"Expected one run in {str(folder)!r}, got {len(inside)}. Pass the folder of one of them, such as "
-            f"{str(inside[0])!r}."
-        )
-    return inside[0] if inside else folder  # opening it says what a run is
-
-
 def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least: int = 2) -> np.ndarray[Any, Any]:
     """The points in a file, one input for each row.
 
@@ -125,16 +100,10 @@ def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least
     """
     file, colon, key = str(path).rpartition(":")
     where, wanted_key = (Path(file), key) if colon and Path(file).suffix in (".npz", ".pt", ".pth") else (path, None)
-    if not where.exists() and str(where) in names():
-        raise InputError(
-            f"Expected a file of points, got {str(where)!r}, the name of a data set, which only regionscope train "
-            f"takes. Import load from regionscope_lab.data and DataSpec from regionscope_lab.config in Python, save "
-            f'the inputs with numpy.save("{where}.npy", load(DataSpec(name="{where}")).train.inputs), and pass it.'
-        )
     if where.is_dir():
         raise InputError(
             f"Expected a file of points, got the folder {str(where)!r}. Stack its images to an array as the network "
-            "takes them and save it with numpy.save(); for a run of regionscope train on this folder, pass --run."
+            "takes them and save it with numpy.save()."
         )
     check_file(where, "points")
     note_file(where)

@@ -20,8 +20,7 @@ _UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, 
 
 WORK = "Execution"
 ROWS = "the rows of FILE.npy, .csv, .npz or .pt; FILE.npz:KEY or FILE.pt:KEY names one of several arrays"
-EXPERIMENT, QUANTITY = "Experiment", "Quantity"
-NETWORK, SLICE, OUTPUT = "Network", "Slice (one is required without --run)", "Output"
+QUANTITY, NETWORK, SLICE, OUTPUT = "Quantity", "Network", "Slice", "Output"
 
 
 def option(
@@ -46,31 +45,6 @@ ModelOption = Annotated[
         "or .onnx.gz file.",
         NETWORK,
     ),
-]
-OwnModelOption = Annotated[
-    str | None,
-    option(
-        "--model FILE.py:FUNCTION",
-        "Function that returns your network; called with classes and input_shape if it has these parameters.",
-        EXPERIMENT,
-    ),
-]
-DATA_HELP = (
-    "Data set from `regionscope data list`, or your own: an .npz file with x and y, a .csv file with labels in the "
-    "last column, ./FOLDER of images, or FILE.py:FUNCTION."
-)
-RunOption = Annotated[
-    Path | None,
-    option(
-        "--run DIR",
-        "Run of regionscope train or sweep, in place of --model and --weights: its network, on the data that it was "
-        "trained on.",
-        NETWORK,
-    ),
-]
-StepOption = Annotated[
-    int | None,
-    option("--step N", "Training step of the stored weights of --run; by default the last.", NETWORK, least=0),
 ]
 OutputOption = Annotated[
     str | None,
@@ -123,8 +97,8 @@ ClassNamesOption = Annotated[
     str | None,
     option(
         "--class-names A,B,...",
-        "Names of all classes, in the order of the labels, separated by commas; by default a run on Fashion-MNIST, "
-        "CIFAR-10 or a folder of images has their names, and other classes are numbers.",
+        "Names of all classes, in the order of the labels, separated by commas; by default the numbers of the "
+        "classes, or the names that the data have.",
         OUTPUT,
     ),
 ]
@@ -148,10 +122,6 @@ MemoryOption = Annotated[
     ),
 ]
 DeviceOption = Annotated[str, option("--device", "Device: cpu, cuda, cuda:1 or mps.", WORK)]
-DataRootOption = Annotated[
-    Path | None, option("--data-root DIR", "Data folder; by default $REGIONSCOPE_DATA, else ./data.", WORK)
-]
-RunsOption = Annotated[Path, option("--runs DIR", "Folder of the runs; each run has its own folder in it.", "Storage")]
 MANY_REGIONS = 20_000  # about a minute of cutting in 4 to 6 dimensions
 LimitOption = Annotated[
     int | None,

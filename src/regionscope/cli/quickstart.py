@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from regionscope import plot
+from regionscope import quickstart as first_job
 from regionscope.cli import options, output
-from regionscope.cli.running import epochs_bar
+from regionscope.cli.running import work_bar
 from regionscope.errors import MissingLibrary
 from regionscope.explorer import explore
-from regionscope_lab import quickstart as first_job
 
 
 def quickstart(
@@ -24,12 +24,12 @@ def quickstart(
 ) -> None:
     """Train a 2-[32,32,32]-2 network on two moons, count its regions before and after, and write an explorer page.
 
-    Needs the extras lab (scikit-learn) and explorer (Bokeh).
+    The page needs the extra explorer (Bokeh).
     """
     output.check_out(out)
     config = first_job.QuickstartConfig(epochs=epochs, seed=seed)
-    with epochs_bar(epochs, None) as advance:
-        result = first_job.quickstart(config, on_epoch=lambda row: advance(row.epoch, row.loss))
+    with work_bar("Training") as bar:
+        result = first_job.quickstart(config, progress=bar)
     Console().print(_before_and_after(result))
     with output.writing_to(out):
         written = first_job.save(result, out)

@@ -48,8 +48,6 @@ def regions(job: PlaneJob, count_only: options.CountOnlyOption = False) -> None:
 
     Example: regionscope regions --model net.py:build --weights net.safetensors --box -1 1 --plot regions.png
 
-    Example: regionscope regions --run runs/0123456789abcdef --plot regions.png
-
     Example: regionscope regions --model net.onnx --vary 0 1 --range 0=-1:1,1=-1:1 --at 2=0,3=0.5
     """
     if count_only and (job.certify or job.plot_file is not None):

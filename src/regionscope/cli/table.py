@@ -1,7 +1,7 @@
 """The options of all commands as plain values, so that help and shell completion need not import the commands.
 
-``table.json`` holds what ``describe`` finds in the signatures; ``tools/make_cli_table.py`` writes it, and
-a test compares the two. ``add_commands`` builds the program from it. A command is imported when it is run.
+The ``table.json`` of a program holds what ``describe`` finds in the signatures; ``tools/make_cli_table.py`` writes it,
+and a test compares the two. ``add_commands`` builds the program from it. A command is imported when it is run.
 """
 
 from __future__ import annotations
@@ -19,22 +19,24 @@ from typer.core import TyperCommand
 from typer.models import OptionInfo
 
 CommandTable = dict[str, Any]
-FILE = Path(__file__).with_name("table.json")
 
 _TYPES: dict[str, Any] = {"str": str, "int": int, "float": float, "bool": bool, "Path": Path}
-_TYPES |= {"list[str]": list[str], "pair": tuple[float, float], "two places": tuple[int, int]}
+_TYPES |= {"list[str]": list[str], "list[Path]": list[Path], "pair": tuple[float, float], "two places": tuple[int, int]}
 _KEPT = ("help", "metavar", "min", "rich_help_panel", "show_default")
 _USUAL = typer.Option("--usual")
 
 
-def read() -> CommandTable:
+def read(file: Path) -> CommandTable:
     """The stored table."""
-    found: CommandTable = json.loads(FILE.read_text(encoding="utf-8"))
+    found: CommandTable = json.loads(file.read_text(encoding="utf-8"))
     return found
 
 
 def describe(commands: Mapping[str, str]) -> CommandTable:
-    """The table of these commands, each ``module:name`` of a function or a ``typer.Typer``. Imports them all."""
+    """The table of these commands, each ``package.module:name`` of a function or a ``typer.Typer``.
+
+    Imports them all.
+    """
     found = {name: _load(where) for name, where in commands.items()}
     return {
         name: (_of_typer if isinstance(each, typer.Typer) else _of_function)(each, commands[name])
@@ -126,4 +128,4 @@ def _value(kind: Any, default: Any) -> Any:
 
 def _load(where: str) -> Any:
     module, _, name = where.partition(":")
-    return getattr(import_module(f"regionscope.cli.{module}"), name)
+    return getattr(import_module(module), name)

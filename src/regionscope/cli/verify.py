@@ -17,9 +17,11 @@ import typer
 from regionscope.cli import load, options, output
 from regionscope.cli.command_line import note_file
 from regionscope.errors import InputError, RegionscopeError
+from regionscope.formatting import counted, described
 from regionscope.verification import Property, Verification, read_vnnlib
 from regionscope.verification import verify as decide
 
+_MOST_PRINTED = 20  # entries of a witness
 _GRACE = 1.0  # seconds, in which a search stops by itself and says how far it came
 
 
@@ -47,11 +49,11 @@ def verify(
 
     Example: regionscope verify net.onnx property.vnnlib --out result.txt --timeout 600
     """
-    output.check_json(json_file)
     if out is not None:
         output.check_folder(out)
     start = time.monotonic()
     try:
+        output.check_json(json_file)
         with _interrupted_after(timeout):
             model, property = load.load_model(network, weights=False), read_vnnlib(property_file)
             note_file(property_file)
@@ -63,10 +65,15 @@ def verify(
         seconds = time.monotonic() - start
         found = Verification("timeout", -math.inf, math.inf, 0.0, None, None, 0, seconds, reason)
         text = "timeout\n"
-    except RegionscopeError:
+    except Exception as error:
         if out is not None:
             output.write_file(out, lambda temporary: temporary.write_text("error\n", encoding="utf-8"))
-        raise
+        if isinstance(error, RegionscopeError | typer.Exit):
+            raise
+        raise RegionscopeError(
+            f"Expected a verdict, but the verification failed with {described(error)} This is a fault of regionscope "
+            "or of a library. Please report it with both files."
+        ) from error
     if out is not None:
         output.write_file(out, lambda temporary: temporary.write_text(text, encoding="utf-8"))
     if json_file != "-":
@@ -133,7 +140,11 @@ def _summary(found: Verification) -> str:
         f"margin: {found.margin:.9g} (at most {found.bound:.9g}; rounding {found.rounding:.1e})",
     ]
     if found.witness is not None:
-        lines.append(f"witness: {found.witness.reshape(-1).tolist()[:20]}")
+        values = found.witness.reshape(-1).tolist()
+        more = (
+            f", ... ({counted(len(values), 'input')}; --out and --json have all)" if len(values) > _MOST_PRINTED else ""
+        )
+        lines.append(f"witness: [{', '.join(map(repr, values[:_MOST_PRINTED]))}{more}]")
     return "\n".join(lines)
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from regionscope.exact.budget import ON_LINES, Budget, Record, bytes_of, corner_inputs, shares_of_kinks
+from regionscope.exact.magnitudes import LineProbes
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
@@ -16,7 +17,7 @@ from regionscope.geometry.block_size import rows_at_a_time
 from regionscope.geometry.crossing import Points, place_points
 from regionscope.geometry.interpolation import OnEdges
 from regionscope.geometry.maxima import Candidates, breaks_along, leaders
-from regionscope.network import Maxima, Program, Thresholds, Values
+from regionscope.network import Maxima, Program, Thresholds
 from regionscope.tolerance import SMALLEST_TOLERANCE
 
 
@@ -41,20 +42,25 @@ class LineState:
 
 def partition_lines(
     program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record, *,
-    consume: Callable[[LineState, Tensor], None] | None = None, corner_values: Values | None = None,
+    consume: Callable[[LineState, Tensor], None] | None = None, probes: LineProbes | None = None,
 ) -> tuple[LineState, Tensor]:  # fmt: skip
     """The exact partition of all segments, and the outputs of the network at the vertices (v, c).
 
     consume: called with each finished part, which is then forgotten; the result is the last part.
-    corner_values: those of ``Program.begin`` at the corners, if they are known; they may be overwritten.
+    probes: for a single segment, what is known about it; its values may be overwritten.
     """
     corners = [slice.corners.to(program.device, torch.float64) for slice in slices]
     coords = xp.numpy_on_cpu(torch.cat(corners)[:, 0])
     slice_id = xp.arange(len(coords), coords) // 2
-    values = corner_values or program.begin(corner_inputs(program, slices, corners))
+    if probes is None:
+        n_straight, values = 0, program.begin(corner_inputs(program, slices, corners))
+    else:
+        n_straight, values = probes.n_straight, probes.corner_values
+    for i in range(n_straight):
+        record.add(i, slice_id[1:], budget.max_regions)
     layer = xp.full(len(slice_id), -1, slice_id)
     cutter = _LineCutter(program, zero_tolerances, budget, record, shares_of_kinks(program, 1), consume)
-    state, outputs = cutter.carry(0, LineState(coords, slice_id, layer, values), share=1.0)
+    state, outputs = cutter.carry(n_straight, LineState(coords, slice_id, layer, values), share=1.0)
     return xp.as_tensors(state), outputs
 
 

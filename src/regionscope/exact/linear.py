@@ -28,7 +28,7 @@ from regionscope.exact.space import partition_space
 from regionscope.exact.zero_tolerance import zero_tolerances_of
 from regionscope.geometry import Slice
 from regionscope.geometry.slice_lists import read_slices
-from regionscope.network import Program, Values, full_precision, trace
+from regionscope.network import Program, full_precision, trace
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import LOST_SHARE, Tolerance
 from regionscope.types import Progress, Stats, Status
@@ -233,13 +233,13 @@ def _cut_within_limits(
     new_record: makes the record of a number of nonlinearities. started: time.perf_counter() when the call began.
     """
     on_line = len(slices) == 1 and slices[0].dim == 1 and consume is None
-    probes = LineProbes()
-    zero_tolerances = zero_tolerances_of(program, slices, tolerance, budget, probes if on_line else None)
-    corner_values: Values | None = probes.corner_values
+    probes = LineProbes() if on_line else None
+    zero_tolerances = zero_tolerances_of(program, slices, tolerance, budget, probes)
+    probe_outputs = probes.outputs if probes is not None else ()
     n_kinks, status = len(program.kinks), Status()
 
     def check_and_consume(part: RegionBatch) -> None:
-        check_sample(program, slices, part, zero_tolerances[-1], budget, probes.outputs)
+        check_sample(program, slices, part, zero_tolerances[-1], budget, probe_outputs)
         if consume is not None:
             consume(part)
 
@@ -249,7 +249,7 @@ def _cut_within_limits(
         try:
             found = cut_slices(
                 shortened, slices, zero_tolerances, budget, record,
-                consume=None if consume is None else check_and_consume, corner_values=corner_values,
+                consume=None if consume is None else check_and_consume, probes=probes,
             )  # fmt: skip
             if status and consume is None:  # the regions of an unfinished partition have no affine map to check
                 check_and_consume(found)
@@ -262,7 +262,7 @@ def _cut_within_limits(
                     f"Expected at most max_regions={budget.max_regions} regions, got more after '{name}'. "
                     "Raise max_regions= or use a smaller slice."
                 ) from None
-            n_kinks, status, corner_values = limit.kink, Status(complete=False, reason=reason), None
+            n_kinks, status, probes = limit.kink, Status(complete=False, reason=reason), None
     names = [kink.name for kink in shortened.kinks]
     by_layer = [dict(zip(names, counts, strict=True)) for counts in record.counts.T.tolist()]
     seconds = time.perf_counter() - started
@@ -273,18 +273,16 @@ def _cut_within_limits(
 
 def cut_slices(
     program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record, *,
-    keep: Keep | None = None, consume: Consume | None = None, corner_values: Values | None = None,
+    keep: Keep | None = None, consume: Consume | None = None, probes: LineProbes | None = None,
 ) -> RegionBatch:  # fmt: skip
     """Cut by the method for the dimension of the slices. keep: for dimensions 2 and 3, see ``Keep``.
 
     consume: for dimensions 1 and 2, called with each part of the regions when it is finished; then the parts are not
-    put together, and the result is the last one. corner_values: for dimension 1, see ``partition_lines``.
+    put together, and the result is the last one. probes: for dimension 1, see ``partition_lines``.
     """
     if slices[0].dim == 1:
         consume_line = None if consume is None else lambda *part: consume(RegionBatch.of_lines(*part))
-        line = partition_lines(
-            program, slices, zero_tolerances, budget, record, consume=consume_line, corner_values=corner_values
-        )
+        line = partition_lines(program, slices, zero_tolerances, budget, record, consume=consume_line, probes=probes)
         return RegionBatch.of_lines(*line)
     if slices[0].dim == 2:
         consume_mesh = None if consume is None else lambda *part: consume(RegionBatch.of_mesh(*part))

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from regionscope.geometry import arrays as xp
 from regionscope.network import FoldSites, Kink, Maxima, Program, Thresholds, Values
+from regionscope.tolerance import SMALLEST_TOLERANCE
 
 _OUT_OF_REACH = 16.0  # a value reaches no fold that is farther from it than this number of times its variation
 _HUGE = 2.0**8  # times the inputs or an earlier layer: some values of a layer as large as that may be out of reach
@@ -25,15 +26,18 @@ _AT_FOLD = 2.0**-4  # share of this that a unit adds at its fold even where it i
 _SHARED = 1 << 14  # random numbers that are drawn once; the rest is drawn in every call
 
 
-@dataclass(frozen=True)
+@dataclass
 class LineProbes:
     """What ``zero_tolerances_of`` has computed for one line, and what need not be computed again.
 
-    outputs: blocks (p, c) of the outputs at the probe points. corner_values: those of ``Program.begin`` at the ends.
+    n_straight: number of nonlinearities, the first ones, that have no fold on the line.
+    corner_values: the values behind them at the ends of the line.
+    outputs: blocks (p, c) of the outputs at the probe points, if these ran through a nonlinearity.
     """
 
-    outputs: list[Tensor] = field(default_factory=list)
+    n_straight: int = 0
     corner_values: Values = field(default_factory=dict)
+    outputs: list[Tensor] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -42,11 +46,13 @@ class _Versions:
 
     plain: the values at the ``n_points`` probe points of each slice. moved: at the first ``n_perturbed`` of them, with
     a perturbation just before the layer. drifted: at the same points, with a perturbation before every layer so far.
+    straight: whether the points are the corners alone, between which all values are affine so far.
     """
 
     n_slices: int
     n_points: int
     n_perturbed: int
+    straight: bool = False
 
     def plain(self, rows: Tensor) -> Tensor:
         """(s, n_points, n) of the flattened rows."""
@@ -63,83 +69,147 @@ class _Versions:
         return xp.cat([self.plain(rows)[None, :, : self.n_perturbed], self.perturbed(rows)[1:]])
 
 
+@dataclass(frozen=True)
+class _Sizes:
+    """How large the values before a nonlinearity are.
+
+    layer: (s,) largest value; units: (s, units) of each of its units, or (s,) where units are compared with each other.
+    in_reach: see ``_in_reach``; None for all values.
+    """
+
+    layer: Tensor
+    units: Tensor
+    in_reach: Tensor | None
+
+
 @np.errstate(all="ignore")
 def magnitudes(
-    program: Program, corners: Tensor, weights: Tensor, n_perturbed: int, probes: LineProbes | None
+    program: Program, corners: Tensor, weights: Tensor, n_perturbed: int, zero: float, probes: LineProbes | None
 ) -> list[tuple[Tensor, Tensor]]:
     """The largest value of a layer on the probe points of each slice (s,), and that of its units (s, units), or (s,)
     where units are compared with each other; at each nonlinearity, and of the outputs. At least a share of the terms
-    that are added up. corners: inputs (s * m, *input_shape); weights: (p, m) of the probe points.
+    that are added up. corners: inputs (s * m, *input_shape); weights: (p, m) of the probe points. zero: of the
+    ``Tolerance``.
 
     The size of these terms is estimated at the first ``n_perturbed`` points, by perturbing all values up or down at
     random, by a relative ``size`` (see ``_Perturbations``): a sum changes by that share of its terms, whether they
     cancel or not. For the layer only the values just before it are perturbed. For a unit those of all layers are, so
     that it is not mistaken for more than rounding. A unit that is off adds its rounding at the fold all the same.
+
+    Up to the first nonlinearity that folds on a slice, the values are affine and the largest ones are at the corners:
+    only the corners run, and the values at the other points are combined from theirs.
     """
-    perturbations = _Perturbations(program)
-    versions = _Versions(len(corners) // weights.shape[1], len(weights), n_perturbed)
-
-    def sizes(value: Tensor) -> tuple[Tensor, Tensor]:
-        """Of each column, for the moved and the drifted version: (s, n)."""
-        rows = _flat(value)
-        plain = versions.plain(rows)
-        top = xp.largest(abs(plain), 1)
-        if not n_perturbed:
-            return top, top
-        apart = xp.largest(abs(versions.perturbed(rows) - plain[:, :n_perturbed]), 2) * (_TERMS / perturbations.size)
-        return xp.maximum(apart[0], top), xp.maximum(apart[1], top)
-
-    live = _values_at_probes(program, corners, weights, perturbations, versions, probes)
+    perturbations, m, n_straight, ran = _Perturbations(program), weights.shape[1], len(program.kinks), False
+    versions = _Versions(len(corners) // m, m, m, straight=True)
+    live = corner_values = _values_at_corners(program, corners, perturbations)
     found, usual = [], xp.largest(abs(xp.numpy_on_cpu(corners).reshape(versions.n_slices, -1)), 1)
-    for kink in program.kinks:
+    for i, kink in enumerate(program.kinks):
         cuts = kink.cuts(live)
-        moved, drifted = sizes(cuts.values)
-        layer, in_reach = xp.largest(moved, 1), None
-        huge = layer > (0.0 if kink.kind == "argmax" else _HUGE) * usual
-        if (versions.n_points >= _FEWEST_POINTS or isinstance(cuts, Maxima)) and bool(huge.any()):
-            in_reach = _in_reach(cuts, versions.plain(xp.numpy_on_cpu(cuts.values)), ~huge)
-            if isinstance(cuts, Maxima):
-                layer = xp.largest((moved[:, xp.numpy_on_cpu(cuts.groups)] * in_reach).reshape(len(moved), -1), 1)
-        usual = xp.minimum(usual, layer)
-        found.append((layer, xp.maximum(moved, drifted) if isinstance(cuts, Thresholds) else layer))
+        folds = versions.straight and _crosses(cuts, versions)
+        if not folds:
+            sizes = _sizes(kink, cuts, versions, usual, perturbations.size)
+            folds = versions.straight and _is_doubtful(cuts, versions, sizes, zero)
+        if folds:
+            n_straight, corner_values = i, live
+            live = _at_all_points(live, versions, weights, n_perturbed)
+            versions, cuts = _Versions(versions.n_slices, len(weights), n_perturbed), kink.cuts(live)
+            sizes = _sizes(kink, cuts, versions, usual, perturbations.size)
+        usual = xp.minimum(usual, sizes.layer)
+        found.append((sizes.layer, sizes.units))
         if kink.kind == "argmax":  # changes no value
             break
-        live = _behind(kink, live, cuts, in_reach, perturbations, versions)
-    last = program.outputs(live)
+        live, ran = _behind(kink, live, cuts, sizes.in_reach, perturbations, versions), not versions.straight
+    outputs = program.outputs(live)
     if probes is not None:
-        probes.outputs.append(last[: len(weights)])
-    outputs = xp.largest(sizes(last)[0], 1)
-    return [*found, (outputs, outputs)]
+        probes.n_straight = n_straight
+        last = live if versions.straight else corner_values
+        probes.corner_values = {name: value[:m] for name, value in last.items()}
+        if ran:
+            probes.outputs.append(outputs[: len(weights)])
+    size = xp.largest(_moved_and_drifted(outputs, versions, perturbations.size)[0], 1)
+    return [*found, (size, size)]
 
 
-def _values_at_probes(
-    program: Program,
-    corners: Tensor,
-    weights: Tensor,
-    perturbations: _Perturbations,
-    versions: _Versions,
-    probes: LineProbes | None,
-) -> Values:
-    """All versions of the values before the first nonlinearity, combined from those at the corners."""
+def _sizes(kink: Kink, cuts: FoldSites, versions: _Versions, usual: Tensor, perturbation: float) -> _Sizes:
+    """usual: (s,) size of the inputs, or of the smallest layer so far. perturbation: relative size of it."""
+    moved, drifted = _moved_and_drifted(cuts.values, versions, perturbation)
+    layer, in_reach = xp.largest(moved, 1), None
+    huge = layer > (0.0 if kink.kind == "argmax" else _HUGE) * usual
+    enough = versions.straight or versions.n_points >= _FEWEST_POINTS or isinstance(cuts, Maxima)
+    if enough and bool(huge.any()):
+        in_reach = _in_reach(cuts, versions.plain(xp.numpy_on_cpu(cuts.values)), ~huge)
+        if isinstance(cuts, Maxima):
+            layer = xp.largest((moved[:, xp.numpy_on_cpu(cuts.groups)] * in_reach).reshape(len(moved), -1), 1)
+    return _Sizes(layer, xp.maximum(moved, drifted) if isinstance(cuts, Thresholds) else layer, in_reach)
 
-    def combined(plain: Tensor, moved: Tensor) -> Tensor:
-        pairs = ((weights, plain), (weights[: versions.n_perturbed], moved))
-        shape = versions.n_slices, weights.shape[1], -1
-        mixed = [(own.to(x.dtype) @ x.reshape(shape)).view(-1, *x.shape[1:]) for own, x in pairs]
-        return torch.cat([*mixed, mixed[1]])
 
+def _moved_and_drifted(value: Tensor, versions: _Versions, perturbation: float) -> tuple[Tensor, Tensor]:
+    """The size of each column, (s, n), by the moved and by the drifted version."""
+    rows = _flat(value)
+    plain = versions.plain(rows)
+    top = xp.largest(abs(plain), 1)
+    if not versions.n_perturbed:
+        return top, top
+    apart = xp.largest(abs(versions.perturbed(rows) - plain[:, : versions.n_perturbed]), 2) * (_TERMS / perturbation)
+    return xp.maximum(apart[0], top), xp.maximum(apart[1], top)
+
+
+def _values_at_corners(program: Program, corners: Tensor, perturbations: _Perturbations) -> Values:
+    """All versions of the values before the first nonlinearity, at the corners."""
     changed = corners * (1 + xp.as_tensors(perturbations.draw(math.prod(program.input_shape)))).view(
         program.input_shape
     )
-    if len(corners) > 2:
-        both = torch.cat([corners, changed])
-        pairs = {name: value.chunk(2) for name, value in program.begin(both, n_perturbed=len(corners)).items()}
-    else:  # MKL multiplies two rows by a matrix twice in a third of the time that it takes for four
-        first, second = program.begin(corners), program.begin(changed, n_perturbed=len(changed))
-        pairs = {name: (value, second[name]) for name, value in first.items()}
-        if probes is not None:
-            probes.corner_values.update(first)
-    return {name: combined(*pair) for name, pair in pairs.items()}
+    n = len(corners)
+    if n > 2:
+        both = program.begin(torch.cat([corners, changed]), n_perturbed=n)
+        return {name: torch.cat([value, value[n:]]) for name, value in both.items()}
+    # MKL multiplies two rows by a matrix twice in a third of the time that it takes for four
+    first, second = program.begin(corners), program.begin(changed, n_perturbed=n)
+    return {name: torch.cat([value, second[name], second[name]]) for name, value in first.items()}
+
+
+def _at_all_points(live: Values, corners: _Versions, weights: Tensor, n_perturbed: int) -> Values:
+    """All versions of the values at the probe points, combined from those at the corners."""
+
+    def combined(value: Tensor) -> Tensor:
+        versions = value.reshape(3, corners.n_slices, corners.n_points, -1)
+        shares = weights, weights[:n_perturbed], weights[:n_perturbed]
+        mixed = [own.to(value.dtype) @ rows for own, rows in zip(shares, versions, strict=True)]
+        return torch.cat([rows.view(-1, *value.shape[1:]) for rows in mixed])
+
+    return {name: combined(value) for name, value in live.items()}
+
+
+def _crosses(cuts: FoldSites, corners: _Versions) -> bool:
+    """Whether a unit surely has values on both sides of a threshold at the corners; True only if it has."""
+    if isinstance(cuts, Maxima):
+        return False
+    plain = corners.plain(xp.numpy_on_cpu(cuts.values))
+    low, high = -xp.largest(-plain, 1), xp.largest(plain, 1)
+    return any(bool(((low < at) & (high > at)).any()) for at in cuts.at)
+
+
+def _is_doubtful(cuts: FoldSites, corners: _Versions, sizes: _Sizes, zero: float) -> bool:
+    """Whether a value that crosses no threshold is so near to one at a corner that rounding hides its side; of a
+    maximum, whether no candidate leads at all corners, or one lags so little that rounding hides it.
+    """
+    plain = corners.plain(xp.numpy_on_cpu(cuts.values))
+    tolerance = zero_tolerance_of(sizes.layer, sizes.units, zero)
+    if isinstance(cuts, Thresholds):
+        hidden = [(abs(plain - at) <= tolerance[:, None]) & (tolerance > SMALLEST_TOLERANCE)[:, None] for at in cuts.at]
+        return any(bool(values.any()) for values in hidden)
+    candidates, tolerance = plain[:, :, xp.numpy_on_cpu(cuts.groups)], tolerance[:, None, None, None]
+    top = xp.largest(candidates, 3)[..., None]
+    lag = top - candidates
+    off = (candidates == 0) & (top <= tolerance)
+    leads = (lag <= tolerance).all(1).any(-1)
+    return not bool(leads.all()) or bool(((lag > 0) & (lag <= tolerance) & ~off).any())
+
+
+def zero_tolerance_of(layer: Tensor, units: Tensor, zero: float) -> Tensor:
+    """How near to zero counts as zero, for the sizes of a layer (s,) and of its units (s, ...)."""
+    size = xp.minimum(units, layer.reshape(-1, *[1] * (units.ndim - 1)))
+    return (zero * size).clip(min=SMALLEST_TOLERANCE)
 
 
 def _in_reach(cuts: FoldSites, values: Tensor, all_of: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ from regionscope.extras import data_frame
 from regionscope.formatting import counted, size_name
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
-from regionscope.geometry.ragged import gather_rows, mean_of_rows, owners
+from regionscope.geometry.ragged import mean_of_rows, owners
 from regionscope.network import Program, patterns
 from regionscope.tolerance import Tolerance
 from regionscope.types import Reading, Stats, Status
@@ -169,9 +169,8 @@ class Partition:
         undecided = ~same & ~different_maps(self.maps, walls.regions[inner], rounding=rounding)
         if bool(undecided.any()):
             chosen = undecided.nonzero()[:, 0]
-            index, offsets = gather_rows(walls.offsets, inner[chosen])
-            found = slope_jumps(program, self.slice, self.vertices[walls.vertices[index]], offsets)
-            same[chosen], undecided[chosen] = found
+            points = self.interior[walls.regions[inner[chosen]]]
+            same[chosen], undecided[chosen] = slope_jumps(program, self.slice, points)
         return same, undecided
 
     @cached_property

@@ -2,10 +2,13 @@
 
 Along a line that crosses a wall in the point p, the network has one slope before p and one behind it:
 
-         f  |        /            slope before:  every unit that is zero on the wall is on the piece it has before p
-            |   ____/             slope behind:  ... on the piece it has behind p
+         f  |        /            slope before:  every unit is on the piece that it has in the region before p
+            |   ____/             slope behind:  ... on the piece that it has in the region behind p
             |  /    p             jump:          slope behind - slope before; zero if both maps are equal
             +-----------------
+
+The pieces are read in the middle of both regions. At p itself the units that change are zero, and rounding hides which
+ones these are: a dot product of thousands of terms that cancel leaves more than any fixed share of its result.
 
 The jump is carried through the network by itself. It starts as 0. Where a unit changes its piece on the wall, the
 change of its slope times the derivative of the unit is added; later layers pass the sum on like any derivative. So a
@@ -29,13 +32,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.exact.budget import Budget
-from regionscope.exact.zero_tolerance import probe_points, zero_tolerances_of
+from regionscope.exact.zero_tolerance import probe_points
 from regionscope.geometry import Slice
-from regionscope.geometry.ragged import gather_rows, owners
-from regionscope.network import Kink, Maxima, Program, Thresholds, Values, full_precision
+from regionscope.network import FoldSites, Kink, Maxima, Program, Thresholds, Values, full_precision
 from regionscope.network.program import Instruction
-from regionscope.tolerance import Tolerance
 
 _SCALE = 2.0**160
 _COPIES = 3
@@ -44,34 +44,28 @@ _ROUNDING = 256.0  # units of rounding, relative to the terms of a sum, that cou
 _BYTES = 1 << 26  # of live values at a time
 
 
-def slope_jumps(program: Program, slice: Slice, points: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
+def slope_jumps(program: Program, slice: Slice, points: Tensor) -> tuple[Tensor, Tensor]:
     """For each wall (w,): whether the maps on both sides are equal, and whether rounding leaves that undecided.
 
-    points: (p, k) slice coordinates of the vertices of the walls; those of wall i are rows ``offsets[i]`` to
-        ``offsets[i + 1]``.
+    points: (w, 2, k) slice coordinates of a point inside the region before and behind each wall.
 
-    A unit is zero on a wall if it is zero at all vertices of the wall, up to rounding. All other units have the sign of
-    their largest value at these vertices. A wall is undecided if no unit changes its piece there.
+    A wall is undecided if no unit has another piece behind it than before.
 
-    Cost: 2 forward passes for each wall and axis of the slice, 8 more where the jump is not exactly zero;
+    Cost: 2 forward passes for each wall and 2 for each axis of the slice, 8 more where the jump is not exactly zero;
     some 64 MiB of live values at a time.
     """
-    n, device, tolerance = len(offsets) - 1, offsets.device, Tolerance.of(program.dtype)
-    zero_tolerances = zero_tolerances_of(program, [slice], tolerance, Budget.of(program.device, None, None))[:-1]
+    n, device = len(points), points.device
     axes = slice.basis.reshape(slice.dim, *program.input_shape).to(program.device, program.dtype) * _SCALE
     same = torch.zeros(n, dtype=torch.bool, device=device)
     changes = torch.zeros(n, dtype=torch.int64, device=device)
-    corners = -(-int(offsets[-1]) // max(1, n))
     with torch.no_grad(), full_precision():
         folds = _folds(program)
         for copies in (0, _COPIES):  # most jumps that are zero are exactly zero, and need no estimate of rounding
-            rows = max(1, _BYTES // max(1, program.row_bytes * (slice.dim * 2 * (1 + copies) + corners)))
+            rows = max(1, _BYTES // max(1, program.row_bytes * (slice.dim * 2 * (1 + copies) + 2)))
             undecided = (~same).nonzero()[:, 0]
             for walls in undecided.split(rows) if len(undecided) else ():
-                index, ends = gather_rows(offsets, walls)
-                crossing = _Walls(program, ends.to(program.device), axes, copies)
-                inputs = slice.embed(points[index], dtype=program.dtype).to(program.device)
-                equal, changed = crossing.cross(folds, inputs, zero_tolerances)
+                inputs = slice.embed(points[walls].transpose(0, 1).flatten(0, 1), dtype=program.dtype)
+                equal, changed = _Walls(program, len(walls), axes, copies).cross(folds, inputs.to(program.device))
                 same[walls], changes[walls] = equal.to(device), changed.to(device)
     return same & (changes > 0), changes == 0
 
@@ -79,8 +73,8 @@ def slope_jumps(program: Program, slice: Slice, points: Tensor, offsets: Tensor)
 def output_rounding(program: Program, slice: Slice) -> float:
     """How far rounding may move an output on the slice, from all layers together, however their terms cancel.
 
-    Estimated like the error of a jump: by perturbing all values at every nonlinearity. Cost: 4 forward passes over the
-    probe points of the slice.
+    Estimated like the error of a jump: by perturbing the inputs, and all values at every nonlinearity. Cost: 4 forward
+    passes over the probe points of the slice.
     """
     generator = torch.Generator().manual_seed(0)
 
@@ -97,7 +91,7 @@ def output_rounding(program: Program, slice: Slice) -> float:
         inputs = slice.embed(probe_points(slice.corners.cpu()), dtype=program.dtype).to(program.device)
         outputs, moved = program(inputs), 0.0
         for _ in range(_COPIES):
-            values = perturbed(program.begin(inputs))
+            values = perturbed(program.begin(perturbed({"": inputs})[""]))
             for kink in program.kinks:
                 values = perturbed(kink.advance(values, consume=True))
             moved = max(moved, float((program.outputs(values) - outputs).abs().max()))
@@ -160,38 +154,35 @@ class _Fold:
 
 
 class _Walls:
-    """Some walls on their way through the network: values at their vertices, derivatives along the axes.
+    """Some walls on their way through the network: values on both sides, derivatives along the axes.
 
     Derivatives come in blocks of one row for each wall and axis: the slope before the wall, the jump, and perturbed
     copies of both.
     """
 
-    def __init__(self, program: Program, offsets: Tensor, axes: Tensor, copies: int) -> None:
-        walls = len(offsets) - 1
-        self.program, self.offsets, self.copies = program, offsets, copies
-        self.wall_of = owners(offsets, int(offsets[-1]))
-        self.row = torch.arange(walls, device=offsets.device).repeat(len(axes))
-        self.n = len(self.row)
+    def __init__(self, program: Program, walls: int, axes: Tensor, copies: int) -> None:
+        self.program, self.walls, self.copies = program, walls, copies
+        self.dim, self.n = len(axes), len(axes) * walls
         self.axes = axes.repeat_interleave(walls, 0)
-        self.changes = torch.zeros(walls, dtype=torch.int64, device=offsets.device)
+        self.changes = torch.zeros(walls, dtype=torch.int64, device=axes.device)
         self.generator = torch.Generator().manual_seed(0)
 
-    def cross(self, folds: Sequence[_Fold], inputs: Tensor, zero_tolerances: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """Whether the jump is zero at each wall, and how many units change their piece there."""
+    def cross(self, folds: Sequence[_Fold], inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Whether the jump is zero at each wall, and how many units change their piece there. inputs: a point before
+        each wall, then one behind each.
+        """
         program, none = self.program, torch.zeros_like(self.axes)
         blocks = [self.axes, none, *[self.axes] * self.copies, *[none] * self.copies]
         tangents = self._affine(program.instructions, {program.input_name: torch.cat(blocks)})
-        values = program.begin(inputs.to(program.device))
-        for fold, zero_tolerance in zip(folds, zero_tolerances, strict=False):
-            tangents = self._through(fold, values, tangents, zero_tolerance[0])
+        values = program.begin(inputs)
+        for fold in folds:
+            tangents = self._through(fold, values, tangents)
             values = fold.kink.advance(values, consume=True)
         outputs = program.outputs(tangents).reshape(2 * (1 + self.copies), self.n, -1)
         jump, perturbed = outputs[1], outputs[-max(1, self.copies) :]  # without copies no error is allowed for
         units = float(torch.finfo(outputs.dtype).eps) * _ROUNDING / _PERTURBATION
         differs = (jump.abs() > (perturbed - jump).abs().amax(0) * units).any(1)
-        same = torch.ones(len(self.changes), dtype=torch.bool, device=differs.device)
-        same[self.row[differs]] = False
-        return same, self.changes
+        return ~differs.reshape(self.dim, self.walls).any(0), self.changes
 
     def _block(self, first: int, count: int = 1) -> builtins.slice:
         return builtins.slice(first * self.n, (first + count) * self.n)
@@ -220,23 +211,15 @@ class _Walls:
         copies = tangent[2 * self.n :].reshape(2, self.copies, self.n, *tangent.shape[1:]) * factor
         return torch.cat([tangent[: 2 * self.n], copies.flatten(0, 2)])
 
-    def _through(self, fold: _Fold, values: Values, tangents: Values, zero_tolerance: Tensor) -> Values:
+    def _through(self, fold: _Fold, values: Values, tangents: Values) -> Values:
         """The derivatives behind a nonlinearity and the affine stretch that follows it."""
         first = fold.first
         inputs = [self._perturbed(tangents[name]) for name in first.reads]
         for name in first.frees:
             del tangents[name]
-        cuts = fold.kink.cuts(values)
-        slopes = _linear(
-            lambda *reads: fold.kink.folds(*reads, *first.constants).values, [x[: 2 * self.n] for x in inputs]
-        )
-        before_wall, behind_wall = slopes[: self.n], slopes[: self.n] + slopes[self.n :]
-        if isinstance(cuts, Thresholds):
-            before, behind = self._pieces(cuts, zero_tolerance, before_wall, behind_wall)
-        else:
-            before, behind = self._winners(cuts, zero_tolerance, before_wall, behind_wall)
-        switched = (before != behind).sum(1)
-        self.changes += switched.reshape(-1, len(self.changes)).amax(0)  # along the axis that shows most of them
+        pieces = _pieces(fold.kink.cuts(values))
+        self.changes += (pieces[: self.walls] != pieces[self.walls :]).sum(1)
+        before, behind = (half.repeat(self.dim, 1) for half in pieces.split(self.walls))
         out = self._apply(fold, inputs, behind)
         for count, slope, jump in ((1, 0, 1), (self.copies, 2, 2 + self.copies)):
             block = self._block(slope, count)
@@ -258,38 +241,14 @@ class _Walls:
             total = total + tangent.reshape(blocks, self.n, *tangent.shape[1:]) * slope
         return total.flatten(0, 1)
 
-    def _pieces(
-        self, cuts: Thresholds, zero_tolerance: Tensor, before: Tensor, behind: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """The piece of every unit before and behind the wall (n, units), counted from the lowest threshold."""
-        left, right = (torch.zeros(before.shape, dtype=torch.int64, device=before.device) for _ in range(2))
-        for at in cuts.at:
-            high, low = self._range(cuts.values - at)
-            zero = (torch.maximum(high, -low) <= zero_tolerance)[self.row]
-            above = (high + low > 0)[self.row]
-            left += torch.where(zero, before < 0, above)
-            right += torch.where(zero, behind > 0, above)
-        return left, right
 
-    def _winners(self, cuts: Maxima, zero_tolerance: Tensor, before: Tensor, behind: Tensor) -> tuple[Tensor, Tensor]:
-        """The column of the largest candidate of every group before and behind the wall (n, groups)."""
-        candidates = cuts.values[:, cuts.groups]
-        lag, _ = self._range((candidates.amax(-1, keepdim=True) - candidates).flatten(1))
-        lag = lag.reshape(-1, *cuts.groups.shape)[self.row]
-        leads = lag <= torch.maximum(zero_tolerance, lag.amin(-1, keepdim=True))
-        winners = []
-        for slope in (-before, behind):
-            best = torch.where(leads, slope[:, cuts.groups], -torch.inf).argmax(-1, keepdim=True)
-            winners.append(cuts.groups.expand(self.n, -1, -1).gather(2, best)[..., 0])
-        return winners[0], winners[1]
-
-    def _range(self, values: Tensor) -> tuple[Tensor, Tensor]:
-        """The largest and the smallest value over the vertices of each wall."""
-        start = values[self.offsets[:-1]]
-        if len(start) == len(values):
-            return values, values
-        index = self.wall_of[:, None].expand_as(values)
-        return start.scatter_reduce(0, index, values, "amax"), start.scatter_reduce(0, index, values, "amin")
+def _pieces(cuts: FoldSites) -> Tensor:
+    """The piece of every unit (rows, units), counted from the lowest threshold; or the column of the largest candidate
+    of every group (rows, groups).
+    """
+    if isinstance(cuts, Thresholds):
+        return torch.stack([cuts.values > at for at in cuts.at]).sum(0)
+    return cuts.groups.expand(len(cuts.values), -1, -1).gather(2, cuts.pieces().long()[..., None])[..., 0]
 
 
 def _with_constants(function: Callable[..., Tensor], instruction: Instruction) -> Callable[..., Tensor]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regionscope.errors import InputError
 from regionscope.exact.budget import Budget, corner_inputs
-from regionscope.exact.magnitudes import LineProbes, magnitudes
+from regionscope.exact.magnitudes import LineProbes, magnitudes, zero_tolerance_of
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
 from regionscope.geometry.block_size import rows_at_a_time
@@ -37,8 +37,8 @@ def zero_tolerances_of(
 
     probes: for one line, filled with what its probe points give.
 
-    Cost: the corners run to the first nonlinearity, where the values of the other points are combined from theirs; from
-    there on all points run.
+    Cost: the corners run to the first nonlinearity that folds on a slice, where the values of the other points are
+    combined from theirs; from there on all points run.
     """
     rows, all_corners = max(1, budget.inputs(program) // 2), [slice.corners for slice in slices]
     sizes = list(map(len, all_corners))
@@ -54,7 +54,7 @@ def zero_tolerances_of(
             for first in range(0, len(weights), at_once):
                 part = weights[first : first + at_once].to(program.device, program.dtype)
                 n_perturbed = min(len(part), max(0, n_corners + _PERTURBED - first))
-                parts.append(magnitudes(program, corners, part, n_perturbed, probes))
+                parts.append(magnitudes(program, corners, part, n_perturbed, tolerance.zero, probes))
             blocks.append(_joined(parts, lambda x: reduce(xp.maximum, x)) if len(parts) > 1 else parts[0])
             order += own
     found = blocks[0]  # of each layer (slices,), of each of its units (slices, units)
@@ -68,8 +68,7 @@ def zero_tolerances_of(
         )
     zero_tolerances = []
     for layer, units in found:
-        size = xp.minimum(units, layer.reshape(-1, *[1] * (units.ndim - 1)))
-        zero_tolerances.append(xp.as_tensors((tolerance.zero * size).clip(min=SMALLEST_TOLERANCE)))
+        zero_tolerances.append(xp.as_tensors(zero_tolerance_of(layer, units, tolerance.zero)))
     if program.kinks and program.kinks[-1].kind == "argmax":  # it compares the outputs themselves
         zero_tolerances[-1] = zero_tolerances[-2].reshape(len(slices), -1).amax(1)
     return zero_tolerances

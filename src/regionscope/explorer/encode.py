@@ -15,9 +15,9 @@ from torch import Tensor
 from regionscope.exact import Partition
 from regionscope.exact.tracking import locate
 from regionscope.geometry import Slice
+from regionscope.monitor.frames import Frame
 from regionscope.plot import style
 from regionscope.types import Array
-from regionscope_lab.training_frames import Frame
 
 
 @dataclass(frozen=True)

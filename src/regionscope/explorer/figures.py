@@ -10,8 +10,8 @@ import numpy as np
 
 from regionscope.explorer.encode import is_input_space, shown
 from regionscope.extras import import_extra
+from regionscope.monitor.frames import TrainingCurve, TrainingFrames
 from regionscope.plot import style
-from regionscope_lab.training_frames import TrainingCurve, TrainingFrames
 
 if TYPE_CHECKING:
     from bokeh.plotting import figure as Figure

@@ -16,8 +16,8 @@ from matplotlib.colors import to_hex
 
 from regionscope.explorer.encode import Packed
 from regionscope.explorer.figures import CURVE_COLOURS, bokeh, curve_figures, extent, map_figure
+from regionscope.monitor.frames import TrainingCurve, TrainingFrames
 from regionscope.plot import style
-from regionscope_lab.training_frames import TrainingCurve, TrainingFrames
 
 _SCALE_STEPS = 48  # colours of a scale; each is one path in the picture
 

@@ -1,4 +1,4 @@
-"""``explore``: a training, a run or a partition as one self-contained HTML file."""
+"""``explore``: a training or a partition as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +19,13 @@ from regionscope.explorer.figures import bokeh
 from regionscope.explorer.page import page
 from regionscope.explorer.surface import surface_page
 from regionscope.file_io import check_parent, replace_file
-from regionscope_lab.store import RunFolder
-from regionscope_lab.training_frames import Frame, TrainingFrames, frames_of_partition, frames_of_run, thin
+from regionscope.monitor.frames import Frame, TrainingFrames, frames_of_partitions, thin
 
 LIMIT = 30_000_000  # bytes of one page
 _EMPTY_PAGE_BYTES = 2_000_000  # Bokeh and the page itself
 _FIRST_HEIGHT = 720  # pixels, the height of a frame until its page fits it
+Shown = TrainingFrames | Partition | DecisionRegions | LevelSet | Sequence[tuple[int, Partition | DecisionRegions]]
+"""What a page shows; a list has a training step and a partition in each entry."""
 
 
 @dataclass(frozen=True)
@@ -38,18 +40,19 @@ class Written:
 
 
 def explore(
-    what: TrainingFrames | RunFolder | Partition | DecisionRegions | LevelSet,
+    what: Shown,
     path: str | Path,
     *,
     class_names: Sequence[str] | None = None,
     limit: int = LIMIT,
 ) -> Written:
-    """Write the explorer of a training, a stored run or a partition to ``path``: one HTML file that works offline.
+    """Write the explorer of a partition to ``path``: one HTML file that works offline.
 
-    A level set in three dimensions becomes a page with a surface that you can turn; the file is as large as its mesh.
+    Pairs of a training step and a partition become the frames of a training; ``TrainingFrames`` hold data and curves
+    too. A level set in three dimensions becomes a page with a surface that you can turn; the file is as large as its
+    mesh.
 
-    class_names: one name for each class, in the order of the labels. By default a run has the names of Fashion-MNIST
-    and CIFAR-10; other classes are numbers.
+    class_names: one name for each class, in the order of the labels; by default they are numbers.
     If the page would exceed ``limit`` bytes, frames are left out evenly; regions are never left out. The page and the
     result say so. One frame is always kept. Cost: about 50 bytes for each region of each frame.
     """
@@ -78,13 +81,13 @@ class Inline:
 
 
 def inline(
-    what: TrainingFrames | RunFolder | Partition | DecisionRegions | LevelSet,
+    what: Shown,
     *,
     height: int | None = None,
     class_names: Sequence[str] | None = None,
     limit: int = LIMIT,
 ) -> Inline:
-    """The explorer of a training, a stored run or a partition, displayed inside a notebook.
+    """The explorer of a training or a partition, displayed inside a notebook.
 
     height: height of the frame in pixels; None fits it to the page. class_names, limit: as in ``explore``. The
     notebook stores the page, about 2 MB or more.
@@ -101,7 +104,7 @@ class _Page:
 
 
 def _page(
-    what: TrainingFrames | RunFolder | Partition | DecisionRegions | LevelSet,
+    what: Shown,
     class_names: Sequence[str] | None,
     limit: int,
 ) -> _Page:
@@ -123,21 +126,22 @@ def _page(
     return _Page(text, len(kept), len(packed), (*training.notes, *notes))
 
 
-def _frames_of(
-    what: TrainingFrames | RunFolder | Partition | DecisionRegions, class_names: Sequence[str] | None
-) -> TrainingFrames:
+def _frames_of(what: Any, class_names: Sequence[str] | None) -> TrainingFrames:
     if isinstance(what, TrainingFrames):
         if class_names is None:
             return what
         return replace(what, class_names=check_class_names(class_names, len(what.class_names)))
-    if not isinstance(what, RunFolder | Partition | DecisionRegions):
+    parts = [(0, what)] if isinstance(what, Partition | DecisionRegions) else what
+    if not isinstance(parts, list | tuple) or not all(map(_is_moment, parts)):
         raise InputError(
-            f"Expected a partition, decision regions, a level set, a run or training frames, got "
-            f"{type(what).__name__}. Compute one, for example with regionscope.linear_regions(model, slice)."
+            "Expected a partition, decision regions, a level set, pairs of a step and a partition, or training frames, "
+            f"got {type(what).__name__}. Compute one, for example with regionscope.linear_regions(model, slice)."
         )
-    if isinstance(what, RunFolder):
-        return frames_of_run(what, class_names=class_names)
-    return frames_of_partition(what, class_names=class_names)
+    return frames_of_partitions(parts, class_names=class_names)
+
+
+def _is_moment(pair: Any) -> bool:
+    return isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], Partition | DecisionRegions)
 
 
 def _fitting(packed: Sequence[Packed], room: int) -> list[int]:

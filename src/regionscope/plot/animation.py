@@ -19,6 +19,7 @@ from regionscope.checks import check_progress, one_of
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions
 from regionscope.file_io import check_parent
+from regionscope.monitor.frames import Frame, TrainingFrames
 from regionscope.plot import style
 from regionscope.plot.animation_file import write_animation
 from regionscope.plot.marks import data
@@ -26,7 +27,6 @@ from regionscope.plot.regions import decision_boundary, decision_regions, linear
 from regionscope.plot.ticks import shows_inputs, whole_ticks
 from regionscope.plot.walls import zero_lines
 from regionscope.types import Progress
-from regionscope_lab.training_frames import Frame, TrainingFrames
 
 KINDS = ("linear", "decision", "neurons")
 _RIGHT, _TOP, _TITLE, _STRIP, _GAP = 0.94, 0.94, 0.955, 0.07, 0.055  # shares of the figure

@@ -20,7 +20,7 @@ from regionscope.plot.regions import decision_boundary, decision_mosaic, decisio
 from regionscope.plot.walls import layer_panels, zero_lines
 
 if TYPE_CHECKING:
-    from regionscope_lab.quickstart import Quickstart
+    from regionscope.quickstart import Quickstart
 
 _LEGEND_ROW, _LEGEND_HANDLE, _LEGEND_LETTER = 0.21, 0.55, 0.085  # inches
 
@@ -33,8 +33,8 @@ def quickstart_figure(result: Quickstart) -> Figure:
         decision_mosaic(moment.decision, ax=ax)
         ax.set_title(f"{when} training: {counted(moment.partition.n_linear_regions, 'linear region')}")
     decision_regions(result.after.decision, ax=right)
-    data(result.data.inputs, result.data.labels, ax=right)
-    points, regions = f"{len(result.data.labels):,} points", counted(result.after.decision.count, "decision region")
+    data(result.inputs, result.labels, ax=right)
+    points, regions = f"{len(result.labels):,} points", counted(result.after.decision.count, "decision region")
     right.set_title(f"{points}, {regions}")
     style.map_axes(axes, ticks=False)
     return figure

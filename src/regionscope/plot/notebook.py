@@ -26,7 +26,6 @@ from regionscope.measures.region_count import RegionCount
 from regionscope.monitor import Monitor
 from regionscope.plot import style
 from regionscope.plot.complexity import complexity_figure, complexity_layers
-from regionscope.plot.correlation import correlation_scatter
 from regionscope.plot.counts import count_histogram
 from regionscope.plot.figures import decision_figure, regions_figure
 from regionscope.plot.level_sets import level_of, level_set_figure
@@ -34,12 +33,9 @@ from regionscope.plot.marks import thumbnails
 from regionscope.plot.regions import frame_slice
 from regionscope.plot.ticks import whole_ticks
 from regionscope.types import Estimate
-from regionscope_lab.sweep.table import NUMBERS, RunTable
-from regionscope_lab.train.history import Trained
 
 MOST_REGIONS = 20_000  # drawn inline: about two seconds
-MOST_ROWS, MOST_COLUMNS, MOST_CURVES = 12, 8, 4
-_HIDDEN = ("key", "seconds", "train_loss")  # columns of a run table that say little
+MOST_ROWS, MOST_CURVES = 12, 4
 _PIXELS = 420  # largest width of a figure on the page
 _DPI = 110
 _IMAGE = 49  # numbers of a flat input that is shown as an image, at least
@@ -66,7 +62,11 @@ def register() -> None:
 
 def as_html(result: Any) -> str:
     """The table and the figure of a result as HTML, with the figure inside it."""
-    shown = next(show(result) for kind, show in _SHOWN.items() if isinstance(result, kind))
+    return shown_as_html(next(show(result) for kind, show in _SHOWN.items() if isinstance(result, kind)), result)
+
+
+def shown_as_html(shown: Shown, result: object) -> str:
+    """The table and the figure as HTML. result: what they are of."""
     head = "".join(f"<th>{html.escape(name)}</th>" for name in shown.columns)
     lines = ["".join(f"<td>{html.escape(_text(value))}</td>" for value in row) for row in shown.rows]
     body = "".join(f"<tr>{line}</tr>" for line in lines)
@@ -92,7 +92,7 @@ def _text(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def _estimate(value: Any, stderr: float | None) -> object:
+def value_with_stderr(value: Any, stderr: float | None) -> object:
     """A measured value: with its standard error, or alone if it is exact or missing."""
     return value if value is None or stderr is None else estimated(value, stderr)
 
@@ -172,14 +172,14 @@ def _count(found: RegionCount) -> Shown:
         rows += [("95% interval", " to ".join(estimated(end, None) for end in found.interval))]
     rows += [("slices", found.n), ("dimension", found.dim), ("method", found.method), ("seconds", found.seconds)]
     remark = "" if found.status else f"Not finished: {found.status.reason}."
-    return Shown(("RegionCount", ""), rows, lambda: _panel(lambda ax: count_histogram(found, ax=ax)), remark)
+    return Shown(("RegionCount", ""), rows, lambda: small_panel(lambda ax: count_histogram(found, ax=ax)), remark)
 
 
 def _local(found: LocalComplexity) -> Shown:
     rows = [("all layers", estimated(found.mean, found.stderr), sum(found.units.values()))]
     means = {name: Estimate.of(counts) for name, counts in found.by_layer.items()}
     each = [(name, estimated(mean.value, mean.stderr), found.units[name]) for name, mean in means.items()]
-    figure = lambda: _panel(lambda ax: complexity_layers({"points": found}, ax=ax))  # noqa: E731
+    figure = lambda: small_panel(lambda ax: complexity_layers({"points": found}, ax=ax))  # noqa: E731
     return Shown(("LocalComplexity", "mean", "units"), [*rows, *each[:MOST_ROWS]], figure)
 
 
@@ -189,26 +189,9 @@ def _history(history: ComplexityHistory) -> Shown:
     return Shown((last, "mean"), rows, (lambda: complexity_figure(history)) if history.rows else None)
 
 
-def _trained(found: Trained) -> Shown:
-    columns = ("epoch", "loss", "train_error", "test_error", "seconds")
-    rows = [[getattr(row, name) for name in columns] for row in found.history[-MOST_ROWS:]]
-
-    def draw(ax: Any) -> None:
-        epochs = [row.epoch for row in found.history]
-        for i, name in enumerate(columns[1:4]):
-            values = [getattr(row, name) for row in found.history]
-            if any(value is not None for value in values):
-                known = [math.nan if value is None else value for value in values]
-                ax.plot(epochs, known, ".-", color=style.hue(i), label=name.replace("_", " "))
-        ax.set_xlabel("epoch")
-        ax.legend(frameon=False, fontsize="small", loc="best")
-
-    return Shown(columns, rows, (lambda: _panel(draw)) if found.history else None)
-
-
 def _monitor(monitor: Monitor) -> Shown:
     last = {row.name: row for row in monitor.rows}
-    rows = [(name, row.step, _estimate(row.value, row.stderr)) for name, row in list(last.items())[:MOST_ROWS]]
+    rows = [(name, row.step, value_with_stderr(row.value, row.stderr)) for name, row in list(last.items())[:MOST_ROWS]]
 
     def figure() -> Figure:
         names = list(last)[:MOST_CURVES]
@@ -225,32 +208,7 @@ def _monitor(monitor: Monitor) -> Shown:
     return Shown(("measure", "last step", "value"), rows, figure if last else None)
 
 
-def _table(table: RunTable) -> Shown:
-    varying = [name for name in table.varying() if not name.endswith(".stderr")]
-    columns = [name for name in varying or table.columns if name not in _HIDDEN]
-    if "status" in table.columns and any(row.get("status") != "finished" for row in table.rows):
-        columns = ["status", *(name for name in columns if name != "status")]
-    columns = columns[:MOST_COLUMNS]
-    rows = [[_estimate(row.get(name), row.get(f"{name}.stderr")) for name in columns] for row in table.rows[:MOST_ROWS]]
-    remark = f"{len(table):,} rows and {len(table.columns)} columns; to_pandas() gives all of them."
-    y = next((name for name in ("gap", "test_error") if name in varying), None)
-    x = next((name for name in varying if name not in NUMBERS and _is_measure(table, name)), None)
-    if x is None or y is None:
-        return Shown(columns, rows, None, remark)
-    pairs = [(row[x], row[y]) for row in table.rows if row.get(x) is not None and row.get(y) is not None]
-
-    def draw(ax: Any) -> None:
-        values = [a for a, _ in pairs], [b for _, b in pairs]
-        correlation_scatter(*values, ax=ax, fit=None, found=None, x_label=x, y_label=y)
-
-    return Shown(columns, rows, lambda: _panel(draw), remark)
-
-
-def _is_measure(table: RunTable, name: str) -> bool:
-    return f"{name}.stderr" in table.columns and isinstance(table.rows[0].get(name), int | float)
-
-
-def _panel(draw: Callable[[Any], object]) -> Figure:
+def small_panel(draw: Callable[[Any], object]) -> Figure:
     figure, (ax,) = style.figure(1, 1, width=4.2, height=2.8)
     draw(ax)
     style.plain_axes([ax])
@@ -267,7 +225,5 @@ _SHOWN: dict[type, Callable[[Any], Shown]] = {
     RegionCount: _count,
     LocalComplexity: _local,
     ComplexityHistory: _history,
-    Trained: _trained,
     Monitor: _monitor,
-    RunTable: _table,
 }

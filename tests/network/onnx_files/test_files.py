@@ -14,20 +14,22 @@ import torch
 from typer.testing import CliRunner
 
 import regionscope as rs
-from onnx_graphs import MODELS, constant, needs_models, node, relu_network, write
+from onnx_graphs import MODELS, constant, needs_models, node, relu_network, save, write
 from regionscope.cli import app
 from regionscope.network.onnx import file, reference_outputs, table
 
 onnx = pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")
+pytestmark = pytest.mark.usefixtures("stored")
 FILES = sorted(MODELS.glob("*/onnx/*.onnx.gz")) if MODELS else []
 
 
 @needs_models
 @pytest.mark.slow
-def test_real_networks_agree_with_the_reference_evaluator() -> None:
+def test_real_networks_agree_with_the_reference_evaluator(tmp_path: Path) -> None:
     assert len(FILES) == 105
     for path in FILES:
-        network = rs.read_onnx(path)
+        model = onnx.load_model_from_string(gzip.decompress(path.read_bytes()))
+        network = rs.read_onnx(save(model, tmp_path / "net.onnx"))
         x = torch.randn(2, *network.input_shape, generator=torch.Generator().manual_seed(0))
         wanted = reference_outputs(network, x)
         with torch.no_grad():
@@ -76,11 +78,10 @@ def test_an_unknown_operator_names_node_operator_and_opset(tmp_path: Path) -> No
 def two_headed(folder: Path) -> Path:
     """An MLP with the output y, and a second output that only an unknown operator makes."""
     path = relu_network(folder / "two.onnx", [2, 8, 3])
-    model = onnx.load_model_from_string(path.read_bytes())
+    model = onnx.load(path)
     model.graph.node.extend([node("Relu", ["y"], ["folded"]), node("Sin", ["folded"], ["other"])])
     model.graph.output.append(onnx.helper.make_tensor_value_info("other", onnx.TensorProto.FLOAT, None))
-    path.write_bytes(model.SerializeToString())
-    return path
+    return save(model, path)
 
 
 def test_one_of_several_outputs_is_read_alone(tmp_path: Path) -> None:
@@ -254,3 +255,17 @@ def test_a_file_that_changed_confirms_nothing(tmp_path: Path) -> None:
     relu_network(tmp_path / "net.onnx", [2, 4, 2], seed=5)
     with pytest.raises(rs.InputError, match="changed"):
         reference_outputs(network, torch.zeros(1, 2))
+
+
+def test_a_constant_of_a_node_is_read_from_beside_the_file(tmp_path: Path) -> None:
+    value = constant(1, 2)
+    nodes = [node("Constant", [], ["c"], value=onnx.numpy_helper.from_array(value)), node("Add", ["x", "c"])]
+    path, x = write(tmp_path / "net.onnx", nodes, {}, [1, 2]), torch.zeros(1, 2)
+    model = onnx.load(path)
+    onnx.save_model(
+        model, path, save_as_external_data=True, location="c.data", size_threshold=0, convert_attribute=True
+    )
+    network = rs.read_onnx(path)
+    assert (tmp_path / "c.data").exists()
+    assert torch.equal(network(x), torch.from_numpy(value))
+    assert torch.equal(reference_outputs(network, x), torch.from_numpy(value))

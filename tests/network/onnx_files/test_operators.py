@@ -16,6 +16,7 @@ from regionscope.network.onnx import reference_outputs
 from regionscope.network.onnx.table import OPERATORS
 
 pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")
+pytestmark = pytest.mark.usefixtures("stored")
 
 
 @dataclass(frozen=True)

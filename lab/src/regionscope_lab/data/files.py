@@ -33,7 +33,7 @@ def find_folder(name: str, root: Path, folders: Sequence[str], *, advice: str | 
 def download_command(name: str, root: Path, *, again: bool = False) -> str:
     """How to download the data, as the beginning of a sentence. again: whether to replace what is there."""
     where = "" if root == data_root() else f" --data-root {root}"
-    return f"Run: regionscope data get {name}{where}{' --force' if again else ''}"
+    return f"Run: regionscope-lab data get {name}{where}{' --force' if again else ''}"
 
 
 def read_exactly(path: Path, size: int) -> bytes:

@@ -45,7 +45,7 @@ def unpack(archive: Path, folder: Path) -> int:
     """Add the runs and answers of an archive, or of all archives in a folder, that ``folder`` lacks; return how many
     runs were added. They have no weights."""
     if not archive.exists():
-        raise InputError(f"No archive found at {str(archive)!r}. Pass a file that `study pack` wrote, or its folder.")
+        raise InputError(f"No archive found at {str(archive)!r}. Pass a file that `paper pack` wrote, or its folder.")
     added = 0
     for path in sorted(archive.glob("*.zip")) if archive.is_dir() else [archive]:
         runs: dict[str, dict[str, bytes]] = defaultdict(dict)
@@ -97,11 +97,11 @@ def _read(archive: Path) -> dict[str, bytes]:
         with zipfile.ZipFile(archive) as file:
             content = {name: file.read(name) for name in file.namelist()}
     except (zipfile.BadZipFile, OSError) as error:
-        raise InputError(f"{str(archive)!r} is not an archive of runs: {error}. Write it with `study pack`.") from error
+        raise InputError(f"{str(archive)!r} is not an archive of runs: {error}. Write it with `paper pack`.") from error
     for name in content:
         if not _NAMES.fullmatch(name):
             raise InputError(
-                f"Expected runs and answers in {str(archive)!r}, got a file {name!r}. Write it with `study pack`."
+                f"Expected runs and answers in {str(archive)!r}, got a file {name!r}. Write it with `paper pack`."
             )
     return content
 

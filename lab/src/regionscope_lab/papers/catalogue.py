@@ -34,6 +34,6 @@ def find(name: str) -> tuple[Study, ...]:
         near = [study.name for study in every if name in study.name]
         guess = f"Did you mean {', '.join(near[:5])}? " if near else ""
         raise InputError(
-            f"Expected the name of a study, got {name!r}. {guess}For all names, run: regionscope study list"
+            f"Expected the name of a study, got {name!r}. {guess}For all names, run: regionscope-lab paper list"
         )
     return found

@@ -1,4 +1,4 @@
-"""What a figure of a study shows, as plain values: `plot.charts` draws them, nothing is computed there."""
+"""What a figure of a study shows, as plain values: `chart_figures` draws them, nothing is computed there."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def as_markdown(page: Page) -> str:
         lines += ["## Rules", "", *(f"- {rule}" for rule in judged), ""]
     if config := _config(page):
         lines += ["## Config", "", *markdown_table(("Setting", "Values"), config), ""]
-    lines += [f"Made with `regionscope study run {study.name} --size {page.size}`: {_cost(page)}.", ""]
+    lines += [f"Made with `regionscope-lab paper run {study.name} --size {page.size}`: {_cost(page)}.", ""]
     return "\n".join(lines)
 
 
@@ -114,7 +114,9 @@ def as_html(page: Page, pictures: Mapping[str, str]) -> str:
         body += ["<h2>Rules</h2><ul>", *(f"<li>{text(rule)}</li>" for rule in judged), "</ul>"]
     if config := _config(page):
         body += ["<h2>Config</h2>", _html_table(("Setting", "Values"), config)]
-    body += [f"<p><small>Made with regionscope study run {text(study.name)} --size {page.size}: {text(_cost(page))}."]
+    body += [
+        f"<p><small>Made with regionscope-lab paper run {text(study.name)} --size {page.size}: {text(_cost(page))}."
+    ]
     body += ["</small></p>"]
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
     head += f"<title>{text(study.name)}</title><style>{_STYLE}</style>"

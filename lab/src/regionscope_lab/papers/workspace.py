@@ -97,7 +97,7 @@ class Workspace:
         if lacking:
             raise InputError(
                 f"Expected {len(experiments)} runs in {self.runs_folder}, got {len(experiments) - len(lacking)}; there "
-                f"is no {lacking[0].label}, for example. Train them with regionscope study run and the name of the "
+                f"is no {lacking[0].label}, for example. Train them with regionscope-lab paper run and the name of the "
                 "study."
             )
         return [RunFolder.open(self.runs_folder / experiment.key) for experiment in experiments]

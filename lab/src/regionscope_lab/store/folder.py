@@ -90,7 +90,7 @@ class RunFolder:
             document = files.read_document(path / "config.json")
         if document is None:
             raise InputError(
-                f"No run found at {str(path)!r}. Pass a folder that `regionscope train` or `sweep run` created."
+                f"No run found at {str(path)!r}. Pass a folder that `regionscope-lab train` or `sweep run` created."
             )
         return cls(path, Experiment.from_dict(document))
 
@@ -145,7 +145,7 @@ class RunFolder:
         if not stored:
             raise InputError(
                 f"Expected stored weights in the run {self.path}, got none (archives of runs leave them out). "
-                "Remove the folder and train it again with `regionscope train`, `sweep run` or `study run`."
+                "Remove the folder and train it again with `regionscope-lab train`, `sweep run` or `paper run`."
             )
         for each in stored:
             if each.step == step:

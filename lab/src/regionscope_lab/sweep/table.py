@@ -23,6 +23,8 @@ from regionscope_lab.sweep.settings import labels, used_settings
 
 FIRST, LAST = ("key", "status"), ("error", "note")
 NUMBERS = ("epochs", "steps", "seconds", "train_loss", "train_error", "test_error", "gap")
+_HIDDEN = ("key", "seconds", "train_loss")  # columns that say little
+_MOST_COLUMNS = 8  # in a notebook
 SERIES = {"key": str, "step": int, "epoch": int, "name": str, "value": float, "stderr": float, "seconds": float}
 
 
@@ -37,6 +39,36 @@ class RunTable:
         return (
             f"RunTable({len(self)} rows, {len(self.columns)} columns: {', '.join(self.varying()[:6]) or 'all equal'})"
         )
+
+    def _repr_html_(self) -> str:
+        """The first runs, and the first measure that varies against the gap or the test error, for a notebook."""
+        from regionscope.plot.correlation import correlation_scatter
+        from regionscope.plot.notebook import MOST_ROWS, Shown, shown_as_html, small_panel, value_with_stderr
+
+        varying = [name for name in self.varying() if not name.endswith(".stderr")]
+        columns = [name for name in varying or self.columns if name not in _HIDDEN]
+        if "status" in self.columns and any(row.get("status") != "finished" for row in self.rows):
+            columns = ["status", *(name for name in columns if name != "status")]
+        columns = columns[:_MOST_COLUMNS]
+        rows = [
+            [value_with_stderr(row.get(name), row.get(f"{name}.stderr")) for name in columns]
+            for row in self.rows[:MOST_ROWS]
+        ]
+        remark = f"{len(self):,} rows and {len(self.columns)} columns; to_pandas() gives all of them."
+        y = next((name for name in ("gap", "test_error") if name in varying), None)
+        x = next((name for name in varying if name not in NUMBERS and self._is_measure(name)), None)
+        if x is None or y is None:
+            return shown_as_html(Shown(columns, rows, None, remark), self)
+        pairs = [(row[x], row[y]) for row in self.rows if row.get(x) is not None and row.get(y) is not None]
+
+        def draw(ax: Any) -> None:
+            values = [a for a, _ in pairs], [b for _, b in pairs]
+            correlation_scatter(*values, ax=ax, fit=None, found=None, x_label=x, y_label=y)
+
+        return shown_as_html(Shown(columns, rows, lambda: small_panel(draw), remark), self)
+
+    def _is_measure(self, name: str) -> bool:
+        return f"{name}.stderr" in self.columns and isinstance(self.rows[0].get(name), int | float)
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -57,6 +58,26 @@ class Trained:
         loss = "" if last is None else f", epochs={last.epoch}, loss={last.loss:.4g}"
         test = "" if last is None or last.test_error is None else f", test_error={last.test_error:.4g}"
         return f"Trained({self.status}{loss}{test}, steps={self.steps}, seconds={self.seconds:.3g})"
+
+    def _repr_html_(self) -> str:
+        """The last epochs and the curves, for a notebook."""
+        from regionscope.plot import style
+        from regionscope.plot.notebook import MOST_ROWS, Shown, shown_as_html, small_panel
+
+        columns = ("epoch", "loss", "train_error", "test_error", "seconds")
+
+        def draw(ax: Any) -> None:
+            epochs = [row.epoch for row in self.history]
+            for i, name in enumerate(columns[1:4]):
+                values = [getattr(row, name) for row in self.history]
+                if any(value is not None for value in values):
+                    known = [math.nan if value is None else value for value in values]
+                    ax.plot(epochs, known, ".-", color=style.hue(i), label=name.replace("_", " "))
+            ax.set_xlabel("epoch")
+            ax.legend(frameon=False, fontsize="small", loc="best")
+
+        rows = [[getattr(row, name) for name in columns] for row in self.history[-MOST_ROWS:]]
+        return shown_as_html(Shown(columns, rows, (lambda: small_panel(draw)) if self.history else None), self)
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with one row for each epoch."""

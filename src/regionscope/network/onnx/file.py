@@ -8,6 +8,7 @@ import math
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,9 @@ OLDEST_OPSET = 7  # the first with the broadcasting of NumPy
 
 @dataclass(frozen=True)
 class Graph:
-    """A parsed file: the protobuf model, its opset, its constants by name, and where it comes from."""
+    """A parsed file: the protobuf model, its opset, its constants by name, where it comes from, and the SHA-256 of its
+    unpacked content and external data.
+    """
 
     model: Any
     opset: int
@@ -83,7 +86,16 @@ def read_graph(path: Path) -> Graph:
     constants = {tensor.name: read_tensor(tensor, path.parent) for tensor in model.graph.initializer}
     if model.graph.sparse_initializer:
         raise InputError(f"Expected dense initializers, got a sparse one in {path}. Export it again without.")
-    return Graph(model, opset, constants, path, hashlib.sha256(content).hexdigest())
+    digest = hashlib.sha256(content)
+    for tensor in external_tensors(model):
+        digest.update(_external(tensor, path.parent))
+    return Graph(model, opset, constants, path, digest.hexdigest())
+
+
+def external_tensors(model: Any) -> list[Any]:
+    """The constants of a model whose numbers are in files beside it."""
+    tensors = chain(model.graph.initializer, (each.t for node in model.graph.node for each in node.attribute))
+    return [tensor for tensor in tensors if tensor.data_location == tensor.EXTERNAL]
 
 
 def read_tensor(tensor: Any, folder: Path) -> Tensor:
@@ -132,7 +144,8 @@ def _external(tensor: Any, folder: Path) -> bytes:
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
     root = folder.resolve()
-    path = (root / location).resolve() if location and "\0" not in location else None
+    named = isinstance(location, str) and location and "\0" not in location  # protobuf gives damaged text as bytes
+    path = (root / location).resolve() if named else None
     if path is None or Path(location).is_absolute() or not path.is_relative_to(root):
         raise InputError(
             f"Expected external data inside {root}, got {location!r} for tensor {tensor.name!r}. "

@@ -26,7 +26,7 @@ class OnnxNetwork(nn.Module):
 
     Attributes:
         input_shape: shape of one input, without the batch dimension.
-        path, digest: the file, and the SHA-256 of its unpacked content.
+        path, digest: the file, and the SHA-256 of its unpacked content and of its external data.
         batch_axis: whether the file's input has a batch dimension; without one, ``input_shape`` is the whole input.
         opset: version of the operators.
     """

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regionscope.errors import InputError
 from regionscope.extras import import_extra
-from regionscope.network.onnx.file import read_graph
+from regionscope.network.onnx.file import external_tensors, onnx_library, read_graph, read_tensor
 from regionscope.network.onnx.network import OnnxNetwork
 
 
@@ -20,11 +20,14 @@ def reference_outputs(network: OnnxNetwork, inputs: Tensor) -> Tensor:
     The file is read again and must be the one that the network comes from.
     """
     evaluator = import_extra("onnx.reference", who="Confirming a result needs", library="onnx", extra="onnx")
-    graph = read_graph(network.path)
+    onnx, graph = onnx_library(), read_graph(network.path)
     if graph.digest != network.digest:
         raise InputError(
             f"Expected the file that the network was read from, got a changed {network.path}. Read the file again."
         )
+    for tensor in external_tensors(graph.model):  # the evaluator takes no other constants than those in the model
+        numbers = read_tensor(tensor, graph.path.parent).numpy()
+        tensor.CopyFrom(onnx.numpy_helper.from_array(numbers, tensor.name))
     run = evaluator.ReferenceEvaluator(graph.model, new_ops=[_batch_normalization()] if graph.opset < 14 else [])
     rows = inputs.detach().cpu().to(torch.float32).numpy()
     found = []

@@ -26,7 +26,8 @@ def of_table3(runs: Sequence[RunFolder], notes: tuple[str, ...] = ()) -> Outcome
     moments = evolution(runs)
     if len(moments) < 3:
         raise InputError(
-            f"Expected regions_path at 3 or more shared steps, got {len(moments)}. Train with: regionscope study run"
+            f"Expected regions_path at 3 or more shared steps, got {len(moments)}. "
+            "Train with: regionscope-lab paper run"
         )
     start, end = moments[0], moments[-1]
     return Outcome(

@@ -53,7 +53,7 @@ def whole_grids(
     if not whole:
         raise InputError(
             f"Expected a run of each setting of one of {', '.join(sorted({grid.network for grid in left_out}))}, got "
-            "fewer. Train them with regionscope study run and the name of the study."
+            "fewer. Train them with regionscope-lab paper run and the name of the study."
         )
     return {grid: [run for run in runs if _grid(run.experiment) == grid] for grid in whole}, notes
 

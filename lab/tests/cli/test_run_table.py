@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from regionscope.cli.run_table import answer_table, runs_table
+from regionscope_lab.cli.run_table import answer_table, runs_table
 from regionscope_lab.sweep import RunTable
 
 SETTINGS = {

@@ -1,4 +1,4 @@
-"""``regionscope animate``: regions over training as a GIF or MP4 file."""
+"""``regionscope-lab animate``: regions over training as a GIF or MP4 file."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from regionscope.cli import load, options, output
-from regionscope.cli.frames import MAX_REGIONS, BoxOption, FramesOption, LimitOption, RowsOption, frames_of_folder
+from regionscope.cli import options, output
 from regionscope.cli.running import work_bar
 from regionscope.errors import InputError
 from regionscope.formatting import counted
 from regionscope.plot import animation
+from regionscope_lab.cli.frames import MAX_REGIONS, BoxOption, FramesOption, LimitOption, RowsOption, frames_of_folder
+from regionscope_lab.cli.options import DataRootOption, find_run
 
 
 def animate(
@@ -30,15 +31,15 @@ def animate(
     box: BoxOption = None,
     frames: FramesOption = None,
     class_names: options.ClassNamesOption = None,
-    data_root: options.DataRootOption = None,
+    data_root: DataRootOption = None,
     max_regions: LimitOption = MAX_REGIONS,
     progress: options.ProgressOption = None,
 ) -> None:
     """Animate the regions over training, one frame for each checkpoint of a run.
 
-    Example: regionscope animate runs/0123456789abcdef --out moons.gif --kind decision
+    Example: regionscope-lab animate runs/0123456789abcdef --out moons.gif --kind decision
     """
-    run = load.find_run(run)
+    run = find_run(run)
     target = Path(f"{run.resolve().name}.gif") if out is None else out
     output.check_folder(target)
     animation.check_animation(target, kind=kind, fps=fps, size=size)

@@ -1,4 +1,4 @@
-"""``regionscope shallow``: the two theory settings, run."""
+"""``regionscope-lab shallow``: the two theory settings, run."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from rich.table import Column, Table
 from regionscope.cli import output
 from regionscope.cli.options import option
 from regionscope.errors import InputError
-from regionscope.plot import shallow as pictures
 from regionscope_lab import shallow as theory
+from regionscope_lab.shallow import plot as pictures
 from regionscope_lab.shallow.losses import Loss
 from regionscope_lab.shallow.report import FlowRow
 from regionscope_lab.shallow.state import ENDS
@@ -67,7 +67,7 @@ def flow(
 ) -> None:
     """Integrate gradient flow of a univariate network on the labels of a teacher, and count its linear regions.
 
-    Example: regionscope shallow flow --teacher-width 3 --width 800 --samples 100
+    Example: regionscope-lab shallow flow --teacher-width 3 --width 800 --samples 100
     """
     output.make_folder(out)
     teacher = _teacher(teacher_width, switches, radius, seed)
@@ -114,7 +114,7 @@ def two_layer(
 ) -> None:
     """Train two-layer networks with several learning rates; check Lemmas 6.4 and 6.5 and Theorem 6.3.
 
-    Example: regionscope shallow two-layer --width 100 --dim 5 --samples 10
+    Example: regionscope-lab shallow two-layer --width 100 --dim 5 --samples 10
     """
     output.make_folder(out)
     x, y = theory.alternating_line(samples) if data == "line" else theory.random_sphere(samples, dim, seed=seed)
@@ -152,7 +152,7 @@ def regions(
 ) -> None:
     """Compare the effective linear regions of flows of width 4 * (32 r + 67) with the bound 32 r + 67 (Theorem 4.2).
 
-    Example: regionscope shallow regions --teachers 1,2,3 --runs 5
+    Example: regionscope-lab shallow regions --teachers 1,2,3 --runs 5
     """
     output.make_folder(out)
     console = Console()
@@ -187,7 +187,7 @@ def width(
 ) -> None:
     """Measure how often gradient flow classifies an alternating sample, as a function of the width (Theorem 3.2).
 
-    Example: regionscope shallow width --switches 6 --runs 32
+    Example: regionscope-lab shallow width --switches 6 --runs 32
     """
     output.make_folder(out)
     console = Console()

@@ -1,4 +1,4 @@
-"""``regionscope study``: rerun a table or figure of a paper and compare it with the numbers in the paper."""
+"""``regionscope-lab paper``: rerun a table or figure of a paper and compare it with the numbers in the paper."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from rich.table import Table
 
 from regionscope.checks import unknown_name
 from regionscope.cli import options, output
-from regionscope.cli.running import duration, interruptible, print_failed, shown_progress, work_bar
+from regionscope.cli.running import duration, work_bar
 from regionscope.formatting import counted
-from regionscope.plot.charts import chart_figure
 from regionscope.provenance import provenance
+from regionscope_lab.cli import options as lab_options
+from regionscope_lab.cli.running import interruptible, print_failed, shown_progress
 from regionscope_lab.papers import report as pages
 from regionscope_lab.papers.archive import pack, unpack
 from regionscope_lab.papers.catalogue import find, studies
+from regionscope_lab.papers.chart_figures import chart_figure
 from regionscope_lab.papers.charts import Chart
 from regionscope_lab.papers.index import BESIDE, index_markdown
 from regionscope_lab.papers.study import Size, Study
@@ -29,7 +31,7 @@ from regionscope_lab.papers.workspace import Workspace
 from regionscope_lab.store.files import write_bytes, write_document
 from regionscope_lab.sweep import run_sweep
 
-study = typer.Typer(
+paper = typer.Typer(
     no_args_is_help=True, help="Reproduce the tables and figures of the four papers, and answer questions beyond them."
 )
 
@@ -39,7 +41,7 @@ NameArgument = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
-        help="Name of a study (see `study list`), name of a paper such as li2025, or all.",
+        help="Name of a study (see `paper list`), name of a paper such as li2025, or all.",
         autocompletion=lambda: ["all", *(study.name for study in studies())],
     ),
 ]
@@ -51,11 +53,11 @@ FolderOption = Annotated[Path, options.option("--folder DIR", "Folder of runs an
 
 ArchiveOption = Annotated[
     Path | None,
-    options.option("--archive PATH", "Archive of runs: a file written by `study pack`, or a folder of such files."),
+    options.option("--archive PATH", "Archive of runs: a file written by `paper pack`, or a folder of such files."),
 ]
 
 
-@study.command("list")
+@paper.command("list")
 def list_studies() -> None:
     """List all studies."""
     table = Table("study", "where", "claim")
@@ -64,12 +66,12 @@ def list_studies() -> None:
     Console().print(table)
 
 
-@study.command()
+@paper.command()
 def run(
     name: NameArgument,
     size: SizeOption = "desk",
     folder: FolderOption = Path("studies"),
-    data_root: options.DataRootOption = None,
+    data_root: lab_options.DataRootOption = None,
     workers: Annotated[int, options.option("--workers", "Number of processes on this machine.", least=1)] = 1,
     device: options.DeviceOption = "cpu",
     dask: options.DaskOption = None,
@@ -81,7 +83,7 @@ def run(
 ) -> None:
     """Train the missing runs of the studies, then write their reports. Run the command again to resume.
 
-    Example: regionscope study run li2025-figure4 --size smoke
+    Example: regionscope-lab paper run li2025-figure4 --size smoke
     """
     chosen, scale = find(name), _size(size)
     if dask is None:
@@ -109,12 +111,12 @@ def run(
         _write(study, scale, workspace, folder / "reports")
 
 
-@study.command()
+@paper.command()
 def report(
     name: NameArgument,
     size: SizeOption = "desk",
     folder: FolderOption = Path("studies"),
-    data_root: options.DataRootOption = None,
+    data_root: lab_options.DataRootOption = None,
     archive: ArchiveOption = None,
     out: Annotated[
         Path | None, options.option("--out DIR", "Folder of the pages; by default reports/ in --folder.")
@@ -122,7 +124,7 @@ def report(
 ) -> None:
     """Write the pages from the stored runs, and an index of all pages, without training.
 
-    Example: regionscope study report all --size desk --out docs/results
+    Example: regionscope-lab paper report all --size desk --out docs/results
     """
     chosen, scale = find(name), _size(size)
     target = out or folder / "reports"
@@ -133,7 +135,7 @@ def report(
     _index(target)
 
 
-@study.command("pack")
+@paper.command("pack")
 def pack_runs(
     archive: Annotated[Path, typer.Argument(metavar="FILE.zip", help="Archive to add to; created if missing.")],
     folder: FolderOption = Path("studies"),
@@ -142,7 +144,7 @@ def pack_runs(
 
     Reports that need weights use the results that an earlier report computed from them.
 
-    Example: regionscope study pack docs/results/runs/li2025.zip
+    Example: regionscope-lab paper pack docs/results/runs/li2025.zip
     """
     with output.writing_to(archive):
         runs = pack(folder, archive)

@@ -1,4 +1,4 @@
-"""``regionscope study``: list, run and report, and what it says to mistakes."""
+"""``regionscope-lab paper``: list, run and report, and what it says to mistakes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from regionscope.cli.study import study
 from regionscope.errors import RegionscopeError
+from regionscope_lab.cli.paper import paper
 from regionscope_lab.papers.catalogue import studies
 
 STUDY = "qi2023-figure2"
@@ -18,8 +18,8 @@ STUDY = "qi2023-figure2"
 
 def run(*words: str) -> Result:
     app = typer.Typer()
-    app.add_typer(study, name="study")
-    return CliRunner().invoke(app, ["study", *words])
+    app.add_typer(paper, name="paper")
+    return CliRunner().invoke(app, ["paper", *words])
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_a_time_limit_stops_with_a_sentence_and_a_status(tmp_path: Path) -> None
     [
         (
             ("run", "qi2023-figure77"),
-            "Expected the name of a study, got 'qi2023-figure77'. For all names, run: regionscope study list",
+            "Expected the name of a study, got 'qi2023-figure77'. For all names, run: regionscope-lab paper list",
         ),
         (("run", "figure2"), "Expected the name of a study, got 'figure2'. Did you mean "),
         (("run", STUDY, "--size", "huge"), "Expected a valid --size, got 'huge'. Choose from smoke, desk, full."),

@@ -16,8 +16,9 @@ from regionscope.cli.running import work_bar
 from regionscope.default_slice import plane_of
 from regionscope.errors import InputError, LimitReached
 from regionscope.geometry import Slice
+from regionscope.monitor.frames import TrainingFrames
+from regionscope_lab.run_frames import frames_of_run
 from regionscope_lab.store import RunFolder
-from regionscope_lab.training_frames import TrainingFrames, frames_of_run
 
 _SLICE = "Slice of a run"
 

@@ -1,4 +1,4 @@
-"""``regionscope sweep`` and ``regionscope train``: what they print and write, and one sentence for every mistake."""
+"""``regionscope-lab sweep`` and ``train``: what they print and write, and one sentence for every mistake."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from command_line import run
-from regionscope.cli import running
+from lab_command import run
 from regionscope_lab import experiment
+from regionscope_lab.cli import running
 from regionscope_lab.store import RunFolder
 from regionscope_lab.sweep import JobResult, read_runs
 

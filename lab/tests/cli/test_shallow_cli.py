@@ -1,4 +1,4 @@
-"""``regionscope shallow`` and ``regionscope bounds``: what they print and write."""
+"""``regionscope-lab shallow`` and ``regionscope bounds``: what they print and write."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from command_line import run
+from lab_command import run
 from regionscope.measures.bounds import serra_upper
 from regionscope_lab.shallow import teachers
 

@@ -1,4 +1,4 @@
-"""``regionscope data``: list and download data sets."""
+"""``regionscope-lab data``: list and download data sets."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 from rich.table import Table
 
 from regionscope.cli import options
+from regionscope_lab.cli import options as lab_options
 from regionscope_lab.data import data_root, names
 from regionscope_lab.data import get as get_data
 from regionscope_lab.data.download import DOWNLOADS
@@ -22,10 +23,10 @@ data = typer.Typer(no_args_is_help=True, help="List the data sets, and download 
 
 
 @data.command(name="list")
-def show(root: options.DataRootOption = None) -> None:
+def show(root: lab_options.DataRootOption = None) -> None:
     """List the data sets, their options, and which of them are on disk.
 
-    Example: regionscope data list
+    Example: regionscope-lab data list
     """
     folder = data_root(root)
     table = Table(title=escape(f"Data sets (data folder: {folder})"))
@@ -46,13 +47,13 @@ def get(
         str,
         typer.Argument(help="Data set: mnist, fashion_mnist, cifar10 or cifar100.", autocompletion=lambda: DOWNLOADS),
     ],
-    root: options.DataRootOption = None,
+    root: lab_options.DataRootOption = None,
     mirror: Annotated[str | None, options.option("--mirror URL", "URL of another server with the same files.")] = None,
     force: Annotated[bool, options.option("--force", "Whether to download an existing data set again.")] = False,
 ) -> None:
     """Download a data set, check the published md5 and unpack it where torchvision and regionscope look for it.
 
-    Example: regionscope data get cifar10
+    Example: regionscope-lab data get cifar10
     """
     with _bars() as on_progress:
         done = get_data(name, root=root, mirror=mirror, force=force, on_progress=on_progress)

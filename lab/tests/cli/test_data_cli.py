@@ -1,4 +1,4 @@
-"""``regionscope data``: what it lists, gets and says."""
+"""``regionscope-lab data``: what it lists, gets and says."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from regionscope.cli.data import data
 from regionscope.errors import RegionscopeError
+from regionscope_lab.cli.data import data
 from regionscope_lab.data import download, names
 from small_files import idx_files, md5, serve
 

@@ -1,4 +1,4 @@
-"""Training frames: the exact regions of a network on one slice at every stored checkpoint of its training.
+"""Training frames: the exact regions of a network on one slice at several moments of its training.
 
 What pictures over time need is collected here, once: the slice, the partition at each checkpoint, numbers that follow a
 region from frame to frame, the curves, and the data that lie on the slice. Drawing is done elsewhere.
@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.checks import check_class_names
-from regionscope.default_slice import default_slice
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
 from regionscope.exact.tracking import follow
@@ -27,8 +25,6 @@ from regionscope.geometry import Slice
 from regionscope.geometry.coordinates import on_slice
 from regionscope.network import Program, retrace
 from regionscope.types import Progress
-from regionscope_lab.data import registry
-from regionscope_lab.store import RunFolder
 
 _MOST_POINTS = 2000  # of the data, in a picture
 
@@ -98,48 +94,6 @@ class TrainingFrames:
         return self.frames[0].linear.slice
 
 
-def frames_of_run(
-    run: RunFolder,
-    *,
-    slice: Slice | None = None,
-    frames: int | None = None,
-    data_root: Path | None = None,
-    class_names: Sequence[str] | None = None,
-    max_regions: int | None = None,
-    progress: Progress | None = None,
-) -> TrainingFrames:
-    """The frames of a stored run, one for each checkpoint.
-
-    slice: of dimension 1 or 2; the default is ``default_slice`` of its training data. frames: at most so
-    many, spread evenly, the first and the last among them. class_names: one name for each class; by default those of
-    Fashion-MNIST, CIFAR-10 and folders of images, and numbers for other data. max_regions: number of regions in a frame
-    at which to stop with ``LimitReached``. progress: called with the finished share of the work, 0 to 1. Cost: two
-    exact partitions for each frame, one of them cut further at the decision boundary.
-    """
-    stored = run.checkpoints()
-    if not stored:
-        raise InputError(
-            f'No checkpoints found in the run {str(run.path)!r}. Train it with checkpoints = "every 5 epochs" '
-            "under [training]."
-        )
-    chosen = [stored[i] for i in thin(len(stored), frames)]
-    data = run.split(data_root).train
-    rows = run.rows()
-    moments = (ModelAtStep(one.step, run.model_at(one), one.epoch) for one in chosen)
-    left_out = f"{len(chosen)} of {len(stored)} checkpoints are shown."
-    found = frames_of_models(
-        moments, default_slice(data.inputs, data.labels) if slice is None else slice,
-        inputs=data.inputs, labels=data.labels, rows=rows, title=run.experiment.label, n_frames=len(chosen),
-        notes=(*run.repaired, *([left_out] if len(chosen) < len(stored) else [])),
-        class_names=class_names, max_regions=max_regions, progress=progress,
-    )  # fmt: skip
-    found = replace(found, input_names=registry.column_names(run.experiment.data.name))
-    if class_names is not None:
-        return found
-    known = registry.class_names(run.experiment.data.name)
-    return replace(found, class_names=known) if len(known) == len(found.class_names) else found
-
-
 def frames_of_models(
     moments: Iterable[ModelAtStep],
     slice: Slice,
@@ -157,8 +111,11 @@ def frames_of_models(
     """The frames of networks in memory; ``inputs`` (n, *input_shape) with ``labels`` (n,) are drawn on top.
 
     class_names: one name for each class; numbers by default.
-    rows: mappings with step, name, value and perhaps stderr and epoch, as in a run's folder; they become curves.
-    max_regions, progress: as in ``frames_of_run``.
+    rows: mappings with step, name, value and perhaps stderr and epoch, such as ``asdict`` of a ``Row``; they become
+        curves.
+    max_regions: number of regions in a frame at which to stop with ``LimitReached``. progress: called with the finished
+        share of the work, 0 to 1. Cost: two exact partitions for each frame, one of them cut further at the decision
+        boundary.
     """
     if slice.dim > 2:
         raise InputError(
@@ -196,25 +153,37 @@ def frames_of_models(
     )  # fmt: skip
 
 
-def frames_of_partition(
-    part: Partition | DecisionRegions, *, title: str = "", class_names: Sequence[str] | None = None
+def frames_of_partitions(
+    parts: Sequence[tuple[int, Partition | DecisionRegions]],
+    *,
+    title: str = "",
+    class_names: Sequence[str] | None = None,
 ) -> TrainingFrames:
-    """One frame from a partition alone. Pieces that are cut at the decision boundary stay cut.
+    """One frame for each step and its partition, all of one slice. Pieces cut at the decision boundary stay cut.
 
     class_names: as in ``frames_of_models``.
     """
-    part = part.to("cpu")
-    decision = part if isinstance(part, DecisionRegions) else None
-    linear = part.partition if isinstance(part, DecisionRegions) else part
-    if linear.dim > 2:
+    if not parts:
+        raise InputError("Expected at least one partition, got none. Pass pairs of a step and a partition.")
+    parts = [(step, part.to("cpu")) for step, part in parts]
+    linear = [part.partition if isinstance(part, DecisionRegions) else part for _, part in parts]
+    slice = linear[0].slice
+    if slice.dim > 2:
         raise InputError(
-            f"Expected a slice of dimension 1 or 2, got dimension {linear.dim}. "
+            f"Expected a slice of dimension 1 or 2, got dimension {slice.dim}. "
             "Pass a Segment, or a Box or Simplex of dimension 2."
         )
-    frame = Frame(0, None, linear, linear.linear_ids, decision)
-    nothing = torch.zeros((0, linear.dim), dtype=torch.float64, device="cpu")
-    names = _names(class_names, linear.outputs.shape[1])
-    return TrainingFrames(title, (frame,), (), nothing, torch.zeros(0, dtype=torch.int64, device="cpu"), names)
+    corners = [part.slice.embed(part.slice.corners) for part in linear]
+    if any(each.shape != corners[0].shape or not torch.equal(each, corners[0]) for each in corners):
+        raise InputError("Expected partitions of one slice, got several slices. Write a page for each slice.")
+    frames = [
+        Frame(step, None, part, ids, whole if isinstance(whole, DecisionRegions) else None)
+        for (step, whole), part, ids in zip(parts, linear, follow(linear), strict=True)
+    ]
+    nothing = torch.zeros((0, slice.dim), dtype=torch.float64, device="cpu")
+    names = _names(class_names, linear[0].outputs.shape[1])
+    curves = tuple(count_curves(frames)) if len(frames) > 1 else ()
+    return TrainingFrames(title, tuple(frames), curves, nothing, torch.zeros(0, dtype=torch.int64, device="cpu"), names)
 
 
 def thin(n: int, most: int | None) -> list[int]:

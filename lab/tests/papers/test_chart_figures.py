@@ -15,7 +15,7 @@ from matplotlib.legend import Legend
 from matplotlib.transforms import Bbox
 
 import regionscope as rs
-from regionscope.plot.charts import chart_figure
+from regionscope_lab.papers.chart_figures import chart_figure
 from regionscope_lab.papers.charts import Bars, Chart, Lines, Picture, Pictures, Scatter, Series
 from regionscope_lab.zoo import mlp
 

@@ -12,7 +12,6 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from PIL import Image
 
-from regionscope.plot.shallow import flow_animation, flow_figure, flow_frame, rates_figure, width_figure
 from regionscope_lab.shallow import (
     Flow,
     FlowOptions,
@@ -24,6 +23,7 @@ from regionscope_lab.shallow import (
     teacher_from_switches,
 )
 from regionscope_lab.shallow.examples import WidthRow
+from regionscope_lab.shallow.plot import flow_animation, flow_figure, flow_frame, rates_figure, width_figure
 from regionscope_lab.shallow.two_layer_rates import RateRow
 
 TEACHER = teacher_from_switches([0.1])

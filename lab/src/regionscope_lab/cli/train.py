@@ -1,4 +1,4 @@
-"""``regionscope train``: one experiment from options or a TOML file."""
+"""``regionscope-lab train``: one experiment from options or a TOML file."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from regionscope.cli import options, output
-from regionscope.cli.running import duration, epochs_bar, interruptible
+from regionscope.cli.running import duration
 from regionscope.errors import InputError, RegionscopeError, Stopped
 from regionscope.formatting import estimated
 from regionscope_lab import instruments, zoo
+from regionscope_lab.cli import options as lab_options
+from regionscope_lab.cli.running import epochs_bar, interruptible
 from regionscope_lab.config import Experiment
 from regionscope_lab.data import names as data_names
 from regionscope_lab.experiment import prepare, run
@@ -34,22 +36,22 @@ def train(
         ),
     ] = None,
     data: Annotated[
-        str | None, options.option("--data", options.DATA_HELP, options.EXPERIMENT, complete=data_names)
+        str | None, options.option("--data", lab_options.DATA_HELP, lab_options.EXPERIMENT, complete=data_names)
     ] = None,
     network: Annotated[
         str | None,
         options.option(
-            "--network", f"Network: one of {', '.join(zoo.names())}.", options.EXPERIMENT, complete=zoo.names
+            "--network", f"Network: one of {', '.join(zoo.names())}.", lab_options.EXPERIMENT, complete=zoo.names
         ),
     ] = None,
-    model: options.OwnModelOption = None,
+    model: lab_options.OwnModelOption = None,
     output_name: options.OutputOption = None,
     measure: Annotated[
         list[str] | None,
         options.option(
             "--measure",
             "Instrument to measure at the end of training; can be repeated.",
-            options.EXPERIMENT,
+            lab_options.EXPERIMENT,
             complete=instruments.names,
         ),
     ] = None,
@@ -63,17 +65,17 @@ def train(
         list[str] | None,
         options.option("--set KEY=VALUE", "Any setting, such as training.momentum=0; can be repeated.", _TRAINING),
     ] = None,
-    runs: options.RunsOption = Path("runs"),
-    data_root: options.DataRootOption = None,
+    runs: lab_options.RunsOption = Path("runs"),
+    data_root: lab_options.DataRootOption = None,
     device: options.DeviceOption = "cpu",
     json_file: options.JsonOption = None,
     progress: options.ProgressOption = None,
 ) -> None:
     """Train one network, measure it, and store the run in a folder. Run the command again to resume.
 
-    Example: regionscope train --data two_moons --network mlp --epochs 50 --measure linear_regions
+    Example: regionscope-lab train --data two_moons --network mlp --epochs 50 --measure linear_regions
 
-    Example: regionscope train --data points.npz --model net.py:build --epochs 50
+    Example: regionscope-lab train --data points.npz --model net.py:build --epochs 50
     """
     if network is not None and model is not None:
         raise InputError(f"Expected --network or --model, got both ({network} and {model}). Leave one out.")
@@ -101,7 +103,7 @@ def _experiment(file: Path | None, shown: dict[str, Any], settings: list[str], m
     if file is None and not (shown["data.name"] and shown["network.name"]):
         raise InputError(
             "Expected --data with --network or --model, or an EXPERIMENT.toml, got less. Run, for example: "
-            "regionscope train --data two_moons --network mlp"
+            "regionscope-lab train --data two_moons --network mlp"
         )
     document = {} if file is None else read_toml(file)
     if measures:

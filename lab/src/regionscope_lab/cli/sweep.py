@@ -1,4 +1,4 @@
-"""``regionscope sweep``: run a grid of experiments, show its progress, and query the results."""
+"""``regionscope-lab sweep``: run a grid of experiments, show its progress, and query the results."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from rich.live import Live
 from rich.table import Column, Table
 
 from regionscope.cli import options, output
-from regionscope.cli.run_table import agreed, answer_table, runs_table
-from regionscope.cli.running import duration, interruptible, print_failed, shown_progress
+from regionscope.cli.running import duration
 from regionscope.errors import InputError
 from regionscope.formatting import counted
+from regionscope_lab.cli import options as lab_options
+from regionscope_lab.cli.run_table import agreed, answer_table, runs_table
+from regionscope_lab.cli.running import interruptible, print_failed, shown_progress
 from regionscope_lab.store import ENDED
 from regionscope_lab.sweep import (
     Sweep,
@@ -40,11 +42,11 @@ def run(
     grid: Annotated[
         Path, typer.Argument(metavar="GRID.toml", help="TOML file with a base experiment, a grid and measures.")
     ],
-    runs: options.RunsOption = Path("runs"),
-    model: options.OwnModelOption = None,
+    runs: lab_options.RunsOption = Path("runs"),
+    model: lab_options.OwnModelOption = None,
     output_name: options.OutputOption = None,
-    data: Annotated[str | None, options.option("--data", options.DATA_HELP, options.EXPERIMENT)] = None,
-    data_root: options.DataRootOption = None,
+    data: Annotated[str | None, options.option("--data", lab_options.DATA_HELP, lab_options.EXPERIMENT)] = None,
+    data_root: lab_options.DataRootOption = None,
     workers: Annotated[
         int,
         options.option(
@@ -79,7 +81,7 @@ def run(
 
     Exit code: 0 if all runs ended, 1 if some failed, 3 if the sweep stopped early.
 
-    Example: regionscope sweep run grid.toml --runs runs --workers 2
+    Example: regionscope-lab sweep run grid.toml --runs runs --workers 2
     """
     plan = Sweep.from_toml(grid, network=model, data=data, output=output_name)
     if dask is None:
@@ -100,7 +102,7 @@ def run(
 
 @sweep.command()
 def status(
-    runs: options.RunsOption = Path("runs"),
+    runs: lab_options.RunsOption = Path("runs"),
     watch: Annotated[
         bool, options.option("--watch", "Whether to refresh every two seconds until all runs have ended.")
     ] = False,
@@ -109,7 +111,7 @@ def status(
 
     Damaged runs are repaired by the next `sweep run`, which also compares the checksums of all checkpoints.
 
-    Example: regionscope sweep status --runs runs --watch
+    Example: regionscope-lab sweep status --runs runs --watch
     """
     console = Console()
     found = sweep_status(runs)
@@ -125,13 +127,13 @@ def status(
 
 @sweep.command()
 def table(
-    runs: options.RunsOption = Path("runs"),
+    runs: lab_options.RunsOption = Path("runs"),
     sql: Annotated[str | None, options.option("--sql QUERY", "SQL query on the tables runs and rows (DuckDB).")] = None,
     all_columns: Annotated[bool, options.option("--all", "Whether to show all columns; pipe them to less -S.")] = False,
 ) -> None:
     """Show one line for each run: differing settings, status, errors, gap and the last value of every measure.
 
-    Example: regionscope sweep table --runs runs --sql 'SELECT "training.lr", avg(gap) FROM runs GROUP BY ALL'
+    Example: regionscope-lab sweep table --runs runs --sql 'SELECT "training.lr", avg(gap) FROM runs GROUP BY ALL'
     """
     if sql is not None:
         Console().print(answer_table(query(runs, sql)))
@@ -154,14 +156,14 @@ def table(
 @sweep.command()
 def export(
     target: Annotated[Path, typer.Argument(metavar="FILE", help="File to write, .csv or .parquet.")],
-    runs: options.RunsOption = Path("runs"),
+    runs: lab_options.RunsOption = Path("runs"),
     rows: Annotated[
         bool, options.option("--rows", "Whether to write the time series of all runs instead of one line for each run.")
     ] = False,
 ) -> None:
     """Write the whole table, all columns, as CSV or Parquet.
 
-    Example: regionscope sweep export runs.csv --runs runs
+    Example: regionscope-lab sweep export runs.csv --runs runs
     """
     if target.suffix not in (".csv", ".parquet"):
         raise InputError(

@@ -8,7 +8,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from regionscope_lab.quickstart import Quickstart, QuickstartConfig, frames, quickstart, save
+from regionscope.quickstart import Quickstart, QuickstartConfig, frames, quickstart, save
 
 SMALL = QuickstartConfig(n_points=120, epochs=3, hidden=(8, 8))
 

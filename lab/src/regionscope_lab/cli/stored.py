@@ -1,0 +1,118 @@
+"""The commands of ``regionscope`` on a stored run: its network, on the data and the slice that its measures look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import typer
+from torch import Tensor, nn
+
+from regionscope.cli import ask as questions
+from regionscope.cli import complexity as local
+from regionscope.cli import count as counts
+from regionscope.cli import regions as exact
+from regionscope.cli import surface as surfaces
+from regionscope.cli.command_line import note_file
+from regionscope.cli.job import NetworkJob, SliceJob, with_job
+from regionscope.geometry import Slice
+from regionscope_lab import instruments
+from regionscope_lab.cli.options import DataRootOption, RunOption, StepOption, find_run
+from regionscope_lab.data import registry
+from regionscope_lab.instruments.measurement_context import MeasurementContext, measure_seed
+from regionscope_lab.store import RunFolder
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunJob(NetworkJob):
+    """The network of a run, on the data that it was trained on."""
+
+    run: RunOption
+    step: StepOption = None
+    data_root: DataRootOption = None
+
+    @cached_property
+    def folder(self) -> RunFolder:
+        """The run of --run."""
+        return RunFolder.open(find_run(self.run))
+
+    @cached_property
+    def context(self) -> MeasurementContext:
+        """The data that the run was trained on, and the seed of its measures."""
+        return MeasurementContext(self.folder.split(self.data_root), measure_seed(self.folder.experiment))
+
+    @property
+    def n_classes(self) -> int | None:
+        return self.context.split.n_classes
+
+    @property
+    def stored_seed(self) -> int | None:
+        return self.context.seed
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        return self.context.range()
+
+    @property
+    def input_names(self) -> Sequence[str]:
+        return registry.column_names(self.folder.experiment.data.name)
+
+    def built(self, chosen: str | int | None) -> nn.Module:
+        stored = self.folder.checkpoint(self.step)
+        network = self.folder.model_at(stored)
+        note_file(stored.path)
+        return network
+
+    def source(self) -> tuple[dict[str, Any], str]:
+        step, path = self.folder.checkpoint(self.step).step, self.folder.path
+        return {"run": {"folder": str(path), "step": step}}, f"The weights are those of step {step} of the run {path}."
+
+    def names_or_known(self, names: Sequence[str] | None, classes: int) -> Sequence[str] | None:
+        known = registry.class_names(self.folder.experiment.data.name)
+        return super().names_or_known(known if names is None and len(known) == classes else names, classes)
+
+    def shape_of(self, network: nn.Module) -> tuple[int, ...]:
+        return self.shape or tuple(self.context.split.input_shape)
+
+    def inputs(self, data: Path | None, *, least: int = 1) -> Tensor:
+        return self.context.split.train.inputs
+
+    def points(self, seed: int) -> dict[str, Tensor]:
+        most = instruments.names()["local_complexity"]["n"]
+        return {part: self.context.points(part, most, {"seed": seed}) for part in ("train", "test")}
+
+    def stored_slice(self) -> Slice | None:
+        return self.context.slice({"where": "auto", "box": None, "margin": None})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSliceJob(RunJob, SliceJob):
+    """The network of a run on one slice, by default that of its measures."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunPlaneJob(RunJob, exact.PlaneJob):
+    """The network of a run on one slice, with counts that can be certified."""
+
+
+def _of_run(command: Any, job: type[NetworkJob], *without: str) -> Callable[..., None]:
+    """The command of regionscope with --run in place of --model, --weights and files of data."""
+    stored = with_job(command.__wrapped__, job=job, without=("model", "weights", *without))
+    about = (command.__doc__ or "").partition("Example:")[0].rstrip()
+    group = "ask " if command.__module__ == questions.__name__ else ""
+    example = f"regionscope-lab {group}{command.__name__} --run runs/0123456789abcdef"
+    stored.__doc__ = f"{about}\n\n    Example: {example}\n    "
+    return stored
+
+
+regions = _of_run(exact.regions, RunPlaneJob)
+decision = _of_run(exact.decision, RunPlaneJob)
+surface = _of_run(surfaces.surface, RunSliceJob)
+count = _of_run(counts.count, RunJob, "data")
+complexity = _of_run(local.complexity, RunJob, "data", "test")
+ask = typer.Typer(no_args_is_help=True, help=questions.ask.info.help)
+for question in (questions.extremes, questions.lipschitz, questions.flips, questions.topology):
+    ask.command()(_of_run(question, RunSliceJob))
