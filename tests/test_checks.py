@@ -16,7 +16,6 @@ from regionscope.errors import InputError
 from regionscope.explorer.figures import bokeh
 from regionscope.extras import import_extra
 from regionscope.monitor.listeners import TensorBoard
-from regionscope_lab.data.digits import digits
 from regionscope_lab.data.toy import two_moons
 
 
@@ -40,16 +39,12 @@ def test_the_least_number_can_be_another() -> None:
 
 
 def test_a_library_that_is_there_is_given() -> None:
-    assert import_extra("math", who="This needs", library="mathematics", extra="lab") is math
+    assert import_extra("math", who="This needs", library="mathematics", extra="onnx") is math
 
 
 MISSING: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "bokeh": ("bokeh", lambda _: bokeh(), "The explorer needs Bokeh, which is not installed. Run: pip install "
               "'regionscope[explorer]'"),
-    "digits": ("sklearn", lambda _: digits(), "digits needs scikit-learn, which is not installed. Run: pip install "
-               "'regionscope[lab]'"),
-    "two moons": ("sklearn", lambda _: two_moons(10), "two_moons needs scikit-learn, which is not installed. Run: pip "
-                  "install 'regionscope[lab]'"),
     "TensorBoard": ("torch.utils.tensorboard.writer", TensorBoard, "The TensorBoard listener needs tensorboard, which "
                     "is not installed. Run: pip install 'regionscope[track]'"),
 }  # fmt: skip
@@ -100,5 +95,4 @@ def test_seeds_fit_every_generator() -> None:
 
 
 def test_large_seeds_reach_scikit_learn() -> None:
-    pytest.importorskip("sklearn")
     assert len({float(two_moons(10, seed=seed).inputs.sum()) for seed in (0, 2**32, 2**40)}) == 3

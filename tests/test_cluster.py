@@ -116,7 +116,7 @@ def test_partitions_from_workers_are_those_of_one_process(address: str) -> None:
 def test_counts_from_workers_are_those_of_one_process(address: str) -> None:
     model = build()
     exact = [rs.region_count(model, X, slices=9, method="exact", dask=dask) for dask in (None, address)]
-    linear = [rs.linear_region_count(model, X, slices=9, dask=dask) for dask in (None, address)]
+    linear = [rs.measures.linear_region_count(model, X, slices=9, dask=dask) for dask in (None, address)]
     for alone, shared in (exact, linear):
         assert len(alone.counts.unique()) > 1
         assert torch.equal(alone.counts, shared.counts)

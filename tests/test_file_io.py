@@ -18,13 +18,13 @@ from matplotlib.figure import Figure
 from torch import nn
 
 import regionscope as rs
+from regionscope import quickstart
 from regionscope.cli import output
 from regionscope.errors import InputError
 from regionscope.explorer import explore
 from regionscope.file_io import plain, replace_file
 from regionscope.monitor.frames import frames_of_partitions
 from regionscope.plot.animation import animate
-from regionscope_lab import quickstart
 from regionscope_lab.shallow import FlowOptions, gradient_flow, initial_network, sample, teacher_from_switches
 from regionscope_lab.shallow.plot import flow_animation
 from regionscope_lab.store.files import write_bytes

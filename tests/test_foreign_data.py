@@ -28,7 +28,7 @@ class Photos(Dataset):
 
 def test_pil_images_need_a_transform() -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
-    for instrument in (rs.error_rate, rs.local_complexity, rs.region_count):
+    for instrument in (rs.measures.error_rate, rs.local_complexity, rs.region_count):
         with pytest.raises(InputError, match=r"got a PIL image\. Give the dataset the transform"):
             instrument(net, Photos())
     with pytest.raises(InputError, match=r"point 0 .* got a pair\. Pass the input alone"):
@@ -44,11 +44,11 @@ def test_read_only_arrays_are_read_without_a_warning() -> None:
 
 def test_estimators_take_class_names_and_networks_are_asked_for_where_they_are_needed() -> None:
     estimator = LogisticRegression().fit(X, NAMES)
-    assert rs.error_rate(estimator, X, NAMES).value == 0.0
-    assert rs.error_rate(estimator, X, ["dog", *NAMES[1:]]).value == 0.25
+    assert rs.measures.error_rate(estimator, X, NAMES).value == 0.0
+    assert rs.measures.error_rate(estimator, X, ["dog", *NAMES[1:]]).value == 0.25
     with pytest.raises(InputError, match=r"Expected labels among 'cat', 'dog', got .*'fox'"):
-        rs.error_rate(estimator, X, ["fox", *NAMES[1:]])
-    for measure in (rs.sharpness, rs.measures.output_margin):
+        rs.measures.error_rate(estimator, X, ["fox", *NAMES[1:]])
+    for measure in (rs.measures.sharpness, rs.measures.output_margin):
         with pytest.raises(InputError, match=r"Expected a torch\.nn\.Module, got LogisticRegression"):
             measure(estimator, X, [0, 0, 1, 1])
     with pytest.raises(InputError, match=r"got LogisticRegression\. Use region_count\(\), which takes any classifier"):

@@ -55,7 +55,6 @@ def short_training(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("short_training")
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_a_script_ends_in_a_figure_and_a_sentence(path: Path, pages: ModuleType, tmp_path: Path) -> None:
-    pytest.importorskip("sklearn")
     script = pages.read_script(path)
     assert len(path.read_text(encoding="utf-8").splitlines()) < 40
     random = torch.get_rng_state()

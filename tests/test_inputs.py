@@ -60,24 +60,28 @@ KINDS: dict[str, Callable[[], Any]] = {
 UNLABELLED: dict[str, Callable[[Any], Any]] = {
     "region_count": lambda x: rs.region_count(NET, x, slices=4).counts,
     "region_count refined": lambda x: rs.region_count(NET, x, dim=2, slices=2, grid=5, method="refined").counts,
-    "linear_region_count": lambda x: rs.linear_region_count(NET, x, slices=4).counts,
+    "linear_region_count": lambda x: rs.measures.linear_region_count(NET, x, slices=4).counts,
     "random directions": lambda x: rs.region_count(NET, x, slices=4, through="direction").counts,
     "lines from the origin": lambda x: rs.region_count(NET, x, slices=4, through="origin").counts,
     "local_complexity": lambda x: rs.local_complexity(NET, x, dims=2, radius=0.5).total,
-    "soft_local_complexity": lambda x: rs.soft_local_complexity(NET, x, dims=2, radius=0.5),
+    "soft_local_complexity": lambda x: rs.complexity.soft_local_complexity(NET, x, dims=2, radius=0.5),
     "integrated_gradients": lambda x: rs.integrated_gradients(NET, x, target=0).attributions,
-    "deformation": lambda x: rs.deformation(NET, x, dims=2).diameter["input"],
-    "trusted_radius": lambda x: torch.tensor(rs.trusted_radius(NET, x, radii=[0.01, 0.1], dims=2)),
-    "fold_migration": lambda x: rs.fold_migration(NET, TRIANGLE, x, resolution=20).to_data.folds,
-    "draw_points": lambda x: torch.stack([rs.draw_points(x, x, n=4).train, rs.draw_points(x, x, n=4).test]),
+    "deformation": lambda x: rs.complexity.deformation(NET, x, dims=2).diameter["input"],
+    "trusted_radius": lambda x: torch.tensor(rs.complexity.trusted_radius(NET, x, radii=[0.01, 0.1], dims=2)),
+    "fold_migration": lambda x: rs.complexity.fold_migration(NET, TRIANGLE, x, resolution=20).to_data.folds,
+    "draw_points": lambda x: torch.stack(
+        [rs.complexity.draw_points(x, x, n=4).train, rs.complexity.draw_points(x, x, n=4).test]
+    ),
 }
 LABELLED: dict[str, Callable[..., Any]] = {
-    "error_rate": lambda x, *y: rs.error_rate(NET, x, *y).value,
-    "error_rate of a function": lambda x, *y: rs.error_rate(lambda rows: torch.as_tensor(rows).argmax(1), x, *y).value,
-    "generalisation_gap": lambda x, *y: rs.generalisation_gap(NET, (x, *y) if y else x, (X[:6], Y[:6])).value,
-    "output_margin": lambda x, *y: rs.output_margin(NET, x, *y, batch_size=5).value,
-    "sharpness": lambda x, *y: rs.sharpness(NET, x, *y).value,
-    "sharpness of some": lambda x, *y: rs.sharpness(NET, x, *y, samples=5, seed=3).value,
+    "error_rate": lambda x, *y: rs.measures.error_rate(NET, x, *y).value,
+    "error_rate of a function": lambda x, *y: (
+        rs.measures.error_rate(lambda rows: torch.as_tensor(rows).argmax(1), x, *y).value
+    ),
+    "generalisation_gap": lambda x, *y: rs.measures.generalisation_gap(NET, (x, *y) if y else x, (X[:6], Y[:6])).value,
+    "output_margin": lambda x, *y: rs.measures.output_margin(NET, x, *y, batch_size=5).value,
+    "sharpness": lambda x, *y: rs.measures.sharpness(NET, x, *y).value,
+    "sharpness of some": lambda x, *y: rs.measures.sharpness(NET, x, *y, samples=5, seed=3).value,
 }
 
 
@@ -98,9 +102,9 @@ def test_labels_come_with_the_inputs_or_beside_them(name: str, kind: str) -> Non
 
 def test_only_what_is_drawn_is_loaded() -> None:
     for draw in (
-        lambda rows: rs.draw_points(rows, X, n=2),
+        lambda rows: rs.complexity.draw_points(rows, X, n=2),
         lambda rows: rs.region_count(NET, rows, slices=1),
-        lambda rows: rs.sharpness(NET, rows, samples=2),
+        lambda rows: rs.measures.sharpness(NET, rows, samples=2),
     ):
         rows = Rows()
         draw(rows)
@@ -165,7 +169,7 @@ def test_what_cannot_be_read_is_one_sentence(inputs: Any, sentence: str) -> None
 def test_missing_labels_are_one_sentence() -> None:
     for inputs in (X, TensorDataset(X), list(X)):
         with pytest.raises(InputError, match="Expected labels, got inputs alone"):
-            rs.error_rate(nn.Linear(3, 3), inputs)
+            rs.measures.error_rate(nn.Linear(3, 3), inputs)
 
 
 class Negated(TensorDataset):

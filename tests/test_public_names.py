@@ -37,35 +37,6 @@ RESULTS: set[Any] = {
     if inspect.isclass(kind := getattr(chapter, name)) and name not in NO_RESULT
 } | {rs.Estimate, rs.Verification, shallow.KKT, shallow.Flow, EffectiveRegions}
 
-TOP = [
-    "Box",
-    "Estimate",
-    "Hulls",
-    "MissingLibrary",
-    "Monitor",
-    "Program",
-    "Projection",
-    "RandomDirections",
-    "Row",
-    "Schedule",
-    "Segment",
-    "Simplex",
-    "Stats",
-    "Status",
-    "Walls",
-    "LinesFromOrigin",
-    "count_components",
-    "decision_regions",
-    "every",
-    "first_flip",
-    "flips",
-    "integrated_gradients",
-    "level_set",
-    "linear_regions",
-    "local_complexity",
-    "log_spaced",
-    "region_count",
-]
 PARTITION = ["by_layer", "check", "load", "n_activation_regions", "n_linear_regions", "save", "slice", "vertices"]
 PARTITION += ["extremes", "lipschitz", "graph", "to_networkx", "to_geojson", "svg_paths", "polygon_table"]
 DECISION = ["boundary", "count", "labels", "volumes", "topology", "to_geojson", "svg_paths", "polygon_table"]
@@ -75,15 +46,10 @@ def members(kind: type) -> set[str]:
     return set(dir(kind)) | {field.name for field in dataclasses.fields(kind)}
 
 
-@pytest.mark.parametrize("name", TOP)
-def test_the_package_offers(name: str) -> None:
-    assert name in rs.__all__
-    assert hasattr(rs, name)
-
-
 def test_everything_listed_exists() -> None:
     assert all(hasattr(rs, name) for name in rs.__all__)
     assert sorted(rs.__all__) == sorted(set(rs.__all__))
+    assert len(rs.__all__) <= 50  # the rest lives in its chapter
 
 
 def test_results_carry_the_promised_names() -> None:
@@ -98,8 +64,14 @@ def test_results_are_frozen(kind: Any) -> None:
 
 
 def test_public_dataclasses_are_frozen() -> None:
-    kinds: list[Any] = [kind for name in rs.__all__ if dataclasses.is_dataclass(kind := getattr(rs, name))]
-    assert rs.SizeHistogram in kinds
+    chapters: list[Any] = [rs, complexity, exact, measures]
+    kinds: list[Any] = [
+        kind
+        for chapter in chapters
+        for name in chapter.__all__
+        if dataclasses.is_dataclass(kind := getattr(chapter, name))
+    ]
+    assert exact.SizeHistogram in kinds
     assert [kind for kind in kinds if not kind.__dataclass_params__.frozen] == []
 
 
@@ -121,11 +93,11 @@ def test_no_repr_prints_tensors() -> None:
 
 def test_readings_are_names_values_and_errors() -> None:
     box = rs.Box(torch.zeros(2), torch.eye(2), 1.0)
-    gap = rs.generalisation_gap(NET, (X, Y), (X[:3], Y[:3]))
+    gap = measures.generalisation_gap(NET, (X, Y), (X[:3], Y[:3]))
     lc = rs.local_complexity(NET, X, dims=2)
     found: dict[Any, list[str]] = {
         rs.linear_regions(NET, box): ["", "activation"],
-        rs.stream_regions(NET, box): ["activation"],
+        exact.stream_regions(NET, box): ["activation"],
         rs.decision_regions(NET, box): [""],
         rs.integrated_gradients(NET, X, target=0): ["", "gap"],
         rs.integrated_gradients(NET, X, target=0).steps_needed(0.1, k_max=9): list(RULES),
@@ -136,14 +108,16 @@ def test_readings_are_names_values_and_errors() -> None:
         rs.level_set(NET, box, classes=(0, 1)): ["", "area", "euler", "components", "boundary_edges", "nonmanifold"],
         rs.region_count(NET, X, slices=3): [""],
         lc: [""],
-        rs.complexity_gap(lc, lc): ["", "auc"],
+        complexity.complexity_gap(lc, lc): ["", "auc"],
         gap: ["", "train_error", "test_error"],
-        rs.sharpness(NET, X, Y): [""],
-        rs.fold_migration(NET, box, X, resolution=9): [
+        measures.sharpness(NET, X, Y): [""],
+        complexity.fold_migration(NET, box, X, resolution=9): [
             "to_data.ratio", "to_data.near", "to_boundary.ratio", "to_boundary.near", "folds",
         ],
-        rs.deformation(NET, X, dims=2): [
-            f"{what}.{name}" for what in ("eccentricity", "diameter") for name in rs.deformation(NET, X, dims=2).layers
+        complexity.deformation(NET, X, dims=2): [
+            f"{what}.{name}"
+            for what in ("eccentricity", "diameter")
+            for name in complexity.deformation(NET, X, dims=2).layers
         ],
     }  # fmt: skip
     for result, names in found.items():
@@ -153,7 +127,7 @@ def test_readings_are_names_values_and_errors() -> None:
         for _, value, error in result.readings():
             assert isinstance(value, int | float)
             assert error is None or isinstance(error, float)
-    assert [name for name, _, _ in rs.parameter_norms(NET).readings()] == ["l1", "l2"]
+    assert [name for name, _, _ in measures.parameter_norms(NET).readings()] == ["l1", "l2"]
     assert gap.readings()[0] == ("", gap.value, gap.stderr)
 
 
@@ -169,7 +143,7 @@ INSTRUMENTS = [
     function
     for name in rs.__all__
     if inspect.isfunction(function := getattr(rs, name)) and "model" in inspect.signature(function).parameters
-] + [rs.draw_points, rs.complexity_gap, rs.slice_margin, rs.linear_probe]
+] + [complexity.draw_points, complexity.complexity_gap, measures.slice_margin, measures.linear_probe]
 MEASURED = {"model", "slice", "inputs", "labels", "train", "test", "initial", "dec", "point", "direction", "features"}
 MEASURED |= {"property", "input_shape", "ids", "ids_a", "ids_b", "ids_c", "name", "context"}
 INSTRUMENTS.remove(rs.select_output)  # wraps a model and measures nothing
@@ -244,5 +218,5 @@ def test_what_a_public_name_hands_out_is_public_too() -> None:
                 looked_at += 1
                 if name not in {*rs.__all__, *documented}:
                     hidden.setdefault(name, []).append(f"{public}.{member}")
-    assert looked_at > 100
+    assert looked_at > 60
     assert hidden.keys() == UNDOCUMENTED.keys(), hidden

@@ -20,8 +20,10 @@ import pytest
 from typer.testing import CliRunner
 
 from regionscope.cli import app
+from regionscope_lab.cli import app as lab
 
 ROOT = Path(__file__).parent.parent
+PROGRAMS = {"regionscope": app, "regionscope-lab": lab}
 GENERATED = {"_build", "_gallery"}
 PAGES = [
     ROOT / "README.md",
@@ -66,10 +68,12 @@ def run_doctest(block: str, names: dict[str, Any], page: Path) -> None:
 
 
 def run_console(block: str) -> None:
-    for line in block.splitlines():
-        if line.startswith("$ regionscope "):
-            words = line.removeprefix("$ regionscope ").replace(" --workers 2", "")  # processes have tests of their own
-            done = CliRunner().invoke(app, shlex.split(words))
+    for line in filter(None, block.splitlines()):
+        program, *words = shlex.split(
+            line.removeprefix("$ ").replace(" --workers 2", "")
+        )  # processes have their own tests
+        if line.startswith("$ ") and program in PROGRAMS:
+            done = CliRunner().invoke(PROGRAMS[program], words)
             assert done.exit_code == 0, f"{line}\n{done.output}\n{done.exception!r}"
 
 

@@ -65,10 +65,10 @@ def test_region_count(dim: int, method: str) -> None:
 
 def test_counts_at_other_points(net: nn.Module) -> None:
     found = rows(net, "linear_region_count", points=["train", "test", "random"], slices=5, pieces="activation")
-    train_count = rs.linear_region_count(net, FLAT.train.inputs, slices=5, seed=7, pieces="activation")
-    test_count = rs.linear_region_count(net, FLAT.test.inputs, slices=5, seed=7, pieces="activation")
-    inside = rs.uniform_points(1000, (2,), domain=(-1.0, 1.0), seed=7)
-    random_count = rs.linear_region_count(net, inside, slices=5, seed=7, pieces="activation")
+    train_count = rs.measures.linear_region_count(net, FLAT.train.inputs, slices=5, seed=7, pieces="activation")
+    test_count = rs.measures.linear_region_count(net, FLAT.test.inputs, slices=5, seed=7, pieces="activation")
+    inside = rs.complexity.uniform_points(1000, (2,), domain=(-1.0, 1.0), seed=7)
+    random_count = rs.measures.linear_region_count(net, inside, slices=5, seed=7, pieces="activation")
     assert [found[f"it.{part}"][0] for part in ("train", "test", "random")] == [
         train_count.value, test_count.value, random_count.value,
     ]  # fmt: skip
@@ -94,7 +94,7 @@ def test_exact_regions_on_the_default_slice(net: nn.Module) -> None:
 
 def test_exact_regions_on_a_plane_through_three_training_points() -> None:
     model, split = nn.Sequential(nn.Flatten(), mlp([16, 12, 2])), images()
-    three = rs.Hulls(split.train.inputs, dim=2, seed=7).draw(0)
+    three = rs.sampled.Hulls(split.train.inputs, dim=2, seed=7).draw(0)
     plane = rs.Box.through(three.embed(three.corners), 0.5)
     found = rows(model, "linear_regions", split=split, where="plane", margin=0.5)
     assert found["it"][0] == rs.linear_regions(model, plane).n_linear_regions > 1
@@ -114,30 +114,31 @@ def test_local_complexity(net: nn.Module) -> None:
     gap = rows(net, "complexity_gap", **options)
     unseen = FLAT.test.inputs[torch.randperm(60, generator=torch.Generator().manual_seed(7))[:50]]
     test = rs.local_complexity(net, unseen, dims=2, radius=0.2, seed=7)
-    assert gap["it"] == (rs.complexity_gap(own, test).value, rs.complexity_gap(own, test).stderr)
-    assert gap["it.auc"][0] == rs.complexity_gap(own, test).auc
+    assert gap["it"] == (rs.complexity.complexity_gap(own, test).value, rs.complexity.complexity_gap(own, test).stderr)
+    assert gap["it.auc"][0] == rs.complexity.complexity_gap(own, test).auc
 
 
 def test_readings_of_weights_and_outputs(net: nn.Module) -> None:
     start = mlp([2, 12, 12, 2], seed=3)
     x, y = FLAT.train.inputs, FLAT.train.labels
-    norms = rs.parameter_norms(net)
+    norms = rs.measures.parameter_norms(net)
     assert rows(net, "parameter_norms") == {"it.l1": (norms.l1, None), "it.l2": (norms.l2, None)}
     assert (
         rows(net, "parameter_norms", by_layer=True)["it.spectral.linear1.weight"][0] == norms.spectral["linear1.weight"]
     )
-    assert rows(net, "distance_from", initial=start.state_dict())["it"][0] == rs.distance_from(net, start) > 0
-    assert rows(net, "output_margin")["it"][0] == rs.output_margin(net, x, y).value
+    assert rows(net, "distance_from", initial=start.state_dict())["it"][0] == rs.measures.distance_from(net, start) > 0
+    assert rows(net, "output_margin")["it"][0] == rs.measures.output_margin(net, x, y).value
     assert (
-        rows(net, "sharpness", dtype="float64")["it"][0] == rs.sharpness(net, x, y, dtype=torch.float64, seed=7).value
+        rows(net, "sharpness", dtype="float64")["it"][0]
+        == rs.measures.sharpness(net, x, y, dtype=torch.float64, seed=7).value
     )
     assert rows(net, "sharpness", loss="mse")["it"] != rows(net, "sharpness")["it"]
-    gap = rs.generalisation_gap(net, (x, y), (FLAT.test.inputs, FLAT.test.labels))
+    gap = rs.measures.generalisation_gap(net, (x, y), (FLAT.test.inputs, FLAT.test.labels))
     found = rows(net, "generalisation_gap")
     assert found["it"] == (gap.value, gap.stderr)
     assert found["it.test_error"][0] == gap.test_error.value == rows(net, "error_rate")["it"][0]
     few = torch.randperm(len(x), generator=torch.Generator().manual_seed(7))[:5]
-    assert rows(net, "error_rate", points="train", n=5)["it"][0] == rs.error_rate(net, x[few], y[few]).value
+    assert rows(net, "error_rate", points="train", n=5)["it"][0] == rs.measures.error_rate(net, x[few], y[few]).value
     assert rows(net, "error_rate", n=10**6) == rows(net, "error_rate")
     wanted = float(nn.functional.cross_entropy(net(x), y).detach())
     assert rows(net, "loss")["it"][0] == pytest.approx(wanted, rel=1e-5)

@@ -95,7 +95,7 @@ def test_local_complexity_with_the_stem_for_imagenet() -> None:
     """The stem's ReLU and the windows of its pooling, recounted from one pass over all vertices."""
     model = zoo.build("resnet18", classes=4, input_shape=(3, 20, 20), width=4, stem="imagenet").double().eval()
     x = torch.randn(3, 3, 20, 20, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-    frame = rs.orthonormal_frames((3, 20, 20), dims=4, dtype=torch.float64)
+    frame = rs.complexity.orthonormal_frames((3, 20, 20), dims=4, dtype=torch.float64)
     found = rs.local_complexity(model, x, frames=frame, radius=2.0, max_pool=True)
     assert found.units["stem.relu1"] == 4 * 10 * 10
     assert found.units["stem.pool1"] == 4 * 5 * 5

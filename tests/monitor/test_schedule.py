@@ -31,10 +31,6 @@ def test_words(words: str, steps: tuple[int, ...]) -> None:
     assert inside == [step for step in steps if step < 100]
 
 
-def test_points_in_any_order_are_in_the_words() -> None:
-    assert str(Schedule(points=(5, 0))) == "start and steps 5 and end"
-
-
 @pytest.mark.parametrize("words", ["", "sometimes", "every", "every 0 steps", "every -1 steps", "log 1 2", "log 5 2 3"])
 def test_words_that_are_none(words: str) -> None:
     with pytest.raises(InputError):
@@ -52,11 +48,8 @@ def test_schedules_in_python() -> None:
     for a, b, points in ((0, 10, 3), (5, 4, 3), (1, 10, 1), (1, 10, 2.5), (1.5, 10, 3)):
         with pytest.raises(InputError, match=f"whole numbers 1 <= a .*got a = {a}, b = {b} and points = {points}"):
             log_spaced(a, b, points)
+    assert str(Schedule(points=(5, 0))) == "start and steps 5 and end"
+    with pytest.raises(InputError, match=r"Write every[(]n[)], log_spaced[(]a, b, points[)]"):
+        Monitor({"weight": weight}, [1, 2, 3])
     with pytest.raises(InputError, match="steps_per_epoch"):
         every(2, "epochs").includes(4)
-
-
-@pytest.mark.parametrize("when", [5, [1, 2, 3], None])
-def test_what_is_no_schedule_is_said_at_once(when: object) -> None:
-    with pytest.raises(InputError, match=r"Write every[(]n[)], log_spaced[(]a, b, points[)]"):
-        Monitor({"weight": weight}, when)

@@ -103,9 +103,11 @@ def test_a_repr_has_the_numbers_that_matter() -> None:
 
 
 def test_other_results_have_one_line_too() -> None:
-    values = over_slices(lambda block: torch.ones(len(block)), rs.RandomDirections(X, dim=1, length=1.0), slices=40)
-    migration = rs.fold_migration(NET, SQUARE, X, resolution=9)
-    for result in (values, migration, migration.to_data, rs.deformation(NET, X, dims=2), RESULTS["history"]):
+    values = over_slices(
+        lambda block: torch.ones(len(block)), rs.sampled.RandomDirections(X, dim=1, length=1.0), slices=40
+    )
+    migration = rs.complexity.fold_migration(NET, SQUARE, X, resolution=9)
+    for result in (values, migration, migration.to_data, rs.complexity.deformation(NET, X, dims=2), RESULTS["history"]):
         assert "\n" not in repr(result)
         assert "tensor(" not in repr(result)
 

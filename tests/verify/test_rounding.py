@@ -80,28 +80,16 @@ def test_a_narrow_input_beside_a_large_fixed_one_is_decided() -> None:
 
 
 @pytest.mark.parametrize(("bound", "verdict"), [("0", "unknown"), ("-0.001", "unsat"), ("0.001", "sat")])
-def test_terms_that_cancel_at_a_fixed_input_leave_a_tie_undecided(bound: str, verdict: str, tmp_path: Path) -> None:
-    """0.1 + 0.2 - 0.3 is 0, and not so in float64."""
-    model = nn.Linear(3, 1, bias=False)
-    model.weight.data = torch.tensor([[1.0, 1.0, -1.0]])
-    text = "".join(f"(declare-const X_{i} Real)" for i in range(3)) + "(declare-const Y_0 Real)"
+@pytest.mark.parametrize("network", ["point", "linear", "folded"])
+def test_terms_that_cancel_leave_a_tie_undecided(network: str, bound: str, verdict: str, tmp_path: Path) -> None:
+    """x_0 + x_1 - x_2 is 0 for these decimals, and not so in float64; x_3 is a free input without weight."""
+    n = 3 if network == "point" else 4
+    first = nn.Linear(n, 1, bias=False)
+    first.weight.data = torch.tensor([[1.0, 1.0, -1.0, 0.0]])[:, :n]
+    model = nn.Sequential(first, nn.LeakyReLU(0.5)) if network == "folded" else first
+    text = "".join(f"(declare-const X_{i} Real)" for i in range(n)) + "(declare-const Y_0 Real)"
     text += "".join(f"(assert (= X_{i} {value}))" for i, value in enumerate(("0.1", "0.2", "0.3")))
-    (tmp_path / "tie.vnnlib").write_text(f"{text}(assert (<= Y_0 {bound}))")
-    assert rs.verify(model, rs.read_vnnlib(tmp_path / "tie.vnnlib")).verdict == verdict
-
-
-@pytest.mark.parametrize("folded", [False, True])
-@pytest.mark.parametrize(("bound", "verdict"), [("0", "unknown"), ("-0.001", "unsat"), ("0.001", "sat")])
-def test_terms_that_cancel_beside_a_free_input_leave_a_tie_undecided(
-    bound: str, verdict: str, folded: bool, tmp_path: Path
-) -> None:
-    """The first layer has x_0 + x_1 - x_2, which is 0 for these decimals, and an input without weight."""
-    first = nn.Linear(4, 1, bias=False)
-    first.weight.data = torch.tensor([[1.0, 1.0, -1.0, 0.0]])
-    model = nn.Sequential(first, nn.LeakyReLU(0.5)) if folded else first
-    text = "".join(f"(declare-const X_{i} Real)" for i in range(4)) + "(declare-const Y_0 Real)"
-    text += "".join(f"(assert (= X_{i} {value}))" for i, value in enumerate(("0.1", "0.2", "0.3")))
-    text += "(assert (>= X_3 0))(assert (<= X_3 1))"
+    text += "(assert (>= X_3 0))(assert (<= X_3 1))" if n == 4 else ""
     (tmp_path / "tie.vnnlib").write_text(f"{text}(assert (<= Y_0 {bound}))")
     assert rs.verify(model, rs.read_vnnlib(tmp_path / "tie.vnnlib")).verdict == verdict
 

