@@ -138,7 +138,7 @@ def test_progress_runs_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("slice", [rs.Box(torch.zeros(2), torch.eye(2), 1.0), rs.Segment([-1.0, 0.0], [1.0, 0.5])])
 def test_progress_moves_within_one_part(slice: rs.Slice) -> None:
-    for find in (rs.linear_regions, rs.decision_regions, rs.stream_regions):
+    for find in (rs.linear_regions, rs.decision_regions, rs.exact.stream_regions):
         seen: list[float] = []
         find(_mlp(2, 16, 16, 16, 2), slice, progress=seen.append)
         assert len(seen) >= 3
