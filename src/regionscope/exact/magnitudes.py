@@ -200,8 +200,9 @@ def _is_doubtful(cuts: FoldSites, corners: _Versions, distance: Tensor | None, s
     candidate leads at all corners, or one lags so little that rounding hides it. distance: from ``_distance``.
     """
     tolerance = zero_tolerance_of(sizes.layer, sizes.units, zero)
-    if isinstance(cuts, Thresholds):
+    if distance is not None:
         return bool(((distance <= tolerance) & (tolerance > SMALLEST_TOLERANCE)).any())
+    assert isinstance(cuts, Maxima)
     candidates, tolerance = _candidates(cuts, corners), tolerance[:, None, None, None]
     top = xp.largest(candidates, 3)[..., None]
     lag = top - candidates
