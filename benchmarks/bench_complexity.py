@@ -116,7 +116,7 @@ def measure(case: Case, device: torch.device, dims: int) -> list[dict[str, objec
     bottom, batch = floor(model, x, 2 * dims, case.batches)
     choices: list[tuple[str, object]] = [("shared", "shared")]
     if case.kept:
-        choices.append(("kept", rs.orthonormal_frames(case.shape, dims=dims, points=len(x)).to(device)))
+        choices.append(("kept", rs.complexity.orthonormal_frames(case.shape, dims=dims, points=len(x)).to(device)))
         if device.type == "cpu":
             choices.append(("per-point", "per-point"))
     rows: list[dict[str, object]] = []

@@ -96,15 +96,15 @@ def measure_stream(case: Case, device: str) -> Row:
     assert isinstance(piece, rs.Slice)
     model, vertices, sample = folded(network, case.folds).to(device), 0, torch.empty(0)
     expected = 4**case.folds * rs.linear_regions(network, piece).n_activation_regions
-    histogram = rs.SizeHistogram([10.0**k for k in range(-16, 1)])
+    histogram = rs.exact.SizeHistogram([10.0**k for k in range(-16, 1)])
 
-    def look(regions: rs.FinishedRegions) -> None:
+    def look(regions: rs.exact.FinishedRegions) -> None:
         nonlocal vertices, sample
         histogram(regions)
         vertices, sample = vertices + len(regions.vertices), regions.vertices
 
     reset_peak(device)
-    found, took = timed(lambda: rs.stream_regions(model, piece, consume=look))
+    found, took = timed(lambda: rs.exact.stream_regions(model, piece, consume=look))
     peak = peak_gib(device)
     if found.n_activation_regions != expected or int(histogram.counts.sum()) != expected:
         raise SystemExit(f"{case.name}: {found.n_activation_regions:,} regions, and {expected:,} are there")

@@ -27,7 +27,7 @@ def main() -> None:
     data = load_digits(options.data, seed=options.seed)
     model = network(data.train.shape[1], depth=3, seed=options.seed)
     points = data.train[: options.points]
-    plane = rs.orthonormal_frames(points.shape[1:], dims=2, seed=options.seed)
+    plane = rs.complexity.orthonormal_frames(points.shape[1:], dims=2, seed=options.seed)
     squares = [rs.Box(point, plane, RADIUS) for point in points]
     rows: list[dict[str, float]] = []
 

@@ -96,8 +96,10 @@ def main() -> None:
     asked = [text.format(noun) for noun in NOUNS[: options.nouns] for text in (*QUESTIONS, *STATEMENTS)]
     kinds = torch.tensor([int(text.endswith("?")) for text in asked])
     prompts = tokenizer([text.rstrip("?.") for text in asked], padding=True, return_tensors="pt")
-    features = rs.spline_features(encoder, prompts["input_ids"], attention_mask=prompts["attention_mask"])
-    probe = rs.linear_probe(features, kinds)  # both parts hold the same few patterns with other nouns: an easy task
+    features = rs.complexity.spline_features(encoder, prompts["input_ids"], attention_mask=prompts["attention_mask"])
+    probe = rs.measures.linear_probe(
+        features, kinds
+    )  # both parts hold the same few patterns with other nouns: an easy task
     print(f"questions against statements from {features.table.shape[1]} features: {probe}")
 
     try:

@@ -30,7 +30,7 @@ def main() -> None:
     model = nn.Sequential(nn.Linear(64, 100), nn.ReLU(), nn.Linear(100, 100), nn.ReLU(), nn.Linear(100, 10))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
-    watch = rs.ComplexityWatch(rs.draw_points(train[0], test[0], n=500), dims=25, radius=0.05)  # (1)
+    watch = rs.ComplexityWatch(rs.complexity.draw_points(train[0], test[0], n=500), dims=25, radius=0.05)  # (1)
     for step in range(options.steps + 1):
         if step in (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000):
             right = [float((model(inputs).argmax(1) == labels).float().mean()) for inputs, labels in (train, test)]

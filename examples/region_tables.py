@@ -34,7 +34,7 @@ def main() -> None:
     net = mlp([64, 128, 128, 10], seed=options.seed)
     adam = Training(epochs=options.epochs, optimizer="adam", lr=1e-3, batch_size=32, schedule="constant")
     train(net, Dataset("digits", *train_set, 10), adam, seed=options.seed)
-    gap = rs.generalisation_gap(net, train_set, test_set)
+    gap = rs.measures.generalisation_gap(net, train_set, test_set)
     print(f"train error {gap.train_error.value:.3f}, test error {gap.test_error.value:.3f}, gap {gap.value:.3f}\n")
     data = train_set[0]
 

@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 
 from nasty.case import Case, turned
-from nasty.line import ON_A_LINE
-from nasty.plane import IN_A_PLANE
+from nasty.known import IN_A_PLANE, IN_SPACE, ON_A_LINE
 from nasty.seeded import SEEDED
-from nasty.space import IN_SPACE
-from regionscope.exact.reference import ReferenceDecision, ReferencePartition, reference_regions
 from regionscope.network import Program, trace
+from twins.reference import ReferenceDecision, ReferencePartition, reference_regions
 
 __all__ = ["CASES", "Case", "marked", "program_of", "reference_of"]
 

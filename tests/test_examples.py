@@ -37,7 +37,6 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize("name", ["double_descent", "grokking", "comovement"])
 def test_a_training_example_in_small(name: str, run: Run, tmp_path: Path) -> None:
-    pytest.importorskip("sklearn")
     options = ["--steps", "1", "--looks", "1", "--points", "5", "--slices", "1", "--threads", "1"]
     run(f"{name}.py", "--out", str(tmp_path), *options)
     numbers = json.loads((tmp_path / f"{name}.json").read_text())
@@ -47,7 +46,6 @@ def test_a_training_example_in_small(name: str, run: Run, tmp_path: Path) -> Non
 
 
 def test_the_picture_of_the_readme_has_the_same_numbers_everywhere(run: Run, tmp_path: Path) -> None:
-    pytest.importorskip("sklearn")
     printed = run("three_images.py", "--out", str(tmp_path / "three.png"))
     assert printed == "1,199 linear regions and 6 decision regions on the plane\n"
     assert (tmp_path / "three.png").read_bytes().startswith(b"\x89PNG")
@@ -56,7 +54,6 @@ def test_the_picture_of_the_readme_has_the_same_numbers_everywhere(run: Run, tmp
 
 
 def test_a_loop_of_your_own(run: Run, tmp_path: Path) -> None:
-    pytest.importorskip("sklearn")
     assert "step     5" in run("own_loop.py", "--out", str(tmp_path), "--steps", "5")
     assert (tmp_path / "own_loop.png").is_file()
     marked = [

@@ -20,20 +20,28 @@ import pytest
 from typer.testing import CliRunner
 
 from regionscope.cli import app
+from regionscope_lab.cli import app as lab
 
 ROOT = Path(__file__).parent.parent
+PROGRAMS = {"regionscope": app, "regionscope-lab": lab}
 GENERATED = {"_build", "_gallery"}
 PAGES = [
     ROOT / "README.md",
+    ROOT / "lab" / "README.md",
     *sorted(
         page for page in (ROOT / "docs").rglob("*.md") if not GENERATED & set(page.relative_to(ROOT / "docs").parts)
     ),
 ]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHOWS_CODE = re.compile(r"^```(python|console)$", re.MULTILINE)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if SHOWS_CODE.search(page.read_text(encoding="utf-8"))],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_what_a_page_shows_is_true(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
@@ -66,10 +74,12 @@ def run_doctest(block: str, names: dict[str, Any], page: Path) -> None:
 
 
 def run_console(block: str) -> None:
-    for line in block.splitlines():
-        if line.startswith("$ regionscope "):
-            words = line.removeprefix("$ regionscope ").replace(" --workers 2", "")  # processes have tests of their own
-            done = CliRunner().invoke(app, shlex.split(words))
+    for line in filter(None, block.splitlines()):
+        program, *words = shlex.split(
+            line.removeprefix("$ ").replace(" --workers 2", "")
+        )  # processes have their own tests
+        if line.startswith("$ ") and program in PROGRAMS:
+            done = CliRunner().invoke(PROGRAMS[program], words)
             assert done.exit_code == 0, f"{line}\n{done.output}\n{done.exception!r}"
 
 
@@ -82,7 +92,7 @@ def test_links_to_files_lead_somewhere() -> None:
 
 def test_the_index_links_every_page() -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    for page in PAGES[1:]:
+    for page in PAGES[2:]:
         name = page.relative_to(ROOT / "docs").as_posix()
         if name != "index.md" and not (name.startswith(("api/", "results/")) and page.name != "index.md"):
             assert f"]({name})" in index, name

@@ -13,7 +13,9 @@ from regionscope_lab.zoo import mlp
 
 split = load(DataSpec(name="digits", n_train=500, normalise=False, options={"flatten": True}))
 model = mlp([64, 100, 100, 10], seed=0)
-watch = rs.ComplexityWatch(rs.draw_points(split.train.inputs, split.test.inputs, n=300), dims=25, radius=0.05)
+watch = rs.ComplexityWatch(
+    rs.complexity.draw_points(split.train.inputs, split.test.inputs, n=300), dims=25, radius=0.05
+)
 watch(0, model)
 
 

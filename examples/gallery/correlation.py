@@ -25,7 +25,7 @@ for noise in (0.0, 0.1, 0.2, 0.4):
         groups.append(f"lr {lr}")
 
 figure, (ax,) = style.figure(1, 1, width=4.4, height=3.6)
-found = rs.correlate(counts, gaps)
+found = rs.measures.correlate(counts, gaps)
 plot.correlation_scatter(counts, gaps, ax=ax, groups=groups, fit=linear_fit(counts, gaps), found=found)
 ax.set(xlabel="mean region count on a line", ylabel="test error − train error")
 figure.savefig("correlation.png")

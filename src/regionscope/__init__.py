@@ -1,9 +1,9 @@
 """regionscope: look at a network on a slice of its input space, partition the slice, measure the pieces.
 
 This module offers the instruments, the slices they look at, their results and the errors. Everything else lives in its
-chapter: ``geometry``, ``network``, ``certificate``, ``exact``, ``sampled``, ``complexity``, ``measures``, ``shallow``,
-``verification``, ``lab``, ``plot``. Importing the package is quick: torch and the chapters are loaded when a name is
-first used.
+chapter: ``geometry``, ``network``, ``certificate``, ``exact``, ``sampled``, ``complexity``, ``measures``,
+``verification``, ``monitor``, ``plot``. Importing the package is quick: torch and the chapters are loaded when a name
+is first used.
 """
 
 from importlib import import_module
@@ -12,114 +12,89 @@ from typing import TYPE_CHECKING, Any
 from regionscope.version import __version__
 
 if TYPE_CHECKING:
-    from regionscope.public import *
+    from regionscope.certificate import Certificate
+    from regionscope.complexity import ComplexityWatch, LocalComplexity, local_complexity
+    from regionscope.errors import (
+        CheckFailed,
+        InputError,
+        LimitReached,
+        MissingLibrary,
+        NotPiecewiseAffine,
+        RegionscopeError,
+        SliceError,
+        UntraceableModel,
+    )
+    from regionscope.exact import (
+        Attributions,
+        DecisionRegions,
+        Flips,
+        LevelSet,
+        Partition,
+        decision_regions,
+        first_flip,
+        flips,
+        integrated_gradients,
+        level_set,
+        linear_regions,
+    )
+    from regionscope.geometry import Box, Segment, Simplex, Slice
+    from regionscope.measures import RegionCount, region_count
+    from regionscope.monitor import Monitor, every, log_spaced
+    from regionscope.network import Program, block, select_output, trace
+    from regionscope.network.onnx import OnnxNetwork, read_onnx
+    from regionscope.sampled import EmbeddingSlice, embedding_slice
+    from regionscope.tolerance import Tolerance
+    from regionscope.types import Estimate, Status
+    from regionscope.verification import Property, Verification, read_vnnlib, verify
 
 __all__ = [
     "Attributions",
-    "Block",
     "Box",
     "Certificate",
     "CheckFailed",
-    "ClassTopology",
-    "Coefficient",
-    "ComplexityGap",
     "ComplexityWatch",
-    "Correlation",
-    "CorrelationRow",
-    "Damaged",
     "DecisionRegions",
-    "Deformation",
-    "DiskFull",
-    "Embedded",
     "EmbeddingSlice",
     "Estimate",
-    "Extremes",
-    "FinishedRegions",
-    "Flip",
     "Flips",
-    "Gap",
-    "Hulls",
     "InputError",
     "LevelSet",
     "LimitReached",
-    "LinearProbe",
-    "LinesFromOrigin",
-    "Lipschitz",
     "LocalComplexity",
-    "MeasurePoints",
-    "Migration",
     "MissingLibrary",
     "Monitor",
     "NotPiecewiseAffine",
     "OnnxNetwork",
-    "ParameterNorms",
     "Partition",
     "Program",
-    "Projection",
     "Property",
-    "RandomDirections",
-    "Readable",
-    "Refutation",
     "RegionCount",
-    "RegionTotals",
     "RegionscopeError",
-    "Row",
-    "Schedule",
     "Segment",
-    "Sharpness",
     "Simplex",
-    "SizeHistogram",
     "Slice",
     "SliceError",
-    "SplineFeatures",
-    "Stats",
     "Status",
-    "StepsNeeded",
     "Tolerance",
     "UntraceableModel",
     "Verification",
-    "Walls",
     "__version__",
     "block",
-    "complexity_gap",
-    "correlate",
-    "correlation_difference",
-    "correlation_table",
-    "count_components",
     "decision_regions",
-    "deformation",
-    "distance_from",
-    "draw_points",
-    "embedded",
     "embedding_slice",
-    "error_rate",
     "every",
     "first_flip",
     "flips",
-    "fold_migration",
-    "generalisation_gap",
     "integrated_gradients",
     "level_set",
-    "linear_probe",
-    "linear_region_count",
     "linear_regions",
     "local_complexity",
     "log_spaced",
-    "orthonormal_frames",
-    "output_margin",
-    "parameter_norms",
     "read_onnx",
     "read_vnnlib",
     "region_count",
     "select_output",
-    "sharpness",
-    "slice_margin",
-    "soft_local_complexity",
-    "spline_features",
-    "stream_regions",
     "trace",
-    "trusted_radius",
-    "uniform_points",
     "verify",
 ]
 

@@ -136,7 +136,6 @@ def test_a_failed_run_of_a_sweep_names_options_too(folder: Path) -> None:
         ("count --model net.py:build --data data.npy --dask local:1", "distributed", "--dask needs Dask, which"),
         ("count --model net.py:build --data data.npy --dask local:1", "distributed", ", or leave --dask out."),
         ("sweep run grid.toml --dask local:1", "distributed", ", or leave --dask out and use --workers."),
-        ("sweep table --runs . --sql SELECT", "duckdb", "--sql needs DuckDB, which is not installed."),
     ],
 )
 def test_a_missing_library_is_that_of_the_option(

@@ -17,7 +17,7 @@ from sequence_models import TinyGPT, prompts
 RADIUS = 1.5
 IDS = prompts(3, 5)
 SCORES = torch.randn(2, 4, 5, 6, generator=torch.Generator().manual_seed(1))
-FRAME = rs.orthonormal_frames((5, 8), dims=4)
+FRAME = rs.complexity.orthonormal_frames((5, 8), dims=4)
 
 
 def one_by_one(gpt: TinyGPT, ids: Tensor) -> dict[str, Tensor]:
@@ -81,7 +81,7 @@ def test_norms_count_small_entries_beside_large_channels() -> None:
     norm.bias.data.fill_(15.0)
     x = torch.randn(100, 64, generator=source)
     x[:, 0], x[:, 1] = 1e5, -1e5
-    frame = rs.orthonormal_frames((64,), dims=5)
+    frame = rs.complexity.orthonormal_frames((64,), dims=5)
     found = rs.local_complexity(nn.Sequential(norm, nn.ReLU()), x, norms=True, radius=0.05, frames=frame)
     vertices = torch.cat([x + 0.05 * frame[:, None], x - 0.05 * frame[:, None]])
     entries = vertices - vertices.mean(-1, keepdim=True)
@@ -147,11 +147,6 @@ def test_inputs_behind_heads_on_one_axis_are_refused(scores: str) -> None:
         rs.local_complexity(HeadsFirst(), torch.randn(4, 5, 8), attention=True)
 
 
-def test_without_options_only_the_activations_count() -> None:
-    found = rs.local_complexity(TinyGPT(), IDS, radius=RADIUS)
-    assert list(found.by_layer) == ["layers.0.mlp.1", "layers.1.mlp.1"]
-
-
 def test_padding_never_counts_and_changes_nothing() -> None:
     gpt = TinyGPT()
     long, short = prompts(2, 6, seed=2), prompts(1, 4, seed=4)
@@ -169,18 +164,6 @@ def test_padding_never_counts_and_changes_nothing() -> None:
     assert [mean.n for mean in means] == [2, 2, 3, 3, 3, 3]
     assert found.layer_means[name].value == float(found.by_layer[name].double().mean())
     assert found.block_means["layers.1"].stderr > 0
-
-
-def test_layers_after_pooling_have_no_positions() -> None:
-    class Pooled(TinyGPT):
-        def forward(self, ids: Tensor) -> Tensor:
-            return torch.tanh(super().forward(ids).mean(1))
-
-    mask = torch.ones_like(IDS)
-    mask[1, 1:] = 0  # one token: the pooled vector has as many positions
-    found = rs.local_complexity(Pooled(), IDS, attention_mask=mask, radius=RADIUS)
-    assert list(found.by_layer) == ["layers.0.mlp.1", "layers.1.mlp.1", "tanh"]
-    assert list(found.by_position) == ["layers.0.mlp.1", "layers.1.mlp.1"]
 
 
 def test_chunks_do_not_change_the_counts() -> None:
@@ -215,28 +198,6 @@ def test_attention_with_the_heads_before_the_batch_is_counted_alike() -> None:
     assert int(found.sum()) > 0
 
 
-def test_images_are_cut_into_tokens_by_the_model_itself() -> None:
-    class Patches(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.embed, self.blocks = nn.Linear(4, 6), nn.ModuleList([nn.Sequential(nn.Linear(6, 10), nn.ReLU())])
-
-        def forward(self, images: Tensor) -> Tensor:
-            return self.blocks[0](self.embed(images.reshape(len(images), 4, 4))).mean(1)
-
-    torch.manual_seed(0)
-    model = Patches()
-    images = torch.randn(3, 1, 4, 4)
-    found = rs.local_complexity(model, images, radius=1.0)
-    name = "blocks.0.1"
-    assert found.by_position[name].shape == (3, 4)
-    assert torch.equal(found.by_position[name].sum(1), found.by_layer[name].double())
-    frame = rs.orthonormal_frames((1, 4, 4), dims=16)
-    vertices = torch.cat([images[0] + frame, images[0] - frame])
-    values = model.blocks[0][0](model.embed(vertices.reshape(32, 4, 4)))
-    assert torch.equal(found.by_position[name][0], ((values > 0).any(0) & (values < 0).any(0)).sum(-1).double())
-
-
 class OneAttention(nn.Module):
     """Attention over tokens, then a ReLU. Heads are merged with ``view``, which needs them as torch returns them."""
 
@@ -256,18 +217,17 @@ class OneAttention(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("heads", "query", "value", "options"),
+    ("heads", "query", "value", "options", "memory"),
     [
-        (1, 3, 3, {}),
-        (2, 3, 5, {"is_causal": True}),
-        (7, 1, 1, {"is_causal": True}),  # so many tokens that the heads come in groups
-        (2, 4, 4, {"scale": 2.5}),
-        (2, 4, 4, {"scale": -0.5}),
-        (2, 4, 4, {"attn_mask": torch.ones(9, 9).tril().bool()}),
-        (2, 4, 4, {"attn_mask": torch.arange(81.0).double().reshape(9, 9).cos()}),
+        (1, 3, 3, {}, 1),
+        (2, 3, 5, {"is_causal": True}, None),
+        (7, 1, 1, {"is_causal": True}, None),  # so many tokens that the heads come in groups
+        (7, 1, 1, {"is_causal": True}, 1),
+        (2, 4, 4, {"scale": -0.5}, None),
+        (2, 4, 4, {"attn_mask": torch.ones(9, 9).tril().bool()}, None),
+        (2, 4, 4, {"attn_mask": torch.arange(81.0).double().reshape(9, 9).cos()}, 1),
     ],
 )
-@pytest.mark.parametrize("memory", [None, 1])
 def test_layers_behind_attention_fold_alike_whether_it_is_counted_or_not(
     heads: int, query: int, value: int, options: dict[str, Any], memory: int | None
 ) -> None:
@@ -315,19 +275,3 @@ def test_options_that_find_nothing_are_refused(option: str, function: str) -> No
 
     with pytest.raises(InputError, match=f"{function} in the forward pass with {option}=True, got none"):
         rs.local_complexity(WrittenOut(), torch.randn(2, 8), radius=0.1, dims=4, **{option: True})
-
-
-def test_a_mask_without_tokens_is_refused() -> None:
-    with pytest.raises(InputError, match="attention_mask with token ids"):
-        rs.local_complexity(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), torch.zeros(2, 2), attention_mask=torch.ones(2))
-
-
-@pytest.mark.parametrize("pooled", [False, True])
-def test_passes_before_the_vertices(pooled: bool) -> None:
-    """The ids, their embeddings (and one of them with a narrow head); then the layers, and two inputs alone."""
-    gpt, sizes = TinyGPT(), list[int]()
-    gpt.layers[0].register_forward_hook(lambda _, given, output: sizes.append(len(output)))
-    ids, output = prompts(4, 5), (lambda logits: logits[:, -1]) if pooled else None
-    rs.local_complexity(gpt, ids, radius=0.1, dims=3, attention=True, norms=True, output=output)
-    embeddings = [4, 4] if pooled else [4, 4, 1]
-    assert sizes == [*embeddings, 7, 2, 1, 1, 4 * 6]

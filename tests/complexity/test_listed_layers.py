@@ -1,8 +1,8 @@
-"""Names, units and batch axes of the layers that a forward pass shows."""
+"""Names, units and batch axes of the layers that a forward pass shows, and every way to write an activation."""
 
 from __future__ import annotations
 
-import inspect
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -12,10 +12,20 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import regionscope as rs
-from complexity.listed_layers import layers_of, names
-from regionscope.complexity import local_complexity
-from regionscope.complexity.layer_listing import _one_after_the_other
+from regionscope.complexity import local_complexity, soft_local_complexity
+from regionscope.complexity.layer_listing import list_layers
+from regionscope.complexity.layers import Layer
 from regionscope.errors import InputError
+from regionscope.network.call.untouched import untouched
+
+
+def layers_of(model: nn.Module, shape: tuple[int, ...]) -> list[Layer]:
+    with untouched(model) as private:
+        return list(list_layers(private, torch.zeros(shape)).layers)
+
+
+def names(model: nn.Module, shape: tuple[int, ...], role: str = "activation") -> list[str]:
+    return [layer.name for layer in layers_of(model, shape) if layer.role == role]
 
 
 class Named(nn.Module):
@@ -35,9 +45,6 @@ class Named(nn.Module):
 
 def test_names_say_where_and_the_second_call_is_a_layer_of_its_own() -> None:
     assert names(Named(), (4,)) == ["first.1", "act", "act#2", "relu", "relu#2"]  # softplus(parameter) is none
-
-
-def test_a_nested_function_is_named_after_its_module() -> None:
     assert names(nn.Sequential(Named(), nn.ReLU()), (4,))[-2:] == ["0.relu#2", "1"]
 
 
@@ -105,26 +112,21 @@ def test_tokens_before_inputs_are_counted_or_refused(tokens: int) -> None:
     options = {"dims": 2 * tokens, "radius": 0.5}
     found, wanted = local_complexity(model, x, **options), local_complexity(first, x, **options)
     assert found.total.tolist() == wanted.total.tolist()
-    sizes, known = rs.deformation(model, x, dims=2).diameter, rs.deformation(first, x, dims=2).diameter
+    sizes, known = (
+        rs.complexity.deformation(model, x, dims=2).diameter,
+        rs.complexity.deformation(first, x, dims=2).diameter,
+    )
     torch.testing.assert_close(sizes["linear"], known["0"])
     flat = TimeMajor(flat=True)
     if tokens == 1:
         assert layers_of(flat, (1, 2))[0].axis == 0
         return
-    with pytest.raises(
-        InputError, match=r"mixes the inputs of a batch\. Select other layers with layers=\[\.\.\.\]\.$"
-    ):
-        local_complexity(flat, x, dims=2)
-    reshape = r"'linear', which mixes the inputs of a batch\. Reshape what this layer takes to \(batch, \.\.\.\) in the"
-    for measure in (rs.deformation, partial(rs.trusted_radius, radii=(0.1, 0.2))):
-        assert "layers" not in inspect.signature(measure).parameters
-        with pytest.raises(InputError, match=reshape):
+    for inputs in (x, torch.zeros(4, 14, 2)):
+        with pytest.raises(InputError, match=r"mixes the inputs of a batch\. Select other layers with layers="):
+            local_complexity(flat, inputs, dims=2)
+    for measure in (rs.complexity.deformation, partial(rs.complexity.trusted_radius, radii=(0.1, 0.2))):
+        with pytest.raises(InputError, match=r"'linear', which mixes the inputs of a batch\. Reshape what this layer"):
             measure(flat, x, dims=2)
-
-
-def test_equal_tokens_before_inputs_are_refused() -> None:
-    with pytest.raises(InputError, match="mixes the inputs of a batch"):
-        local_complexity(TimeMajor(flat=True), torch.zeros(4, 14, 2), dims=2)
 
 
 def test_a_layer_whose_weights_are_zero_is_counted_in_one_axis_with_its_tokens() -> None:
@@ -132,59 +134,6 @@ def test_a_layer_whose_weights_are_zero_is_counted_in_one_axis_with_its_tokens()
     nn.init.zeros_(zero.weight)
     model = nn.Sequential(nn.Flatten(0, 1), zero, nn.ReLU(), nn.Unflatten(0, (-1, 5)))
     assert local_complexity(model, torch.randn(4, 5, 2), dims=2).total.tolist() == [0] * 4
-
-
-def test_a_model_that_does_other_things_for_other_numbers_of_inputs_is_refused() -> None:
-    class Odd(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            return torch.relu(x) if len(x) == 7 else torch.tanh(x)
-
-    with pytest.raises(InputError, match=r"the same operations for every .*got different ones for 7 and 2 inputs"):
-        local_complexity(Odd(), torch.randn(3, 2), dims=2, radius=0.5)
-
-
-def test_a_transformer_layer_is_seen() -> None:
-    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, activation="gelu")
-    assert names(layer, (5, 8)) == ["gelu"]
-
-
-def test_nothing_to_see_is_said() -> None:
-    with pytest.raises(
-        InputError, match=r"at least one activation that .*got none; with linear_outputs=True also 0, 1"
-    ):
-        local_complexity(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), torch.randn(5, 4), dims=2)
-
-
-class Bent(nn.Module):
-    """A linear layer and a function of its output."""
-
-    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.linear, self.function = nn.Linear(4, 4), function
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.function(self.linear(x))
-
-
-@pytest.mark.parametrize(
-    ("function", "said"),
-    [
-        (torch.sin, "only sin, which is not counted"),
-        (lambda h: h * (h > 0) + h.cos_(), "only cos, gt, which are not counted"),
-        (lambda h: h + torch.zeros(1).exp(), "none"),
-    ],
-)
-def test_functions_that_are_not_counted_are_named(function: Callable[[Tensor], Tensor], said: str) -> None:
-    with pytest.raises(
-        InputError, match=f"got {said};.* Counted are ReLU .* Use one of these, or region_count"
-    ) as error:
-        local_complexity(Bent(function), torch.randn(5, 4), dims=2)
-    assert "recurrent" not in str(error.value)
-
-
-def test_a_fused_recurrent_cell_is_named() -> None:
-    with pytest.raises(InputError, match=r"got only gru_cell, .* Write the fused recurrent cell with torch functions"):
-        local_complexity(nn.GRUCell(4, 3), torch.randn(5, 4), dims=2)
 
 
 class Several(nn.Module):
@@ -215,13 +164,171 @@ def test_layers_have_the_names_of_the_exact_engine() -> None:
     assert {"relu", "relu#2", "relu#3", "relu#4", "block.0.relu", "block.0.relu#2", "block.1"} < set(exact)
 
 
-def test_inputs_and_tokens_on_one_axis_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One look at the numbers for each layer: each makes the host wait for a GPU."""
-    looks: list[Tensor] = []
-    known = torch.Tensor.__bool__
-    monkeypatch.setattr(torch.Tensor, "__bool__", lambda self: (looks.append(self), known(self))[1])
-    for order, alike in ((torch.arange(7).repeat_interleave(3), True), (torch.arange(7).repeat(3), False)):
-        values = torch.eye(2)[(order == 6).long()]
-        looks.clear()
-        assert _one_after_the_other(values, 7) is alike
-        assert len(looks) == 1
+class Calls(nn.Module):
+    """One linear layer, then a given function."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 6)
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(self.linear(x))
+
+
+SAME = {
+    "F.relu": functional.relu,
+    "F.relu inplace": lambda x: functional.relu(x, inplace=True),
+    "torch.relu": torch.relu,
+    "torch.relu_": torch.relu_,
+    "method": lambda x: x.relu(),
+    "method in place": lambda x: x.relu_(),
+    "keyword": lambda x: functional.relu(input=x),
+    "clamp": lambda x: x.clamp(min=0),
+    "clamp_min": lambda x: torch.clamp_min(x, 0),
+    "maximum": lambda x: torch.maximum(x, torch.zeros_like(x)),
+    "leaky": lambda x: functional.leaky_relu(x, 0.1),
+    "threshold": lambda x: functional.threshold(x, 0.0, 0.0),
+    "gelu": functional.gelu,
+    "silu": functional.silu,
+    "mish": functional.mish,
+    "tanh": torch.tanh,
+    "x.tanh": lambda x: x.tanh(),
+    "sigmoid": torch.sigmoid,
+    "expit": torch.special.expit,
+    "elu": functional.elu,
+    "selu": torch.selu,
+    "celu": functional.celu,
+    "softplus": functional.softplus,
+    "softsign": functional.softsign,
+    "abs": abs,
+    "written out": lambda x: x * torch.sigmoid(1.7 * x),
+    "gelu with erf": lambda x: 0.5 * x * (1 + torch.erf(x / math.sqrt(2))),
+    "gelu with x.erf": lambda x: 0.5 * x * (1 + (x / math.sqrt(2)).erf_()),
+    "gelu with erfc": lambda x: 0.5 * x * torch.special.erfc(-x / math.sqrt(2)),
+    "gelu with ndtr": lambda x: x * torch.special.ndtr(x),
+    "gelu with tanh": lambda x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "atan": torch.atan,
+    "arctan": lambda x: x.arctan(),
+    "asinh": torch.asinh,
+    "fmax": lambda x: torch.fmax(x, torch.zeros_like(x)),
+    "fmin": lambda x: torch.fmin(x, 0.1 * x),
+    "prelu": lambda x: torch.prelu(x, torch.tensor([0.2])),
+    "rrelu": functional.rrelu,
+}
+
+
+@pytest.mark.parametrize("function", SAME.values(), ids=SAME.keys())
+def test_every_way_to_write_an_activation_counts_the_same(function: Callable[[Tensor], Tensor]) -> None:
+    torch.manual_seed(0)
+    model, x = Calls(function), torch.randn(9, 4)
+    wanted = local_complexity(nn.Sequential(model.linear, nn.ReLU()), x, dims=3, radius=0.5, layers="1")
+    found = local_complexity(model, x, dims=3, radius=0.5)
+    assert wanted.total.sum() > 3
+    assert found.total.tolist() == wanted.total.tolist()
+    assert list(found.units.values()) == [6]
+
+
+@pytest.mark.parametrize(
+    ("function", "at"),
+    [
+        (functional.relu6, (0.0, 6.0)),
+        (nn.ReLU6(), (0.0, 6.0)),
+        (functional.hardtanh, (-1.0, 1.0)),
+        (nn.Hardtanh(-2.0, 0.5), (-2.0, 0.5)),
+        (functional.hardswish, (-3.0, 3.0)),
+        (nn.Hardsigmoid(), (-3.0, 3.0)),
+        (nn.Softshrink(0.3), (-0.3, 0.3)),
+        (functional.hardshrink, (-0.5, 0.5)),
+        (lambda x: x.clamp(-0.25, 0.75), (-0.25, 0.75)),
+        (lambda x: torch.clip(x, max=0.5), (0.5,)),
+    ],
+)
+def test_kinks_away_from_zero(function: Callable[[Tensor], Tensor], at: tuple[float, ...]) -> None:
+    torch.manual_seed(1)
+    model, x = Calls(function), 6 * torch.randn(60, 4)
+    found = local_complexity(model, x, dims=4, radius=1.5, frames=torch.eye(4))
+    linear = model.linear(x).detach()
+    reach = (1.5 * model.linear.weight.detach().abs()).amax(1)
+    each = [((linear - t).abs() < reach).sum(1) for t in at]
+    assert all(int(counts.sum()) > 0 for counts in each)
+    wanted = torch.stack(each).sum(0)
+    assert found.total.tolist() == wanted.tolist()
+
+
+def test_an_activation_with_erf_counts_beside_others_and_away_from_zero() -> None:
+    torch.manual_seed(0)
+    first, second, x = nn.Linear(4, 6), nn.Linear(6, 5), torch.randn(9, 4)
+    laplace = Calls(lambda h: 0.5 * (1 + torch.erf((h - 0.25) / (0.3 * math.sqrt(2)))))
+    laplace.linear = first
+    found = local_complexity(nn.Sequential(laplace, second, nn.ReLU()), x, dims=4, radius=0.5, frames=torch.eye(4))
+    assert found.units == {"0.erf": 6, "2": 5}
+    reach = (0.5 * first.weight.detach().abs()).amax(1)
+    assert found.by_layer["0.erf"].tolist() == ((first(x).detach() - 0.25).abs() < reach).sum(1).tolist()
+
+
+def test_maxima_of_two_tensors_and_bounds_of_each_unit_are_folds() -> None:
+    class Net(nn.Module):
+        def __init__(self, fold: Callable[[Tensor], Tensor]) -> None:
+            super().__init__()
+            self.fold = fold
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.fold(x)
+
+    x, bound = torch.randn(6, 4), torch.tensor([0.1, 0.2, 0.3, 0.4])
+    near = (x - bound).abs() < 0.5
+    for fold in (
+        lambda x: torch.max(x, bound.expand_as(x)),
+        lambda x: x.min(bound.expand_as(x)),
+        lambda x: x.clamp(max=bound),
+        lambda x: x.clamp_max(bound),
+        lambda x: torch.clamp_min(x, min=bound),
+    ):
+        found = local_complexity(Net(fold), x, dims=4, radius=0.5, frames=torch.eye(4))
+        assert found.total.tolist() == near.sum(1).tolist()
+    both = local_complexity(Net(lambda x: x.clamp(-bound, bound)), x, dims=4, radius=0.5, frames=torch.eye(4))
+    assert both.total.tolist() == (near.sum(1) + ((x + bound).abs() < 0.5).sum(1)).tolist()
+
+
+def test_an_activation_without_units_counts_nothing() -> None:
+    def in_two_parts(h: Tensor) -> Tensor:
+        return torch.cat([torch.relu(h[:, :0]), torch.relu(h)], 1)
+
+    torch.manual_seed(2)
+    model, x = Calls(in_two_parts), torch.randn(7, 4)
+    whole = Calls(torch.relu)
+    whole.linear = model.linear
+    for instrument in (lambda net: local_complexity(net, x, radius=0.5).total, partial(_soft, x)):
+        assert torch.equal(instrument(model), instrument(whole))
+
+
+def _soft(x: Tensor, model: nn.Module) -> Tensor:
+    return soft_local_complexity(model, x, radius=0.5, dims=3).detach()
+
+
+class Odd(nn.Module):
+    """Another operation for seven inputs."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(x) if len(x) == 7 else torch.tanh(x)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda: nn.Linear(4, 4), r"at least one activation that .*got none; with linear_outputs=True also linear"),
+        (lambda: Calls(torch.sin), "got only sin, which is not counted;.* Use one of these, or region_count"),
+        (lambda: Calls(lambda h: h * (h > 0) + h.cos_()), "got only cos, gt, which are not counted"),
+        (lambda: Calls(lambda h: h + torch.zeros(1).exp()), "got none;"),
+        (lambda: nn.GRUCell(4, 3), "got only gru_cell, .* Write the fused recurrent cell with torch functions"),
+        (Odd, "the same operations for every .*got different ones for 7 and 2 inputs"),
+        (lambda: nn.BatchNorm1d(4, track_running_stats=False), "batch normalisation with running statistics"),
+        (lambda: torch.jit.script(nn.Linear(4, 6)), "got a TorchScript module, whose"),
+        (lambda: nn.Sequential(torch.jit.script(nn.Linear(4, 6))), "got a TorchScript module as layer '0'"),
+    ],
+)
+def test_a_model_whose_folds_cannot_be_counted_is_refused(build: Callable[[], nn.Module], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        local_complexity(build(), torch.randn(5, 4), dims=2)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from devices import needs_cuda
-from regionscope.complexity import LocalComplexity, deformation, local_complexity, neighbourhoods, orthonormal_frames
-from regionscope.complexity.reference import local_complexity_by_hooks
+from regionscope.complexity import LocalComplexity, deformation, local_complexity, orthonormal_frames
 from regionscope.errors import InputError
 from regionscope.types import Estimate
+from twins.local_complexity import local_complexity_by_hooks
 
 Folds = dict[str, tuple[float, ...]]
 
@@ -127,35 +128,13 @@ def test_memory_bounds_the_batch() -> None:
         assert 0.8 * largest <= max(rows) <= largest
 
 
-def test_the_frame_of_a_seed_is_drawn_once_and_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[int] = []
-    draw = neighbourhoods._shared_frame
-    monkeypatch.setattr(neighbourhoods, "_shared_frame", lambda dims, *rest: (drawn.append(dims), draw(dims, *rest))[1])
-    neighbourhoods._seeded_frame.cache_clear()
+def test_the_frame_of_a_seed_stays_as_it_is() -> None:
     model, x = wide(), torch.randn(7, 20)
     with torch.inference_mode():
         first = local_complexity(model, x, dims=6, radius=0.4)
     orthonormal_frames((20,), dims=6).zero_()  # a frame of the user's own
-    for hull in ("hypercube", "cross-polytope"):
-        for points in (x[:1], x):
-            local_complexity(model, points, dims=6, radius=0.4, hull=hull)
     assert same(first, local_complexity(model, x, dims=6, radius=0.4))
     assert same(first, local_complexity(model, x, frames=orthonormal_frames((20,), dims=6), radius=0.4))
-    assert drawn == [6] * 3  # for the first call, and twice for the user
-    local_complexity(model, x, dims=6, seed=1)
-    local_complexity(model.float(), x.float(), dims=6)
-    for _ in range(2):
-        local_complexity(model, x, dims=6, generator=torch.Generator())
-    assert drawn == [6] * 7
-
-
-def test_points_alone_equal_points_together_with_kept_frames() -> None:
-    model, x = wide(), torch.randn(7, 20, dtype=torch.float64)
-    frames = orthonormal_frames((20,), dims=5, points=7, dtype=torch.float64)
-    whole = local_complexity(model, x, frames=frames, radius=0.4)
-    alone = [local_complexity(model, x[i : i + 1], frames=frames[i], radius=0.4).total for i in range(7)]
-    assert whole.dims == 5
-    assert torch.equal(whole.total, torch.cat(alone))
 
 
 @pytest.mark.parametrize("prepare", [lambda x: x, lambda x: x.mul_(2), lambda x: x.flip(1), lambda x: x[:, ::2]])
@@ -194,12 +173,8 @@ def test_layers_by_name_pattern_and_type() -> None:
     assert chosen(layers=nn.Linear, linear_outputs=True) == ["6", "7"]
     assert chosen(layers=["[0-5]", nn.Tanh]) == ["2", "6"]
     assert chosen(max_pool=True, linear_outputs=True) == ["2", "3", "6", "7"]
-    assert chosen(layers="0") == ["2"]
-    assert chosen(layers=["5"]) == ["6"]
     assert chosen(layers="[05]") == ["2", "6"]
     assert chosen(layers="[57]", linear_outputs=True) == ["6", "7"]
-    assert chosen(layers="[56]") == ["6"]
-    assert chosen(layers="[02]") == ["2"]
     assert chosen(layers="[25]") == ["2"]  # a pattern that fits an activation means activations
     with pytest.raises(
         InputError, match=r"got 'conv'\. Choose from 2, 6, or from the layers that feed them, 0, 5; with linear_outputs"
@@ -207,11 +182,29 @@ def test_layers_by_name_pattern_and_type() -> None:
         chosen(layers="conv")
 
 
-def test_max_pooling_counts_windows_whose_winner_changes() -> None:
-    model = nn.MaxPool1d(2)
-    x = torch.tensor([[[0.0, 1.0, 5.0, 5.1]], [[3.0, 3.1, 0.0, 0.1]], [[0.0, 9.0, 9.0, 0.0]]])
-    found = local_complexity(model, x, frames=torch.eye(4).reshape(4, 1, 4), radius=0.2, max_pool=True)
-    assert found.total.tolist() == [1, 2, 0]
+def test_counts_by_hand() -> None:
+    pool, x = nn.MaxPool1d(2), torch.tensor([[[0.0, 1.0, 5.0, 5.1]], [[3.0, 3.1, 0.0, 0.1]], [[0.0, 9.0, 9.0, 0.0]]])
+    windows = local_complexity(pool, x, frames=torch.eye(4).reshape(4, 1, 4), radius=0.2, max_pool=True)
+    assert windows.total.tolist() == [1, 2, 0]  # windows whose winner changes
+    model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU())
+    model[0].weight.data = torch.tensor([[1.0, 0.0], [0.0, 0.0]])
+    x = torch.tensor([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]])
+    assert local_complexity(model, x, frames=torch.eye(2), radius=0.5).total.tolist() == [1, 0, 0]  # 0 has no sign
+
+
+@needs_cuda
+def test_the_same_counts_on_cuda() -> None:
+    model, x = wide(), torch.randn(40, 20, dtype=torch.float64)
+    for frames in ("shared", "per-point"):
+        cpu = local_complexity(model.cpu(), x, dims=6, radius=0.4, frames=frames)
+        assert torch.equal(cpu.total, local_complexity(model.cuda(), x, dims=6, radius=0.4, frames=frames).total.cpu())
+
+
+def test_the_result_says_its_spread() -> None:
+    counted = local_complexity(wide(), torch.randn(50, 20), dims=5, radius=0.4)
+    assert counted.stderr == counted.std / math.sqrt(50) == Estimate.of(counted.total).stderr
+    assert counted.units == {"1": 40, "3": 40}
+    assert "points=50" in repr(counted)
 
 
 def test_a_seed_keeps_the_frame_and_a_generator_moves_on() -> None:
@@ -235,19 +228,6 @@ def test_the_signs_of_the_directions_change_no_count(hull: str, dims: int) -> No
     assert same(
         local_complexity(model, x, frames=frames, **options), local_complexity(model, x, frames=turned, **options)
     )
-
-
-def test_linear_layers_run_without_the_vertices(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, model = torch.randn(3, 20, dtype=torch.float64), wide()
-    wanted = local_complexity(model, x, dims=4, radius=0.5, frames="per-point")
-
-    def refuse(*_: object) -> None:
-        raise AssertionError("the vertices were computed")
-
-    monkeypatch.setattr(neighbourhoods, "_cross_polytopes", refuse)
-    assert same(wanted, local_complexity(model, x, dims=4, radius=0.5, frames="per-point"))
-    with pytest.raises(AssertionError, match="were computed"):
-        local_complexity(nn.Sequential(nn.ReLU(), model), x, dims=4, radius=0.5, frames="per-point")
 
 
 ROWS: list[int] = []  # of the inputs that ``Shifted`` has shifted
@@ -280,20 +260,10 @@ def test_a_trial_without_the_vertices_ends_where_they_are_read(hide: bool) -> No
     assert found.total.equal(local_complexity(wide(), x + 1, dims=4, radius=0.5).total)
 
 
-def test_exactly_zero_has_no_sign() -> None:
-    model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU())
-    model[0].weight.data = torch.tensor([[1.0, 0.0], [0.0, 0.0]])
-    x = torch.tensor([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]])
-    assert local_complexity(model, x, frames=torch.eye(2), radius=0.5).total.tolist() == [1, 0, 0]
-
-
-def test_the_result_says_its_spread() -> None:
-    found = local_complexity(wide(), torch.randn(50, 20), dims=5, radius=0.4)
-    assert found.mean == pytest.approx(float(found.total.double().mean()))
-    assert found.stderr == found.std / math.sqrt(50) == Estimate.of(found.total).stderr
-    assert found.units == {"1": 40, "3": 40}
-    assert "points=50" in repr(found)
-    assert math.isnan(local_complexity(wide(), torch.randn(1, 20), dims=5).stderr), "a single point has no spread"
+def broken() -> nn.Module:
+    model = wide()
+    model[2].weight.data[0, 0] = torch.nan
+    return model
 
 
 @pytest.mark.parametrize(
@@ -303,49 +273,27 @@ def test_the_result_says_its_spread() -> None:
         ({"dims": 21}, "1 <= dims <= 20"),
         ({"dims": 2.5}, r"1 <= dims <= 20 for inputs of 20 entries, got 2\.5"),
         ({"memory": 0}, "memory to be a whole number of at least 1, got 0"),
-        *(({"seed": seed}, "seed to be a whole number") for seed in (-1, 2**70, "1")),
+        ({"seed": -1}, "seed to be a whole number"),
         ({"generator": 3}, "a Generator for generator, got int"),
         ({"layers": 3}, "Expected layers to be names"),
-        *(({"radius": radius}, "finite number for radius") for radius in ("1", None, True, 1j, float("nan"))),
+        ({"radius": "1"}, "finite number for radius"),
         ({"radius": 0.0}, "larger than 0"),
         ({"hull": "ball"}, "cross-polytope"),
         ({"hull": "hypercube", "dims": 13}, r"dims of at most 12 for a hypercube, which has 2\^dims vertices, got 13"),
         ({"frames": "all"}, "per-point"),
         ({"frames": torch.ones(3, 20)}, r"orthonormal directions in frames, got an error of 2\.0e\+01"),
         ({"frames": torch.eye(19)}, r"frames of shape \(P, \*input_shape\) .*got \(19, 19\)"),
-        ({"inputs": torch.full((2, 20), torch.nan)}, "NaN"),
+        ({"inputs": torch.tensor([0.0, 0.0, torch.nan]).repeat(20, 1).T}, "NaN or infinite values in input 2"),
+        ({"model": broken()}, "finite values, got NaN at '3'"),
+        ({"attention_mask": torch.ones(2)}, "attention_mask with token ids"),
         ({"inputs": torch.zeros(0, 20)}, "at least one point"),
         ({"inputs": torch.zeros(20)}, "input_shape"),
     ],
 )
 def test_mistakes_get_a_sentence(change: dict[str, object], sentence: str) -> None:
-    options = {"inputs": torch.zeros(2, 20), "dims": 3, **change}
+    options: dict[str, Any] = {"model": wide(), "inputs": torch.zeros(2, 20), "dims": 3, **change}
     with pytest.raises(InputError, match=sentence):
-        local_complexity(wide(), **options)
-
-
-def test_frames_of_a_coarser_dtype_serve_a_model_of_a_finer_one() -> None:
-    frames = orthonormal_frames((20,), dims=3)
-    found = local_complexity(wide().double(), torch.zeros(2, 20), frames=frames, radius=0.1)
-    wanted = local_complexity(wide().float(), torch.zeros(2, 20), frames=frames, radius=0.1)
-    assert found.total.tolist() == wanted.total.tolist()
-
-
-def test_nan_weights_are_named() -> None:
-    model = wide()
-    model[2].weight.data[0, 0] = torch.nan
-    with pytest.raises(InputError, match="finite values, got NaN at '3'"):
-        local_complexity(model, torch.zeros(2, 20), dims=3)
-
-
-@needs_cuda
-def test_the_same_code_on_cuda() -> None:
-    model, x = wide(), torch.randn(40, 20, dtype=torch.float64)
-    for frames in ("shared", "per-point"):
-        cpu = local_complexity(model.cpu(), x, dims=6, radius=0.4, frames=frames)
-        gpu = local_complexity(model.cuda(), x, dims=6, radius=0.4, frames=frames)
-        assert gpu.total.is_cuda
-        assert torch.equal(cpu.total, gpu.total.cpu())
+        local_complexity(**options)
 
 
 def test_as_many_directions_as_a_small_input_has() -> None:
@@ -356,13 +304,6 @@ def test_as_many_directions_as_a_small_input_has() -> None:
     assert orthonormal_frames((1, 3, 4)).shape == (12, 1, 3, 4)
 
 
-def test_the_input_that_is_not_finite_is_named() -> None:
-    inputs = torch.zeros(4, 2)
-    inputs[2, 1] = torch.nan
-    with pytest.raises(InputError, match="NaN or infinite values in input 2"):
-        local_complexity(nn.Linear(2, 2), inputs)
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_model_in_half_precision_is_measured_in_float32(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
@@ -371,3 +312,36 @@ def test_a_model_in_half_precision_is_measured_in_float32(dtype: torch.dtype) ->
     found = local_complexity(low, x, radius=0.005)
     assert found.total.sum() > 0
     assert torch.equal(found.total, local_complexity(low.double(), x.double(), radius=0.005).total)
+
+
+def test_frames_are_orthonormal_and_do_not_depend_on_the_batch() -> None:
+    frames = orthonormal_frames((3, 7), dims=21, points=4, seed=2, dtype=torch.float64)
+    flat = frames.flatten(2)
+    assert torch.allclose(flat @ flat.transpose(1, 2), torch.eye(21, dtype=torch.float64).expand(4, 21, 21), atol=1e-12)
+    generator = torch.Generator().manual_seed(2)
+    parts = [orthonormal_frames((3, 7), dims=21, points=n, generator=generator, dtype=torch.float64) for n in (1, 3)]
+    assert torch.equal(torch.cat(parts), frames)
+    assert torch.allclose(orthonormal_frames((3, 7), dims=21, points=4, seed=2), frames.float(), atol=1e-4)
+    assert not torch.allclose(flat[0], flat[1], atol=0.1)
+
+
+def test_frames_made_from_one_are_orthonormal_and_haar_distributed() -> None:
+    generator = torch.Generator().manual_seed(0)
+    first = orthonormal_frames((300,), dims=3, points=4, generator=generator, dtype=torch.float64)
+    assert torch.allclose(first @ first.transpose(1, 2), torch.eye(3, dtype=torch.float64).expand(4, 3, 3), atol=1e-12)
+    frames = torch.cat([first, *(orthonormal_frames((300,), dims=3, points=400, seed=i).double() for i in range(5))])
+    assert float(frames.mean((0, 1)).abs().max()) < 5 * (300 * 3 * len(frames)) ** -0.5
+    assert torch.allclose((300 * frames**2).mean((0, 1)), torch.ones(300, dtype=torch.float64), atol=0.15)
+    between = (frames[:-1] * frames[1:]).sum(2)  # of neighbours: mean 0 and variance 1 / 300
+    assert abs(float(between.mean())) < 5 * between.numel() ** -0.5 / 300**0.5
+    assert float(between.var()) * 300 == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize(("d", "dims"), [(5, 2), (3, 3), (2, 1), (16, 2)])
+@pytest.mark.parametrize("shared", [True, False])
+def test_directions_take_both_signs_equally_often(d: int, dims: int, shared: bool) -> None:
+    if shared:
+        frames = torch.stack([orthonormal_frames((d,), dims=dims, seed=i) for i in range(400)])
+    else:
+        frames = orthonormal_frames((d,), dims=dims, points=400)
+    assert float(((frames > 0).double().mean(0) - 0.5).abs().max()) < 5 * 0.5 / 400**0.5

@@ -20,7 +20,7 @@ def net(activation: str = "relu") -> nn.Module:
 @pytest.mark.parametrize("activation", ["relu", "gelu", "relu6"])
 def test_at_temperature_zero_it_is_local_complexity(activation: str) -> None:
     hard = rs.local_complexity(net(activation), POINTS, radius=0.7, seed=4).total
-    soft = rs.soft_local_complexity(net(activation), POINTS, radius=0.7, seed=4, temperature=1e-5)
+    soft = rs.complexity.soft_local_complexity(net(activation), POINTS, radius=0.7, seed=4, temperature=1e-5)
     assert hard.sum() > 5
     assert torch.allclose(soft.detach(), hard.double(), atol=1e-6)
 
@@ -39,7 +39,7 @@ def test_the_gradient_passes_gradcheck(activation: str) -> None:
             return torch.func.functional_call(self.net, self.values, (x,))
 
     def penalty(*values: torch.Tensor) -> torch.Tensor:
-        return rs.soft_local_complexity(WithValues(values), POINTS[:3], radius=0.7)
+        return rs.complexity.soft_local_complexity(WithValues(values), POINTS[:3], radius=0.7)
 
     start = [value.detach().clone().requires_grad_() for value in net(activation).parameters()]
     assert torch.autograd.gradcheck(penalty, start)
@@ -57,14 +57,13 @@ def behind_dead_units(bias: bool, dtype: torch.dtype) -> nn.Module:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("temperature", [1.0, 0.1, 1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize(("bias", "temperature"), [(True, 1.0), (False, 0.1), (False, 1e-6), (True, 1e-9)])
 def test_constant_units_count_nothing_and_have_finite_gradients(
     dtype: torch.dtype, bias: bool, temperature: float
 ) -> None:
     model, x = behind_dead_units(bias, dtype), POINTS.to(dtype)
     assert rs.local_complexity(model, x, radius=0.5).total.tolist() == [0] * len(x)
-    found = rs.soft_local_complexity(model, x, radius=0.5, temperature=temperature)
+    found = rs.complexity.soft_local_complexity(model, x, radius=0.5, temperature=temperature)
     found.sum().backward()
     assert float(found.detach().abs().max()) < 1e-12
     gradients = [value.grad for value in model.parameters() if value.grad is not None]
@@ -84,7 +83,7 @@ def test_units_that_only_reach_their_kink_count_nothing(sign: float) -> None:
     assert int(hard.sum()) > 5
     model = nn.Sequential(linear, Twice())
     assert torch.equal(rs.local_complexity(model, POINTS, radius=0.7).total, hard)
-    limit = rs.soft_local_complexity(model, POINTS, radius=0.7, temperature=1e-6)
+    limit = rs.complexity.soft_local_complexity(model, POINTS, radius=0.7, temperature=1e-6)
     assert torch.allclose(limit, hard.double(), atol=1e-9)
 
     def penalty(weight: torch.Tensor) -> torch.Tensor:
@@ -92,49 +91,29 @@ def test_units_that_only_reach_their_kink_count_nothing(sign: float) -> None:
             def forward(self, input: torch.Tensor) -> torch.Tensor:
                 return torch.func.functional_call(model, {"0.weight": weight}, (input,))
 
-        return rs.soft_local_complexity(Given(model), POINTS, radius=0.7)
+        return rs.complexity.soft_local_complexity(Given(model), POINTS, radius=0.7)
 
     assert torch.autograd.gradcheck(penalty, linear.weight.detach().clone().requires_grad_())
 
 
-def test_nan_stays_nan() -> None:
-    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU()).double()
-    model[0].weight.data[0, 0] = torch.nan
-    assert bool(rs.soft_local_complexity(model, POINTS).isnan().all())
-
-
 def test_scaling_the_units_changes_nothing() -> None:
     model = net()
-    before = rs.soft_local_complexity(model, POINTS, radius=0.7)
+    before = rs.complexity.soft_local_complexity(model, POINTS, radius=0.7)
     with torch.no_grad():
         for value in model.get_submodule("linear1").parameters():
             value.mul_(9.0)
         model.get_parameter("linear2.weight").div_(9.0)
-    assert torch.allclose(rs.soft_local_complexity(model, POINTS, radius=0.7), before)
-
-
-def test_a_penalty_lowers_local_complexity() -> None:
-    model = net()
-    before = rs.local_complexity(model, POINTS, radius=0.7).mean
-    for _ in range(20):  # gradient descent; the optimisers of torch import its compiler, which takes a second
-        model.zero_grad()
-        rs.soft_local_complexity(model, POINTS, radius=0.7).mean().backward()
-        with torch.no_grad():
-            for weight in model.parameters():
-                if weight.grad is not None:
-                    weight.sub_(weight.grad, alpha=0.01)
-    assert rs.local_complexity(model, POINTS, radius=0.7).mean < before - 1
-    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    assert torch.allclose(rs.complexity.soft_local_complexity(model, POINTS, radius=0.7), before)
 
 
 def test_transformers_and_layers_that_work_in_place() -> None:
     gpt = zoo.build("gpt", classes=5, input_shape=(4,), depth=1, width=8, heads=2).double()
-    found = rs.soft_local_complexity(gpt, torch.randn(2, 4, 8, dtype=torch.float64), radius=0.5)
+    found = rs.complexity.soft_local_complexity(gpt, torch.randn(2, 4, 8, dtype=torch.float64), radius=0.5)
     found.sum().backward()
     assert gpt.get_parameter("tokens.weight").grad is None  # the embeddings are given
     assert gpt.get_parameter("layers.0.mlp.linear1.weight").grad is not None
     inplace = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=True), nn.Linear(4, 2)).double()
-    rs.soft_local_complexity(inplace, POINTS, radius=0.5).sum().backward()
+    rs.complexity.soft_local_complexity(inplace, POINTS, radius=0.5).sum().backward()
 
 
 @pytest.mark.parametrize(
@@ -147,7 +126,7 @@ def test_transformers_and_layers_that_work_in_place() -> None:
 )
 def test_mistakes_are_one_sentence(model: nn.Module, options: dict[str, float], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
-        rs.soft_local_complexity(model, POINTS, **options)
+        rs.complexity.soft_local_complexity(model, POINTS, **options)
 
 
 @pytest.mark.parametrize("units", [59, 60])  # 60: as many rows as there are vertices
@@ -165,7 +144,7 @@ def test_activations_of_weights_are_no_units(units: int) -> None:
 
     torch.manual_seed(0)
     model, x = PositiveWeights(), torch.randn(10, 3)
-    soft = rs.soft_local_complexity(model, x, radius=0.3, temperature=1e-6)
+    soft = rs.complexity.soft_local_complexity(model, x, radius=0.3, temperature=1e-6)
     assert torch.equal(soft.detach().round().long(), rs.local_complexity(model, x, radius=0.3).total)
     assert soft.sum() > 0
 
@@ -175,7 +154,7 @@ def test_many_units_add_up_in_half_precision() -> None:
     torch.manual_seed(0)
     layer = nn.Linear(2, 1500, bias=False)
     model = nn.Sequential(layer, nn.ReLU()).bfloat16()
-    soft = rs.soft_local_complexity(model, torch.zeros(1, 2), radius=1.0, temperature=1e-3)
+    soft = rs.complexity.soft_local_complexity(model, torch.zeros(1, 2), radius=1.0, temperature=1e-3)
     assert soft.dtype == torch.float32
     assert soft.item() == 1500  # all folds pass through the point
     soft.backward()

@@ -37,7 +37,7 @@ def test_features_equal_loops_with_padding(mlp: str) -> None:
     gpt, ids = TinyGPT(mlp=mlp), prompts(4, 6)
     mask = torch.ones_like(ids)
     mask[1, 4:] = mask[2, :3] = mask[3, 1:] = 0
-    found = rs.spline_features(gpt, ids, attention_mask=mask, batch_size=2)
+    found = rs.complexity.spline_features(gpt, ids, attention_mask=mask, batch_size=2)
     assert found.layers == tuple(f"layers.{i}.mlp.{'gate' if mlp == 'gated' else '0'}" for i in range(2))
     for i in range(4):
         for layer in range(2):
@@ -68,7 +68,7 @@ def test_a_gate_that_shares_its_layer_is_counted_alone(gate: str) -> None:
     gpt(ids)
     of_gate = {"glu": slice(10, 20), "chunk": slice(10), "steps": slice(1, 20, 2)}[gate]
     wanted = features_of(seen[0][..., of_gate], gpt.layers[0].mlp.both.weight.detach()[of_gate])
-    assert torch.allclose(rs.spline_features(gpt, ids).values[:, 0], wanted, atol=1e-5)
+    assert torch.allclose(rs.complexity.spline_features(gpt, ids).values[:, 0], wanted, atol=1e-5)
 
 
 def test_a_unit_without_weights_has_no_hyperplane() -> None:
@@ -76,31 +76,16 @@ def test_a_unit_without_weights_has_no_hyperplane() -> None:
     assert features_of(h, weight)[0, 4:6].tolist() == [0.5, 1.0]
 
 
-def test_logits_are_made_at_one_token_only() -> None:
-    gpt, shapes = TinyGPT(), []
-    gpt.head.register_forward_hook(lambda _, given, output: shapes.append(tuple(output.shape)))
-    rs.spline_features(gpt, prompts(9, 6))
-    assert shapes[-1] == (9, 1, 30)
-
-
 @pytest.mark.slow
-def test_pandas_has_a_column_for_each_feature() -> None:
-    found = rs.spline_features(TinyGPT(), prompts(3, 4), layers="layers.1.*")
-    assert list(found.to_pandas().columns) == list(found.columns)
-
-
 def test_names_and_readings() -> None:
-    found = rs.spline_features(TinyGPT(), prompts(3, 4), layers="layers.1.*")
+    found = rs.complexity.spline_features(TinyGPT(), prompts(3, 4), layers="layers.1.*")
     assert found.columns == tuple(f"layers.1.mlp.0:{feature}" for feature in FEATURES)
+    assert list(found.to_pandas().columns) == list(found.columns)
     name, mean, stderr = found.readings()[1]
     assert name == found.columns[0]
     assert mean == pytest.approx(float(found.table[:, 0].mean()))
     assert stderr is not None
     with pytest.raises(InputError, match=r"Choose from layers\.0\.mlp\.0, layers\.1\.mlp\.0"):
-        rs.spline_features(TinyGPT(), prompts(3, 4), layers="blocks.*")
-
-
-def test_a_model_without_an_mlp_is_refused() -> None:
-    model = nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 9))
+        rs.complexity.spline_features(TinyGPT(), prompts(3, 4), layers="blocks.*")
     with pytest.raises(InputError, match="got a model without one"):
-        rs.spline_features(model, prompts(2, 3) % 9)
+        rs.complexity.spline_features(nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 9)), prompts(2, 3) % 9)

@@ -17,6 +17,7 @@ from regionscope.exact import budget, plane, zero_tolerance
 from regionscope.geometry import Slice
 from regionscope.geometry.planar.mesh import Mesh
 from regionscope.geometry.planar.stitch import Part, stitch
+from regionscope.network import with_decision
 from regionscope.network.program import Instruction
 from regionscope.tolerance import Tolerance
 from small_slices import mlp
@@ -137,7 +138,7 @@ def test_progress_runs_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("slice", [rs.Box(torch.zeros(2), torch.eye(2), 1.0), rs.Segment([-1.0, 0.0], [1.0, 0.5])])
 def test_progress_moves_within_one_part(slice: rs.Slice) -> None:
-    for find in (rs.linear_regions, rs.decision_regions, rs.stream_regions):
+    for find in (rs.linear_regions, rs.decision_regions, rs.exact.stream_regions):
         seen: list[float] = []
         find(_mlp(2, 16, 16, 16, 2), slice, progress=seen.append)
         assert len(seen) >= 3
@@ -222,3 +223,33 @@ def test_probes_for_the_scale_of_zero_stay_within_memory(monkeypatch: pytest.Mon
     assert max(rows) == 9  # three probe points in three versions
     assert all(torch.allclose(a, b, rtol=1e-12, atol=0.0) for a, b in zip(few, whole, strict=True))
     assert [len(near) for near in few] == [2] * (len(program.kinks) + 1)
+
+
+@pytest.mark.parametrize("decision", [False, True])
+@pytest.mark.parametrize("corners", [2, 3])
+def test_corners_of_a_slice_without_folds_give_the_scale_of_zero_of_all_points(corners: int, decision: bool) -> None:
+    program = rs.network.trace(_cnn(), (1, 6, 6))
+    program = with_decision(program) if decision else program
+    points = _images(3)
+    short = points[0] + 1e-9 * points[:corners]
+    kind = rs.Segment if corners == 2 else lambda *ends: rs.Simplex(torch.stack(ends))
+    # beside a slice that folds at the first nonlinearity, all probe points of both run
+    slices = [kind(*short), kind(*points[:corners])]
+    counts = [rs.linear_regions(program, slice).n_activation_regions for slice in slices]
+    assert counts[0] == 1 < counts[1]
+    room, tolerance = budget.Budget(1 << 30), Tolerance.of(program.dtype)
+    alone = zero_tolerance.zero_tolerances_of(program, slices[:1], tolerance, room)
+    beside = zero_tolerance.zero_tolerances_of(program, slices, tolerance, room)
+    assert all(torch.allclose(a[0], b[0], rtol=1e-6, atol=0.0) for a, b in zip(alone, beside, strict=True))
+
+
+def test_an_end_on_a_fold_is_snapped_where_nothing_else_folds() -> None:
+    model = _mlp(2, 8, 8, 1).double()
+    first = model[0]
+    assert isinstance(first, nn.Linear)
+    a, step = torch.tensor([0.3, -0.2], dtype=torch.float64), torch.tensor([0.8, 0.6], dtype=torch.float64) * 1e-9
+    for inside in (False, True):  # the fold lies at the end of the segment, and in its middle
+        with torch.no_grad():
+            first.bias[0] = -first.weight[0] @ (a + 0.5 * inside * step)
+        part = rs.linear_regions(model, rs.Segment(a, a + step))
+        assert (part.n_activation_regions, part.n_snapped > 0) == (1 + inside, not inside)

@@ -241,3 +241,21 @@ def test_printing_computes_nothing() -> None:
     assert counter.get_total_flops() == 0
     assert "n_linear_regions" not in shown
     assert f"n_linear_regions={part.n_linear_regions}, " in repr(part)
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn"])
+def test_a_segment_with_one_region_costs_few_forward_passes(name: str) -> None:
+    torch.manual_seed(0)
+    cnn = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+                        nn.Linear(16, 9), nn.ReLU(), nn.Linear(9, 3))  # fmt: skip
+    model, shape = {"mlp": (mlp(36, 20, 20, 20, 3), (36,)), "cnn": (cnn, (1, 6, 6))}[name]
+    program, (point, step) = rs.trace(model, shape), torch.randn(2, *shape, dtype=torch.float64)
+    slice = rs.Segment(point, point + 1e-9 * step)
+    with FlopCounterMode(display=False) as forward:
+        program(slice.embed(slice.corners))
+    with FlopCounterMode(display=False) as counter:
+        part = rs.linear_regions(program, slice)
+        assert (part.n_linear_regions, part.n_activation_regions) == (1, 1)
+        part.readings()
+    assert counter.get_total_flops() <= 3.5 * forward.get_total_flops()
+    part.check()

@@ -52,8 +52,8 @@ def test_parts_hold_every_region_once(monkeypatch: pytest.MonkeyPatch, name: str
     whole = rs.linear_regions(model, slice)
     monkeypatch.setattr(budget.Budget, "rows", lambda *_: rows)
     monkeypatch.setattr(plane, "_CUT_BYTES", plane._CUT_BYTES * 100_000 // rows)
-    parts: list[rs.FinishedRegions] = []
-    totals = rs.stream_regions(model, slice, consume=parts.append)
+    parts: list[rs.exact.FinishedRegions] = []
+    totals = rs.exact.stream_regions(model, slice, consume=parts.append)
     sizes = torch.cat([part.sizes for part in parts])
     assert totals.n_activation_regions == len(sizes) == len(whole)
     assert (totals.n_parts, totals.largest_part) == (len(parts), max(map(len, parts)))
@@ -68,8 +68,8 @@ def test_parts_hold_every_region_once(monkeypatch: pytest.MonkeyPatch, name: str
 
 def test_parts_have_the_maps_and_outputs_of_the_network() -> None:
     model, slice = CASES["plane"]
-    parts: list[rs.FinishedRegions] = []
-    rs.stream_regions(model, slice, consume=parts.append)
+    parts: list[rs.exact.FinishedRegions] = []
+    rs.exact.stream_regions(model, slice, consume=parts.append)
     for part in parts:
         at = slice.embed(part.interior)
         expected = part.maps.constant + (part.interior[:, None] @ part.maps.slope)[:, 0]
@@ -80,9 +80,9 @@ def test_parts_have_the_maps_and_outputs_of_the_network() -> None:
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_folded_network_has_four_times_the_regions_for_each_fold(times: int) -> None:
     network = _mlp(2, 12, 12, 2)
-    once = rs.stream_regions(network, SQUARE)
+    once = rs.exact.stream_regions(network, SQUARE)
     seen: list[float] = []
-    folded = rs.stream_regions(_folded(network, times), SQUARE, memory=1 << 20, progress=seen.append)
+    folded = rs.exact.stream_regions(_folded(network, times), SQUARE, memory=1 << 20, progress=seen.append)
     assert folded.n_activation_regions == 4**times * once.n_activation_regions
     assert seen == sorted(seen)
     assert seen[-1] == pytest.approx(1.0)
@@ -95,8 +95,8 @@ def test_a_histogram_counts_every_region_in_its_bin() -> None:
     model, slice = CASES["plane"]
     sizes = rs.linear_regions(model, slice).sizes
     edges = [1e-4, 1e-3, float(sizes.max()), 10.0]
-    histogram = rs.SizeHistogram(edges)
-    rs.stream_regions(model, slice, consume=histogram)
+    histogram = rs.exact.SizeHistogram(edges)
+    rs.exact.stream_regions(model, slice, consume=histogram)
     bounds = [-math.inf, *edges, math.inf]
     assert histogram.counts.tolist() == [int(((sizes >= a) & (sizes < b)).sum()) for a, b in pairwise(bounds)]
     assert histogram.counts[3] == 1
@@ -105,26 +105,26 @@ def test_a_histogram_counts_every_region_in_its_bin() -> None:
 @pytest.mark.parametrize("edges", [[], [2.0, 1.0], [1.0, math.nan], [[1.0]]])
 def test_a_histogram_needs_ascending_edges(edges: list[float]) -> None:
     with pytest.raises(rs.InputError, match="Expected ascending edges"):
-        rs.SizeHistogram(edges)
+        rs.exact.SizeHistogram(edges)
 
 
 def test_wrong_arguments_are_refused() -> None:
     model, slice = CASES["plane"]
     with pytest.raises(rs.InputError, match="dimension 1 or 2, got dimension 3"):
-        rs.stream_regions(_mlp(3, 4, 2), rs.Box(torch.zeros(3), torch.eye(3)))
+        rs.exact.stream_regions(_mlp(3, 4, 2), rs.Box(torch.zeros(3), torch.eye(3)))
     with pytest.raises(rs.InputError, match="Expected a function of FinishedRegions, got int"):
-        rs.stream_regions(model, slice, consume=3)
+        rs.exact.stream_regions(model, slice, consume=3)
     with pytest.raises(rs.InputError, match="Expected one slice, got 2"):
-        rs.stream_regions(model, [slice, slice])
+        rs.exact.stream_regions(model, [slice, slice])
     with pytest.raises(rs.LimitReached, match="max_regions=10"):
-        rs.stream_regions(model, slice, max_regions=10)
+        rs.exact.stream_regions(model, slice, max_regions=10)
 
 
 @needs_cuda
 def test_parts_on_cuda_are_those_on_the_cpu() -> None:
     model, slice = CASES["plane"]
-    here, histogram = rs.stream_regions(model, slice), rs.SizeHistogram([1e-3])
-    there = rs.stream_regions(model.to("cuda"), slice, consume=histogram, memory=1 << 20)
+    here, histogram = rs.exact.stream_regions(model, slice), rs.exact.SizeHistogram([1e-3])
+    there = rs.exact.stream_regions(model.to("cuda"), slice, consume=histogram, memory=1 << 20)
     model.to("cpu")
     assert (there.n_activation_regions, there.by_layer) == (here.n_activation_regions, here.by_layer)
     assert int(histogram.counts.sum()) == here.n_activation_regions

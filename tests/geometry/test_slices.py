@@ -47,14 +47,13 @@ def test_corners_halfspaces_and_size_describe_one_domain(name: str) -> None:
     share = float((sample @ a.T <= b).all(1).double().mean())
     measured = share * float((high - low).prod()) * slice.scale
     assert measured == pytest.approx(slice.size, rel=0.05)
-
-
-@pytest.mark.parametrize("name", SLICES)
-def test_embed_is_origin_plus_coords_times_basis(name: str) -> None:
-    slice = SLICES[name]
-    inputs = slice.embed(slice.corners)
+    flat = slice.basis.flatten(1)
+    assert slice.scale == pytest.approx(math.sqrt(float(torch.linalg.det(flat @ flat.T))))
+    if k == 2:  # counter-clockwise
+        x, y = slice.corners.T
+        assert float((x * y.roll(-1) - y * x.roll(-1)).sum()) > 0
     expected = slice.origin + torch.einsum("vk,k...->v...", slice.corners, slice.basis)
-    torch.testing.assert_close(inputs, expected)
+    torch.testing.assert_close(slice.embed(slice.corners), expected)
     assert slice.embed(slice.corners, dtype=torch.float32).dtype == torch.float32
     assert slice.embed(slice.corners.float()).dtype == torch.float64
     assert slice.embed(slice.corners[:0]).shape == (0, *slice.input_shape)
@@ -70,26 +69,7 @@ def test_a_slice_is_frozen_and_survives_copy_pickle_and_to(name: str) -> None:
         assert torch.equal(twin.corners, slice.corners)
         assert torch.equal(twin.basis, slice.basis)
         assert twin.size == slice.size
-
-
-def test_a_slice_says_whether_its_size_is_a_length_an_area_or_a_volume() -> None:
-    assert repr(SLICES["segment"]) == "Segment(dim=1, input_shape=(3,), length=5)"
-    assert repr(SLICES["square"]) == "Box(dim=2, input_shape=(2,), area=4)"
-    assert repr(SLICES["cube"]) == "Box(dim=3, input_shape=(3,), volume=48)"
-
-
-def test_scale_is_the_root_of_the_gram_determinant() -> None:
-    flat = SLICES["triangle"].basis.flatten(1)
-    assert SLICES["triangle"].scale == pytest.approx(math.sqrt(float(torch.linalg.det(flat @ flat.T))))
-
-
-def test_planes_list_their_corners_counter_clockwise() -> None:
-    for slice in SLICES.values():
-        if slice.dim == 2:
-            x, y = slice.corners.T
-            assert float((x * y.roll(-1) - y * x.roll(-1)).sum()) > 0
-        if slice.dim == 1:
-            assert float(slice.corners[0]) < float(slice.corners[1])
+    assert {1: "length=", 2: "area=", 3: "volume="}[slice.dim] in repr(slice)
 
 
 def test_a_segment_meets_its_points_and_a_simplex_of_two_points_is_a_segment() -> None:
@@ -135,22 +115,6 @@ def test_a_box_between_two_corners() -> None:
     assert Box.between(0, 2, (3,), margin=0.5).size == 64.0
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "margin", "words"),
-    [
-        (1.0, 1.0, 0.0, "low < high in every entry"),
-        ([0.0, 1.0], [1.0, 0.0], 0.0, "low < high in every entry"),
-        ([0.0, 0.0, 0.0], 1.0, 0.0, "one number or 2 for low, got 3. Pass one"),
-        (-1e150, 1.0, 0.0, r"low to hold numbers of at most 1e\+100, got 1e\+150, for which sizes overflow"),
-        (0.0, math.nan, 0.0, "high to be finite, got NaN or infinite values"),
-        (0.0, 1.0, -0.1, "margin of at least 0, .* got -0.1"),
-    ],
-)
-def test_corners_without_a_box(low: Any, high: Any, margin: float, words: str) -> None:
-    with pytest.raises(SliceError, match=words):
-        Box.between(low, high, (2,), margin)
-
-
 @pytest.mark.parametrize(("n", "d", "dim"), [(2, 5, None), (3, 5, None), (4, 2, None), (9, 2, None), (9, 6, 2)])
 def test_a_box_through_points_holds_them_and_touches_them(n: int, d: int, dim: int | None) -> None:
     rng = np.random.default_rng(n * d)
@@ -165,20 +129,9 @@ def test_a_box_through_points_holds_them_and_touches_them(n: int, d: int, dim: i
     torch.testing.assert_close(coords.amax(0), box.radius)
     torch.testing.assert_close(coords.amin(0), -box.radius)
     torch.testing.assert_close(Box.through(points, 0.25, dim=dim).radius, 1.5 * box.radius)
-
-
-def test_a_box_through_points_that_span_the_inputs_is_axis_aligned() -> None:
-    box = Box.through([[0.0, 0.0], [4.0, 1.0], [1.0, 2.0]])
-    assert torch.equal(box.basis, torch.eye(2, dtype=torch.float64))
-    assert box.radius.tolist() == [2.0, 1.0]
-    assert box.origin.tolist() == [2.0, 1.0]
-
-
-@pytest.mark.parametrize(
-    "radius", [0.1, [0.1, 0.1], np.float64(0.1), np.array([0.1]), torch.tensor(0.1, dtype=torch.float64)]
-)
-def test_a_radius_keeps_all_its_digits(radius: float) -> None:
-    assert Box([0.0, 0.0], EYE, radius).radius.tolist() == [0.1, 0.1]
+    aligned = Box.through([[0.0, 0.0], [4.0, 1.0], [1.0, 2.0]])  # these points span the inputs
+    assert (aligned.basis.tolist(), aligned.radius.tolist()) == (EYE, [2.0, 1.0])
+    assert Box(aligned.origin, EYE, np.float64(0.1)).radius.tolist() == [0.1, 0.1]  # with all digits
 
 
 def test_a_slice_is_rebuilt_from_its_own_parts_only() -> None:
@@ -190,36 +143,19 @@ def test_a_slice_is_rebuilt_from_its_own_parts_only() -> None:
         Box.from_parts(origin=torch.zeros(2), basis=torch.eye(2))
 
 
-def test_thin_but_legal_slices_are_accepted() -> None:
-    assert Box([0.0, 0.0], EYE, [1.0, 1e-8]).size == pytest.approx(4e-8)
-    assert Simplex([[0.0, 0.0], [1.0, 0.0], [0.5, 1e-8]]).size == pytest.approx(5e-9)
-    assert Segment([1.0], [1.0 + 1e-8]).size == pytest.approx(1e-8)
-
-
 WRONG = {
     "duplicate points": (lambda: Segment([1.0, 2.0], [1.0, 2.0]), "distinct points, got the same point at 0 and 1"),
     "points nearer than rounding": (lambda: Segment([1.0], [1.0 + 1e-14]), "the same"),
-    "duplicates in a simplex": (lambda: Simplex([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0]]), "same point at 1 and 2"),
     "collinear": (lambda: Simplex([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]), "the 3 points to span .*got 1"),
-    "nearly collinear": (lambda: Simplex([[0.0, 0.0], [1.0, 0.0], [2.0, 1e-12]]), "the 3 points to span 2 .*, got 1"),
     "more points than dimensions": (lambda: Simplex([[0.0], [1.0], [2.0]]), "inputs of at least 2 .*got 1"),
-    "one point": (lambda: Simplex([[0.0]]), "at least 2 points, got 1"),
     "no points": (lambda: Simplex([]), "at least 2 points, got 0"),
     "not a sequence": (lambda: Simplex(3), "a sequence of inputs"),
     "differing shapes": (lambda: Segment([0.0], [1.0, 2.0]), r"points of one shape, got \(1,\) for point 0"),
     "NaN": (lambda: Segment([0.0], [math.nan]), "NaN or infinite"),
-    "infinite": (lambda: Simplex(torch.tensor([[0.0], [math.inf]])), "NaN or infinite"),
-    "single numbers": (lambda: Segment(0.0, 1.0), "single number"),
     "empty input": (lambda: Segment([], []), "point 0 to hold numbers"),
     "words": (lambda: Segment(["a"], ["b"]), "got text"),
-    "nothing": (lambda: Segment(None, [1.0]), "Expected point 0 to hold real numbers, got None"),
-    "numbers in words": (lambda: Box([0.0, 0.0], EYE, "1"), "Expected radius to hold real numbers, got text"),
-    "ends in words": (lambda: Segment([0.0], [1.0]).extended("0", "1"), "got text"),
-    "margin in words": (lambda: Box.through([[0.0], [1.0]], margin="1"), "got text"),
     "complex": (lambda: Segment(torch.tensor([1j]), torch.tensor([2j])), "got complex numbers"),
-    "complex array": (lambda: Segment(np.array([1j]), np.array([2j])), "got complex numbers"),
     "sparse": (lambda: Simplex(torch.eye(3).to_sparse()), "sparse tensor .* Call to_dense"),
-    "sparse points": (lambda: Segment(*torch.eye(2).to_sparse()), "Call to_dense"),
     "nested": (
         lambda: Simplex(torch.nested.nested_tensor([torch.ones(2)] * 3, layout=torch.jagged)),
         "a nested tensor",
@@ -227,22 +163,20 @@ WRONG = {
     "without values": (lambda: Segment(*torch.eye(2, device="meta")), "on the device meta, without values"),
     "ragged": (lambda: Segment([[1.0], [2.0, 3.0]], [0.0]), "cannot be read"),
     "reversed": (lambda: Segment([0.0], [1.0]).extended(2.0, 1.0), "lo < hi"),
-    "endless": (lambda: Segment([0.0], [1.0]).extended(0.0, math.inf), "NaN or infinite"),
     "radius 0": (lambda: Box([0.0, 0.0], EYE, 0.0), "larger than 0"),
-    "radius negative": (lambda: Box([0.0, 0.0], EYE, [1.0, -1.0]), "larger than 0"),
-    "radius NaN": (lambda: Box([0.0, 0.0], EYE, math.nan), "NaN or infinite"),
-    "radius in words": (lambda: Box([0.0, 0.0], EYE, "wide"), "Expected radius to hold real numbers, got text"),
-    "no radius": (lambda: Box([0.0, 0.0], EYE, []), "radius to hold numbers"),
     "radii too many": (lambda: Box([0.0, 0.0], EYE, [1.0, 1.0, 1.0]), "one radius or 2, .* got 3. Pass one"),
     "no directions": (lambda: Box([0.0, 0.0], [], 1.0), "at least 1 direction, got 0"),
     "dependent directions": (lambda: Box([0.0, 0.0], [[1.0, 1.0], [2.0, 2.0]], 1.0), "to span 2 .*, got 1"),
-    "zero direction": (lambda: Box([0.0, 0.0], [[0.0, 0.0]], 1.0), "to span 1 .*, got 0"),
     "center of another shape": (lambda: Box([0.0, 0.0, 0.0], EYE, 1.0), r"directions of shape \(k, 3\) .*got \(2, 2\)"),
     "box below rounding": (lambda: Box([1.0, 1.0], EYE, 1e-13), "larger radius"),
-    "box through one point": (lambda: Box.through([[0.0, 1.0]]), "at least 2 points, got 1"),
     "box through equal points": (lambda: Box.through([[1.0, 1.0], [1.0, 1.0]]), "at least two .*got 2 times the same"),
     "box through a line": (lambda: Box.through([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]), "Pass dim=1"),
     "negative margin": (lambda: Box.through([[0.0], [1.0]], margin=-0.1), "margin of at least 0, .* got -0.1"),
+    "no box between equal numbers": (lambda: Box.between(1.0, 1.0, (2,)), "low < high in every entry"),
+    "low with three numbers": (lambda: Box.between([0.0] * 3, 1.0, (2,)), "one number or 2 for low, got 3. Pass one"),
+    "sizes that overflow": (lambda: Box.between(-1e150, 1.0, (2,)), r"low to hold numbers of at most 1e\+100, got"),
+    "high NaN": (lambda: Box.between(0.0, math.nan, (2,)), "high to be finite, got NaN or infinite values"),
+    "margin below 0": (lambda: Box.between(0.0, 1.0, (2,), -0.1), "margin of at least 0, .* got -0.1"),
     "coordinates of another dim": (lambda: Segment([0.0], [1.0]).embed(torch.zeros(3, 2)), r"\(v, 1\)"),
 }
 
@@ -288,8 +222,9 @@ def test_projecting_takes_images_arrays_and_datasets() -> None:
         plane.project(torch.zeros(3, 2))
 
 
-@pytest.mark.parametrize("d", [2, 3, 50, 784])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("d", "dtype"), [(2, torch.float32), (784, torch.float32), (3, torch.float16), (50, torch.bfloat16)]
+)
 def test_points_that_rounding_alone_moves_off_a_line_are_refused(d: int, dtype: torch.dtype) -> None:
     for seed in range(20):
         generator = torch.Generator().manual_seed(seed)
@@ -310,6 +245,8 @@ def test_points_that_rounding_alone_moves_off_a_line_are_refused(d: int, dtype: 
 
 @pytest.mark.parametrize(("dtype", "aspect"), [(torch.float32, 1e-4), (torch.float64, 1e-9)])
 def test_a_thin_triangle_is_accepted(dtype: torch.dtype, aspect: float) -> None:
+    assert Box([0.0, 0.0], EYE, [1.0, 1e-8]).size == pytest.approx(4e-8)
+    assert Segment([1.0], [1.0 + 1e-8]).size == pytest.approx(1e-8)
     generator = torch.Generator().manual_seed(0)
     for d in (2, 50):
         along, across = torch.linalg.qr(torch.randn(d, 2, generator=generator, dtype=torch.float64))[0].T
@@ -327,8 +264,7 @@ def test_a_small_triangle_around_a_large_input_is_accepted() -> None:
     assert Simplex(points).size == pytest.approx(0.5e-10, rel=1e-2)
 
 
-@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
-@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize(("scale", "unit"), [(1.0, 1.0), (1e-9, 1e9), (1e9, 1e-9), (1e9, 1e9), (1e-9, 1e-9)])
 def test_whether_a_point_lies_on_a_slice_depends_neither_on_units_nor_on_coordinates(scale: float, unit: float) -> None:
     edge = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], dtype=torch.float64) * unit
     where = Box([0.0, 0.0, 0.0], edge / scale, scale)

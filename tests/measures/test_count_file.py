@@ -5,62 +5,108 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
 
 import forked
 import regionscope as rs
-from measures.count_files import COARSE, DATA, HOW, Loaded, Net, assert_same
 from regionscope.errors import Damaged, DiskFull, InputError
 from regionscope.measures.count_file import CountFile
 from regionscope.sampled.grid import RefinedCounts
 
-METHODS = [{"method": "grid"}, COARSE, {"method": "exact"}]
+DATA = torch.randn(60, 4, generator=torch.Generator().manual_seed(0)) * 3
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda each: each["method"])
-def test_a_resumed_count_is_that_of_one_call(path: Path, method: dict[str, Any]) -> None:
-    wanted = {n: rs.region_count(Net(), DATA, slices=n, **method) for n in (20, 50)}
+COARSE = {"grid": 4, "method": "refined", "max_points": 10}  # one halving: some slices do not settle
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file for counts that is not there yet."""
+    return tmp_path / "counts.jsonl"
+
+
+class Net(nn.Module):
+    """Several regions on most slices; records how many rows each call has."""
+
+    rows: ClassVar[list[int]] = []
+
+    def __init__(self, slope: float = 0.1, scale: float = 1.0, act: type[nn.Module] = nn.LeakyReLU) -> None:
+        super().__init__()
+        made = torch.Generator().manual_seed(3)
+        self.first, self.act, self.last = nn.Linear(4, 24), act(slope), nn.Linear(24, 5)
+        self.scale = scale
+        self.register_buffer("shift", torch.zeros(5), persistent=False)
+        with torch.no_grad():
+            for weights in self.parameters():
+                weights.copy_(torch.randn(weights.shape, generator=made))
+
+    def forward(self, x: Tensor, add: float | Tensor = 0.0) -> Tensor:
+        self.rows.append(len(x))
+        out: Tensor = self.last(self.act(self.first(x))) * self.scale + self.shift + add
+        return out
+
+
+class Loaded(Dataset[Tensor]):
+    """Inputs that are loaded one by one, and counted."""
+
+    def __init__(self) -> None:
+        self.loads = 0
+
+    def __len__(self) -> int:
+        return len(DATA)
+
+    def __getitem__(self, i: int) -> Tensor:
+        self.loads += 1
+        return DATA[i]
+
+
+def assert_same(found: rs.RegionCount, wanted: rs.RegionCount) -> None:
+    assert torch.equal(found.counts, wanted.counts)
+    assert (found.plain_counts is None) == (wanted.plain_counts is None)
+    if wanted.plain_counts is not None:
+        assert torch.equal(found.plain_counts, wanted.plain_counts)
+    for name in ("dim", "method", "grid", "seed", "status", "interval"):
+        assert getattr(found, name) == getattr(wanted, name)
+
+
+def holding(value: Any, name: str = "held") -> Net:
+    """The network with one more attribute."""
+    net = Net()
+    setattr(net, name, value)
+    return net
+
+
+COUNTS: list[tuple[Callable[..., rs.RegionCount], dict[str, Any]]] = [
+    (rs.region_count, {"method": "grid"}),
+    (rs.region_count, COARSE),
+    (rs.region_count, {"method": "exact"}),
+    (rs.measures.linear_region_count, {}),
+    (rs.measures.linear_region_count, {"pieces": "activation"}),
+]
+
+
+@pytest.mark.parametrize(("count", "options"), COUNTS)
+def test_a_resumed_count_is_that_of_one_call(
+    path: Path, count: Callable[..., rs.RegionCount], options: dict[str, Any]
+) -> None:
+    wanted = {n: count(Net(), DATA, slices=n, **options) for n in (20, 50)}
     assert len(wanted[50].counts.unique()) > 2
-    if method is COARSE:  # how many did not settle is told for the slices that were asked for
+    if options is COARSE:  # how many did not settle is told for the slices that were asked for
         assert wanted[20].status.reason != wanted[50].status.reason
     for n in (20, 50, 50, 20):  # begun, extended, read, and more in the file than asked for
-        assert_same(rs.region_count(Net(), DATA, slices=n, path=path, **method), wanted[n])
-
-
-@pytest.mark.parametrize("pieces", ["linear", "activation"])
-def test_a_resumed_count_of_linear_regions_is_that_of_one_call(path: Path, pieces: Any) -> None:
-    wanted = {n: rs.linear_region_count(Net(), DATA, slices=n, pieces=pieces) for n in (20, 50)}
-    assert len(wanted[50].counts.unique()) > 2
-    for n in (20, 50, 50, 20):
-        assert_same(rs.linear_region_count(Net(), DATA, slices=n, pieces=pieces, path=path), wanted[n])
-    precise = rs.linear_region_count(Net(), DATA, slices=20, pieces=pieces, until=0.03)
-    assert 50 < precise.n < 1000
-    assert_same(rs.linear_region_count(Net(), DATA, slices=20, pieces=pieces, until=0.03, path=path), precise)
-
-
-def test_finished_slices_have_their_linear_regions_counted_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    counting, seen = sys.modules["regionscope.measures.slice_counter"], []
-
-    def recorded(model: Any, block: Any, **options: Any) -> Any:
-        seen.append(len(block))
-        return rs.linear_regions(model, block, **options)
-
-    monkeypatch.setattr(counting, "linear_regions", recorded)
-    for n, new in ((20, [16, 4]), (50, [16, 14]), (50, [])):
-        seen.clear()
-        rs.linear_region_count(Net(), DATA, slices=n, path=path)
-        assert seen == new
-    seen.clear()
-    rs.linear_region_count(Net(), DATA, slices=50)
-    assert seen == [50]
+        assert_same(count(Net(), DATA, slices=n, path=path, **options), wanted[n])
 
 
 @pytest.mark.parametrize("begun", [1, 20, 33, 70])
@@ -90,13 +136,6 @@ def test_finished_slices_are_neither_counted_nor_drawn_again(path: Path) -> None
     assert opening_loads <= 32 + 3
 
 
-def test_progress_starts_at_the_finished_share(path: Path) -> None:
-    shares: list[float] = []
-    rs.region_count(Net(), DATA, slices=20, path=path)
-    rs.region_count(Net(), DATA, slices=80, path=path, progress=shares.append)
-    assert shares == [0.25, 0.45, 0.65, 0.85, 1.0]
-
-
 def kill_at_write(fatal: int, share: float, count: Callable[[], object]) -> None:
     """Count, and be killed by signal 9 when that share of write number ``fatal`` is written."""
     real, calls = os.write, []
@@ -114,10 +153,14 @@ def kill_at_write(fatal: int, share: float, count: Callable[[], object]) -> None
 
 
 @pytest.mark.kill
-@pytest.mark.parametrize("name", HOW)
-@pytest.mark.parametrize(("write", "share", "whole"), [(1, 0.2, 0), (3, 0.5, 32), (4, 1.0, 64)])
-def test_kill_minus_nine_while_a_line_is_written(path: Path, write: int, share: float, whole: int, name: str) -> None:
-    count = partial(getattr(rs, name), Net(), DATA, slices=70, **HOW[name])
+@pytest.mark.parametrize(
+    ("counted", "write", "share", "whole"),
+    [(COUNTS[1], 1, 0.2, 0), (COUNTS[1], 3, 0.5, 32), (COUNTS[1], 4, 1.0, 64), (COUNTS[3], 3, 0.5, 32)],
+)
+def test_kill_minus_nine_while_a_line_is_written(
+    path: Path, counted: Any, write: int, share: float, whole: int
+) -> None:
+    count = partial(counted[0], Net(), DATA, slices=70, **counted[1])
     child = forked.start(lambda: kill_at_write(write, share, partial(count, path=path)))
     assert forked.end(child) == -signal.SIGKILL
     raw = path.read_bytes()
@@ -160,15 +203,6 @@ def test_lines_of_two_processes_are_read_once(path: Path) -> None:
     other.append(torch.tensor([1, 2, 3, 4]))
     one.append(torch.tensor([4, 5]))
     assert CountFile(path, {"method": "grid"}).finished.tolist() == [1, 2, 3, 4, 5]
-
-
-def test_slices_of_your_own_are_resumed(path: Path) -> None:
-    file = [rs.Segment(DATA[i], DATA[i + 1]) for i in range(40)]
-    rs.region_count(Net(), slices=file, path=path)
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:2]))
-    assert_same(rs.region_count(Net(), slices=file, path=path), rs.region_count(Net(), slices=file))
-    assert path.read_bytes().splitlines(keepends=True) == lines
 
 
 @pytest.mark.parametrize(
@@ -233,51 +267,183 @@ def test_a_full_disk_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert_same(found, rs.region_count(Net(), DATA, slices=70))
 
 
-def test_what_cannot_be_stored_is_refused(path: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"Expected a torch module for path, .* got function"):
-        rs.region_count(lambda x: (x[:, 0] > 0).long(), DATA, slices=2, path=path)
-    with pytest.raises(InputError, match=r"Expected a torch module for path, .* got Program"):
-        rs.region_count(rs.trace(Net(), (4,)), DATA, slices=2, method="exact", path=path)
-    with pytest.raises(InputError, match=r"Expected a torch module for path, .* got Program"):
-        rs.linear_region_count(rs.trace(Net(), (4,)), DATA, slices=2, path=path)
-    with pytest.raises(InputError, match="Expected a file for the counts, got"):
-        rs.region_count(Net(), DATA, slices=2, path=tmp_path)
-    with pytest.raises(InputError, match=r"Expected an existing folder for 'x.jsonl'"):
-        rs.region_count(Net(), DATA, slices=2, path=tmp_path / "no" / "x.jsonl")
-    with pytest.raises(InputError, match="Expected a path, got int"):
-        rs.region_count(Net(), DATA, slices=2, path=3)
-    sparse = Net()
-    sparse.register_buffer("matrix", torch.eye(2).to_sparse())
-    with pytest.raises(InputError, match="Expected dense tensors with values for path"):
-        rs.region_count(sparse, DATA, slices=2, path=path)
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (partial(rs.region_count, lambda x: (x[:, 0] > 0).long()), r"a torch module for path, .* got function"),
+        (partial(rs.region_count, rs.trace(Net(), (4,)), method="exact"), r"a torch module for path, .* got Program"),
+        (partial(rs.measures.linear_region_count, rs.trace(Net(), (4,))), r"a torch module for path, .* got Program"),
+        (partial(rs.region_count, Net(), path="."), "Expected a file for the counts, got"),
+        (partial(rs.region_count, Net(), path="no/x.jsonl"), r"Expected an existing folder for 'x.jsonl'"),
+        (partial(rs.region_count, Net(), path=3), "Expected a path, got int"),
+        (
+            partial(rs.region_count, holding(nn.Buffer(torch.eye(2).to_sparse()), "matrix")),
+            "dense tensors with values",
+        ),
+    ],
+)
+def test_what_cannot_be_stored_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Any, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=words):
+        call(**{"inputs": DATA, "slices": 2, "path": "counts.jsonl", **call.keywords})
     assert list(tmp_path.iterdir()) == []
 
 
-def test_workers_of_a_cluster_and_one_process_share_a_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In this process: an opener of shards that calls the function for each half of the slices."""
+def changed(name: str) -> Net:
+    """The network with one number of a tensor changed by a little."""
+    net = Net()
+    with torch.no_grad():
+        {**dict(net.named_parameters()), **dict(net.named_buffers())}[name].flatten()[-1:].add_(1e-6)
+    return net
 
-    class TwoShards:
-        threads = 2
 
-        def __init__(self, function: Any, join: Any) -> None:
-            self.function, self.join = function, join
+class Kind(Enum):
+    ONE, TWO = "one", "two"
 
-        def __call__(self, block: list[rs.Slice]) -> Any:
-            return self.join([self.function(block[:1]), self.function(block[1:])])
 
-    @contextmanager
-    def two_shards(function: Any, join: Any, _model: object, _address: str) -> Iterator[Any]:
-        yield TwoShards(function, join)
+def chosen(sign: Any) -> Any:
+    """A function with a closure."""
+    return lambda logits: logits * sign
 
-    monkeypatch.setattr(sys.modules["regionscope.measures.slice_counter"], "open_shards", two_shards)
-    rs.region_count(Net(), DATA, slices=40, path=path, dask="two", **COARSE)
-    assert path.read_bytes().count(b"\n") == 1 + 2
-    wanted = rs.region_count(Net(), DATA, slices=70, **COARSE)
-    assert_same(
-        rs.region_count(Net(), DATA, slices=55, path=path, **COARSE), rs.region_count(Net(), DATA, slices=55, **COARSE)
-    )
-    assert_same(rs.region_count(Net(), DATA, slices=70, path=path, dask="two", **COARSE), wanted)
-    linear = path.with_name("linear.jsonl")
-    rs.linear_region_count(Net(), DATA, slices=40, path=linear, dask="two")
-    whole = rs.linear_region_count(Net(), DATA, slices=70)
-    assert_same(rs.linear_region_count(Net(), DATA, slices=70, path=linear), whole)
+
+def scaled(logits: Tensor, by: float = 1.0) -> Tensor:
+    return logits * by
+
+
+MOVED = DATA.clone()
+MOVED[2, -1] += 1e-6  # not among the 32 that are compared where each is loaded by itself
+FROM_A_FOLDER = Net()
+FROM_A_FOLDER.name_or_path = "/where/hugging/face/read/it"
+OWN = [rs.Segment(DATA[i], DATA[i + 1]) for i in range(3)]
+OTHER = [*OWN[:2], OWN[2].extended(0.0, 1.5)]
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("seed", {}, {"seed": 1}),
+        ("seed", {}, {"generator": torch.Generator().manual_seed(0)}),
+        ("dim", {"grid": 9}, {"grid": 9, "dim": 2}),
+        ("grid", {}, {"grid": 199}),
+        ("method", {"grid": 20}, {"grid": 20, "method": "refined"}),
+        ("method", {}, {"method": "exact"}),
+        ("max_points", COARSE, {**COARSE, "max_points": 100}),
+        ("sampler", {}, {"through": "direction"}),
+        ("sampler", {}, {"through": "origin"}),
+        ("sampler", {}, {"slices": OWN}),
+        ("alpha", {}, {"alpha": (0.0, 1.5)}),
+        ("length", {"through": "direction"}, {"through": "direction", "length": 2.0}),
+        ("autocast", {}, {"autocast": torch.bfloat16}),
+        ("inputs", {}, {"inputs": MOVED}),
+        ("inputs", {}, {"inputs": DATA.flip(0)}),
+        ("inputs", {}, {"inputs": DATA[:-1]}),
+        ("inputs", {"slices": OWN}, {"slices": OTHER}),
+        ("inputs", {"slices": OWN}, {"slices": OWN[:2]}),
+        ("model", {}, {"model": changed("first.weight")}),
+        ("model", {}, {"model": changed("last.bias")}),
+        ("model", {}, {"model": changed("shift")}),
+        ("model", {}, {"model": Net(slope=0.2)}),
+        ("model", {}, {"model": Net(scale=2.0)}),
+        ("model", {}, {"model": Net(act=nn.ELU)}),
+        ("model", {}, {"model": Net().double()}),
+        ("model", {}, {"args": (1.0,)}),
+        ("model", {"args": (torch.tensor([1.0]),)}, {"args": (torch.tensor([1.0001]),)}),
+        ("model", {}, {"output": lambda logits: -logits}),
+        ("model", {"output": lambda logits: logits}, {"output": lambda logits: -logits}),
+        ("model", {"output": lambda logits: 2 * logits}, {"output": lambda logits: 3 * logits}),
+        ("model", {"output": lambda logits: logits.sin()}, {"output": lambda logits: logits.cos()}),
+        ("model", {"output": chosen(1.0)}, {"output": chosen(-1.0)}),
+        ("model", {"output": chosen(torch.ones(5))}, {"output": chosen(-torch.ones(5))}),
+        ("model", {"output": partial(scaled, by=1.0)}, {"output": partial(scaled, by=2.0)}),
+        ("model", {"output": scaled}, {"output": scaled, "model": Net(scale=2.0)}),
+        ("model", {"args": (np.float32(1),)}, {"args": (np.float32(2),)}),
+        ("model", {"model": holding(1.0, "_scale")}, {"model": holding(2.0, "_scale")}),
+        ("model", {"model": holding(np.float32(1))}, {"model": holding(np.float32(2))}),
+        ("model", {"model": holding(np.arange(3))}, {"model": holding(np.arange(3) + 1)}),
+        ("model", {"model": holding(np.array(["a", None]))}, {"model": holding(np.array(["b", None]))}),
+        ("model", {"model": holding(Kind.ONE)}, {"model": holding(Kind.TWO)}),
+        ("model", {"model": holding(partial(torch.add, 1))}, {"model": holding(partial(torch.add, 2))}),
+        ("model", {"model": holding(torch.relu)}, {"model": holding(torch.tanh)}),
+        ("model", {"model": holding({"a", "b"})}, {"model": holding({"a", "c"})}),
+        ("model", {"model": holding([Net()], "_parts")}, {"model": holding([Net(scale=2.0)], "_parts")}),
+    ],
+)
+def test_the_file_of_another_setting_is_refused(
+    path: Path, name: str, before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    usual: dict[str, Any] = {"model": Net(), "inputs": DATA, "slices": 2}
+    rs.region_count(**{**usual, **before}, path=path)
+    raw = path.read_bytes()
+    with pytest.raises(InputError, match=rf"Expected counts for .*\b{name}=.* got counts for .*\b{name}=.* Repeat"):
+        rs.region_count(**{**usual, **after}, path=path)
+    assert path.read_bytes() == raw
+    rs.region_count(**{**usual, **before}, path=path)
+
+
+def test_a_file_of_other_linear_counts_is_refused(path: Path) -> None:
+    usual: dict[str, Any] = {"model": Net(), "inputs": DATA, "slices": 2, "path": path}
+    rs.measures.linear_region_count(**usual)
+    changes = {"pieces": {"pieces": "activation"}, "inputs": {"inputs": DATA[:-1]}, "model": {"model": Net(slope=0.2)}}
+    for name, after in changes.items():
+        with pytest.raises(InputError, match=rf"Expected counts for .*\b{name}=.* got counts for .*\b{name}=.* Repeat"):
+            rs.measures.linear_region_count(**{**usual, **after})
+    with pytest.raises(InputError, match=r"Expected counts for pieces=None in .*, got counts for pieces='linear'"):
+        rs.region_count(**usual, method="exact")
+
+
+@pytest.mark.parametrize(
+    "free",
+    [
+        {"batch_size": 7},
+        {"memory": 1 << 20},
+        {"max_slices": 90},
+        {"model": Net().train()},
+        {"model": nn.DataParallel(Net())},
+        {"model": FROM_A_FOLDER},
+        {"inputs": DATA.clone(), "max_points": 5},
+    ],
+)
+def test_what_no_count_depends_on_may_differ(path: Path, free: dict[str, Any]) -> None:
+    usual: dict[str, Any] = {"model": Net().eval(), "inputs": DATA, "slices": 40, "path": path}
+    rs.region_count(**{**usual, "slices": 20})
+    assert_same(rs.region_count(**{**usual, **free}), rs.region_count(Net(), DATA, slices=40))
+
+
+def test_attributes_of_every_kind_are_accepted_again(path: Path) -> None:
+    def make() -> Net:
+        net = holding([1, {"a": 2.0, "b": {Kind.ONE, Kind.TWO}}, np.arange(3), np.float32(1), b"x", range(3)], "_held")
+        vars(net).update(
+            _itself=[net], method=net.forward, function=chosen(Net()), other=object(), _hidden=partial(scaled)
+        )
+        loop: list[Any] = [1]
+        loop.append(loop)
+        net.loop = loop
+        return net
+
+    rs.region_count(make(), DATA, slices=20, output=chosen(1.0), path=path)
+    found = rs.region_count(make(), DATA, slices=40, output=chosen(1.0), path=path)
+    assert_same(found, rs.region_count(Net(), DATA, slices=40))
+
+
+CHECKSUM = """
+import functools, torch
+from regionscope.measures.checksum import checksum
+net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.LSTM(2, 2))
+for weights in net.parameters():
+    weights.data.fill_(0.5)
+net._held = set("abcdefghijklmnopqrstuvwxyz"), functools.partial(torch.add, 1), lambda x: x in {"e", "f", "g"}, object()
+found = checksum(net)
+"""
+
+
+def test_the_checksum_is_that_of_another_process() -> None:
+    """Which has another order of the sets."""
+    here: dict[str, Any] = {"__name__": "__main__"}
+    exec(CHECKSUM, here)
+    seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(rs.__file__).parents[1])}
+    words = [sys.executable, "-c", CHECKSUM + "print(found)"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.strip() == str(here["found"])

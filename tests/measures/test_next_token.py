@@ -36,18 +36,12 @@ def test_counts_on_a_grid_are_runs_of_equal_tokens(position: int) -> None:
     assert max(counts) > 1
 
 
-def test_planes_hold_the_tokens_of_their_corners() -> None:
-    view = rs.embedding_slice(GPT, IDS[0], IDS[1], IDS[2])
-    corners = {int(token) for token in GPT(IDS[:3])[:, -1].argmax(1)}
-    found = rs.region_count(view.model, slices=[view.slice], method="refined")
-    assert found.dim == 2
-    assert found.counts[0] >= len(corners)
-
-
 def test_token_ids_are_enough() -> None:
     found = rs.region_count(GPT, IDS, slices=12, seed=3, position=2)
-    view = rs.embedded(GPT, IDS, position=2)
+    view = rs.network.embedded(GPT, IDS, position=2)
     assert torch.equal(found.counts, rs.region_count(view.model, view.inputs, slices=12, seed=3).counts)
+    hulls = rs.sampled.Hulls(IDS, limit=12, seed=3)
+    assert torch.equal(found.counts, rs.region_count(GPT, slices=hulls, position=2).counts)
     mask = torch.ones_like(IDS)
     mask[:, 3:] = 0
     padded = rs.region_count(GPT, IDS, slices=12, seed=3, attention_mask=mask)

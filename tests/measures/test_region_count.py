@@ -1,10 +1,11 @@
-"""The estimate: its mean and errors, its three methods, reproducibility, and what it refuses."""
+"""Region counts: the estimate, its three methods, samplers, the same on a GPU, and what is refused."""
 
 from __future__ import annotations
 
 import copy
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +13,16 @@ import torch
 from torch import nn
 
 import regionscope as rs
-from regionscope.errors import InputError, NotPiecewiseAffine
-from regionscope.measures.over_slices import _RunningMean, bootstrap_interval, over_slices
+from devices import needs_cuda
+from regionscope import measures
+from regionscope.errors import InputError, RegionscopeError
+from regionscope.measures.over_slices import bootstrap_interval, over_slices
+from regionscope.measures.slice_counter import _count_shard, open_counter
+from regionscope.sampled.drawn_slices import LinesFromOrigin
 from regionscope.types import Estimate
+from regionscope_lab import zoo
 from regionscope_lab.zoo import mlp
+from regionscope_lab.zoo.seeding import seeded
 
 DATA = torch.randn(60, 4, generator=torch.Generator().manual_seed(0)) * 3
 NET = mlp([4, 16, 16, 3], seed=3)
@@ -49,22 +56,11 @@ def test_the_same_seed_gives_the_same_counts_in_any_batch(dim: int) -> None:
     assert any(not torch.equal(other, wanted) for other in others)
 
 
-def test_a_generator_is_used_and_the_global_one_is_not() -> None:
-    state = torch.get_rng_state()
-    one, two, three = (
-        rs.region_count(NET, DATA, slices=20, generator=torch.Generator().manual_seed(seed)).counts
-        for seed in (1, 1, 2)
-    )
-    assert torch.equal(one, two)
-    assert not torch.equal(one, three)
-    assert torch.equal(torch.get_rng_state(), state)
-
-
 def test_exact_and_refined_agree_and_the_bias_of_the_grid_is_reported() -> None:
     exact = rs.region_count(NET, DATA, slices=40, method="exact")
     refined = rs.region_count(NET, DATA, slices=40, grid=20, method="refined")
     plain = rs.region_count(NET, DATA, slices=40, grid=20)
-    slices = [rs.Hulls(DATA, dim=1).draw(i) for i in range(40)]
+    slices = [rs.sampled.Hulls(DATA, dim=1).draw(i) for i in range(40)]
     assert exact.counts.tolist() == [found.count for found in rs.decision_regions(NET, slices)]
     assert exact.grid is None
     assert torch.equal(refined.plain_counts, plain.counts)
@@ -80,22 +76,6 @@ def test_unsettled_counts_are_a_status() -> None:
     assert not est.status
     assert "3 of 3 slices" in est.status.reason
     assert "incomplete" in repr(est)
-
-
-def test_the_error_so_far_is_that_of_all_values_and_each_is_looked_at_once() -> None:
-    made = torch.Generator().manual_seed(0)
-    blocks = [torch.randint(1, 50, (n,), generator=made) for n in (1, 3, 1, 64, 2)]
-    so_far = _RunningMean()
-    for i, block in enumerate(blocks, 1):
-        so_far.add(block)
-        wanted = Estimate.of(torch.cat(blocks[:i]))
-        assert so_far.estimate.value == pytest.approx(wanted.value)
-        assert so_far.estimate.stderr == pytest.approx(wanted.stderr, nan_ok=True)
-        assert so_far.estimate.n == wanted.n
-    constant = _RunningMean()
-    for _ in range(5):
-        constant.add(torch.full((3,), 7))
-    assert constant.estimate.relative_stderr == 0.0
 
 
 def test_sampling_goes_on_until_the_error_is_small_enough() -> None:
@@ -120,11 +100,15 @@ def test_a_few_slices_that_agree_by_chance_do_not_end_the_sampling() -> None:
         drawn.extend(range(len(drawn), len(drawn) + len(slices)))
         return torch.tensor([1.0 if i < 4 else 1.0 + i % 7 for i in drawn[-len(slices) :]])
 
-    found = over_slices(measure, rs.Hulls(DATA, dim=1), slices=2, until=0.05)
+    found = over_slices(measure, rs.sampled.Hulls(DATA, dim=1), slices=2, until=0.05)
     assert len(found.values) > 30
     assert found.estimate.relative_stderr <= 0.05
     assert (
-        len(over_slices(lambda slices: torch.ones(len(slices)), rs.Hulls(DATA, dim=1), slices=2, until=0.05).values)
+        len(
+            over_slices(
+                lambda slices: torch.ones(len(slices)), rs.sampled.Hulls(DATA, dim=1), slices=2, until=0.05
+            ).values
+        )
         == 30
     )
 
@@ -133,7 +117,7 @@ def test_a_few_slices_that_agree_by_chance_do_not_end_the_sampling() -> None:
 @pytest.mark.parametrize("block", [1, 7, 64])
 def test_values_of_an_earlier_call_are_not_measured_again(known: int, block: int) -> None:
     values = torch.rand(500, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.1
-    hulls, shares = rs.Hulls(DATA, dim=1), list[float]()
+    hulls, shares = rs.sampled.Hulls(DATA, dim=1), list[float]()
     drawn, measured = list[int](), list[int]()
 
     class Numbered:
@@ -177,26 +161,10 @@ def test_a_hyperplane_cuts_a_hull_in_two_or_not_at_all() -> None:
     for dim in (1, 2, 3):
         est = rs.region_count(plane.double(), DATA, dim=dim, slices=30, method="exact")
         for i, found in enumerate(est.counts.tolist()):
-            corners = rs.Hulls(DATA, dim=dim).draw(i)
+            corners = rs.sampled.Hulls(DATA, dim=dim).draw(i)
             signs = plane(corners.embed(corners.corners))[:, 0] > 0
             assert found == (1 if bool((signs == signs[0]).all()) else 2)
     assert side.any()
-
-
-def test_directions_ranges_and_given_slices() -> None:
-    ray = rs.region_count(NET, DATA, slices=30, through="direction", length=5.0)
-    assert torch.equal(
-        ray.counts,
-        rs.region_count(NET, slices=[rs.RandomDirections(DATA, length=5.0).draw(i) for i in range(30)]).counts,
-    )
-    narrow = rs.region_count(NET, DATA, slices=30)
-    wide = rs.region_count(NET, DATA, slices=30, alpha=(-3, 4), grid=1400)
-    assert (wide.counts >= narrow.counts).all()
-    assert wide.value > narrow.value
-    box = rs.Box(torch.zeros(4), torch.eye(4)[:2], 3.0)
-    given = rs.region_count(NET, slices=[box, box], method="exact")
-    assert given.counts.tolist() == [rs.decision_regions(NET, box).count] * 2
-    assert (given.dim, given.seed) == (2, None)
 
 
 def test_linear_regions_use_the_same_slices_and_error_bars() -> None:
@@ -206,41 +174,13 @@ def test_linear_regions_use_the_same_slices_and_error_bars() -> None:
         fold[0].bias.zero_()
         fold[2].weight.fill_(1.0)
     points = torch.tensor([[-1.0], [1.0], [2.0], [-2.0]])
-    est = rs.linear_region_count(fold, points, slices=60)
-    slices = [rs.Hulls(points, dim=1).draw(i) for i in range(60)]
+    est = measures.linear_region_count(fold, points, slices=60)
+    slices = [rs.sampled.Hulls(points, dim=1).draw(i) for i in range(60)]
     crossing = [bool(slice.embed(slice.corners).prod() < 0) for slice in slices]
     assert est.counts.tolist() == [2 if crosses else 1 for crosses in crossing]
     assert est.stderr > 0
-    folds = rs.linear_region_count(NET, DATA, dim=1, slices=10, pieces="activation")
-    assert folds.counts.tolist() == [
-        rs.linear_regions(NET, rs.Hulls(DATA, dim=1).draw(i)).n_activation_regions for i in range(10)
-    ]
     with pytest.raises(InputError, match="pieces"):
-        rs.linear_region_count(NET, DATA, pieces="convex")
-
-
-def test_any_classifier_and_any_shape_of_input() -> None:
-    images = torch.randn(20, 1, 6, 6, generator=torch.Generator().manual_seed(2))
-    silu = nn.Sequential(nn.Conv2d(1, 4, 3), nn.SiLU(), nn.Flatten(), nn.Linear(64, 3))
-    wanted = rs.region_count(silu, images, slices=15).counts
-    with torch.no_grad():
-        assert torch.equal(rs.region_count(lambda x: silu(x), images, slices=15).counts, wanted)
-    numpy_model = lambda x: silu(torch.from_numpy(x)).detach().numpy().argmax(1)  # noqa: E731
-    assert torch.equal(rs.region_count(numpy_model, images.numpy(), slices=15).counts, wanted)
-    with pytest.raises(NotPiecewiseAffine, match="refined"):
-        rs.region_count(silu, images, slices=15, method="exact")
-
-
-@pytest.mark.slow
-def test_a_scikit_learn_estimator() -> None:
-    tree = pytest.importorskip("sklearn.tree")
-    points = DATA.numpy()
-    model = tree.DecisionTreeClassifier(random_state=0).fit(points, (points[:, 0] > 0).astype(int))
-    est = rs.region_count(model, points, slices=50)
-    assert set(est.counts.tolist()) <= {1, 2}
-    slices = [rs.Hulls(points, dim=1).draw(i) for i in range(50)]
-    crosses = [float(slice.embed(slice.corners)[:, 0].prod()) < 0 for slice in slices]
-    assert est.counts.tolist() == [2 if c else 1 for c in crosses]
+        measures.linear_region_count(NET, DATA, pieces="convex")
 
 
 @pytest.mark.slow
@@ -254,54 +194,57 @@ def test_the_bootstrap_interval_covers_the_mean_about_as_often_as_it_says() -> N
     assert 0.90 <= hits / 200 <= 0.98
 
 
-def test_any_measure_can_be_averaged_over_slices() -> None:
-    done: list[float] = []
-    found = over_slices(
-        lambda block: torch.tensor([slice.size for slice in block]),
-        rs.Hulls(DATA, dim=1),
-        slices=300,
-        progress=done.append,
-    )
-    assert found.estimate.value == pytest.approx(float(torch.pdist(DATA.double()).mean()), rel=0.1)
-    assert done == sorted(done)
-    assert 0 < done[0] < done[-1] == 1
+@pytest.mark.parametrize("method", ["grid", "refined"])
+def test_the_share_of_a_worker_has_the_counts_of_one_call(method: Any) -> None:
+    slices = [rs.sampled.Hulls(DATA, dim=2).draw(i) for i in range(70)]  # more than are counted in one call
+    options = {"batch_size": None, "memory": None, "autocast": None, "max_points": 300}
+    shard = _count_shard(lambda first: open_counter(NET, None, first, method=method, grid=9, **options), slices)
+    wanted = rs.region_count(NET, slices=slices, method=method, grid=9, max_points=300)
+    assert torch.equal(shard.counts if method == "refined" else shard, wanted.counts)
+
+
+MIXED = [*[rs.Simplex(list(DATA[:3]))] * 64, rs.Box(DATA[0], torch.eye(4)[:2], 1.0)]  # 64 are counted in one call
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"dim": 60}, "60 input"),
-        ({"dim": 0}, "dim to be a whole number of at least 1, got 0"),
         ({"inputs": None}, "inputs to draw slices through, got None"),
-        ({"inputs": DATA[:1]}, "1 input"),
         ({"inputs": [rs.Segment(DATA[0], DATA[1])]}, r"got Segment\. Pass slices=\[\.\.\.\]"),
+        ({"inputs": rs.sampled.Hulls(DATA)}, r"got Hulls. Pass it as slices="),
         ({"slices": 0}, "slices to be a whole number of at least 1, or a list of slices, got 0"),
-        ({"slices": 3.0}, r"slices to be a whole number of at least 1, or a list of slices, got 3\.0"),
+        ({"slices": rs.sampled.Hulls(DATA)}, r"either inputs or slices=Hulls\(...\), got both. Leave the inputs out"),
         ({"batch_size": 0}, "batch_size to be a whole number of at least 1, got 0"),
         ({"memory": 5}, r"memory to be a whole number of bytes, at least 1 MiB \(1048576\), got 5"),
-        ({"memory": 2e9}, "whole number of bytes"),
         ({"grid": 1}, "at least 2"),
         ({"method": "best"}, "a valid method, got .best.. Choose from grid, refined, exact"),
         ({"through": "walls"}, "a valid through, got .walls.. Choose from inputs, direction, origin"),
         ({"length": 1.0}, 'length only with through="direction"'),
         ({"through": "direction", "alpha": (-1, 2)}, 'alpha only with through="inputs"'),
+        *(
+            ({"through": "origin", **option}, 'dim=1 and neither alpha nor length with through="origin"')
+            for option in ({"dim": 2}, {"alpha": (-1.0, 2.0)}, {"length": 2.0})
+        ),
         *(({"until": value}, "between 0 and 1, got") for value in (0.0, 1, 2, -0.1)),
-        *(({"until": value}, "finite number for until, got") for value in (True, "0.1", math.nan)),
+        ({"until": "0.1"}, "finite number for until, got"),
         ({"max_slices": 0}, "max_slices"),
-        *(({"seed": value}, f"seed to be a whole number .* got {value!r}") for value in (-1, 2**70, 1.5, "1")),
+        ({"seed": -1}, "seed to be a whole number .* got -1"),
         ({"generator": 3}, "a Generator for generator, got int"),
         *(({"alpha": value}, "alpha") for value in (1, "ab", (0.0, "1"), (0.0, 1.0, 2.0))),
-        ({"through": "direction", "length": "1"}, "finite number for length, got '1'"),
         ({"progress": 3}, "Expected progress to be a function"),
         ({"autocast": "half"}, "Expected autocast to be a torch dtype"),
         ({"method": "refined", "max_points": "9"}, "max_points to be a whole number of at least 1, got '9'"),
         ({"model": lambda x: x * math.nan}, "NaN"),
         ({"model": lambda x: x[:, 0]}, r"the function to return integer .*got float32 of shape \(8000,\)"),
-        ({"model": lambda x: x[None]}, "shape"),
         ({"model": nn.Linear(3, 2)}, "failed on inputs"),
         ({"model": lambda x: x, "method": "exact"}, "Expected a torch module"),
-        ({"method": "exact", "autocast": torch.bfloat16}, "float64"),
+        *(
+            ({"method": "exact", **option}, f'{next(iter(option))}=None with method="exact"')
+            for option in ({"grid": 50}, {"batch_size": 8}, {"autocast": torch.bfloat16})
+        ),
         ({"slices": []}, "empty"),
+        ({"inputs": None, "grid": 3, "slices": MIXED}, "only simplices or only boxes, got both"),
     ],
 )
 def test_bad_input_is_one_sentence(options: dict[str, Any], words: str) -> None:
@@ -327,16 +270,134 @@ def test_a_model_in_half_precision_has_the_regions_of_its_weights(dtype: torch.d
     assert next(half.parameters()).dtype == dtype
 
 
-@pytest.mark.parametrize("option", [{"grid": 50}, {"batch_size": 8}, {"autocast": torch.bfloat16}])
-def test_an_exact_count_refuses_the_options_of_a_lattice(option: dict[str, Any]) -> None:
-    with pytest.raises(rs.InputError, match=f'{next(iter(option))}=None with method="exact"'):
-        rs.region_count(NET, DATA, slices=2, method="exact", **option)
+def staircase(breaks: list[float]) -> nn.Module:
+    """sum_i relu(x_1 - b_i): along the first axis one more region after every break."""
+    model = nn.Sequential(nn.Linear(2, len(breaks)), nn.ReLU(), nn.Linear(len(breaks), 1))
+    with torch.no_grad():
+        model[0].weight.copy_(torch.tensor([[1.0, 0.0]] * len(breaks)))
+        model[0].bias.copy_(-torch.tensor(breaks))
+        model[2].weight.fill_(1.0)
+    return model
 
 
-@pytest.mark.parametrize("method", ["grid", "refined"])
-@pytest.mark.parametrize("simplices", [1, 64])  # as many as are counted in one call
-def test_simplices_and_boxes_are_refused_in_any_order(method: Any, simplices: int) -> None:
-    mixed: list[rs.Slice] = [rs.Simplex(list(DATA[:3]))] * simplices
-    mixed.append(rs.Box(DATA[0], torch.eye(4)[:2], 1.0))
-    with pytest.raises(InputError, match="only simplices or only boxes, got both"):
-        rs.region_count(NET, slices=mixed, method=method, grid=3)
+def test_regions_along_the_lines_by_hand() -> None:
+    model = staircase([-1.0, 1.0, 2.0, 5.0])
+    along = measures.linear_region_count(model, torch.tensor([[4.0, 1.0]]), slices=5, through="origin")
+    assert along.counts.tolist() == [3] * 5  # breaks at 1 and 2 lie between; -1 and 5 do not
+    across = measures.linear_region_count(model, torch.tensor([[0.0, 1.0]]), slices=2, through="origin")
+    assert across.counts.tolist() == [1, 1]
+    labels = rs.region_count(nn.Sequential(nn.Linear(2, 2)), torch.tensor([[1.0, 0.0]]), slices=3, through="origin")
+    assert labels.n == 3
+
+
+def test_no_line_leads_from_the_origin_to_itself() -> None:
+    with pytest.raises(RegionscopeError, match="inputs other than the origin, got only the origin in 100 draws"):
+        LinesFromOrigin(torch.zeros(3, 2)).draw(0)
+    with pytest.raises(InputError, match="at least one input, got 0"):
+        LinesFromOrigin(torch.zeros(0, 2))
+
+
+SAMPLERS: list[tuple[Any, dict[str, Any]]] = [
+    (rs.sampled.Hulls(DATA, limit=30), {}),
+    (rs.sampled.Hulls(DATA, dim=2, seed=5, limit=30), {"dim": 2, "seed": 5}),
+    (rs.sampled.Hulls(DATA, alpha=(-1.0, 2.0), seed=3, limit=30), {"alpha": (-1.0, 2.0), "seed": 3}),
+    (rs.sampled.RandomDirections(DATA, limit=30), {"through": "direction"}),
+    (
+        rs.sampled.RandomDirections(DATA, dim=2, length=5.0, seed=4, limit=30),
+        {"dim": 2, "length": 5.0, "seed": 4, "through": "direction"},
+    ),
+    (LinesFromOrigin(DATA, seed=7, limit=30), {"seed": 7, "through": "origin"}),
+]
+
+
+def same(one: rs.RegionCount, other: rs.RegionCount) -> None:
+    assert torch.equal(one.counts, other.counts)
+    for name in ("dim", "method", "grid", "seed", "status", "value", "stderr", "interval"):
+        assert getattr(one, name) == getattr(other, name), name
+
+
+@pytest.mark.parametrize(("sampler", "options"), SAMPLERS)
+def test_a_sampler_gives_the_counts_of_the_arguments(sampler: Any, options: dict[str, Any]) -> None:
+    for count in (rs.region_count, measures.linear_region_count):
+        counted = count(NET, slices=sampler)
+        assert counted.n == 30
+        assert len(counted.counts.unique()) > 1
+        same(counted, count(NET, DATA, slices=30, **options))
+
+
+def test_a_sampler_without_a_limit_stops_as_a_call_without_slices_does() -> None:
+    for options in ({}, {"until": 0.05}):
+        same(rs.region_count(NET, slices=rs.sampled.Hulls(DATA), **options), rs.region_count(NET, DATA, **options))
+
+
+class Axes:
+    dim, seed, limit = 1, None, 4
+
+    def draw(self, i: int) -> rs.Slice:
+        return rs.Segment(-3 * torch.eye(4)[i], 3 * torch.eye(4)[i])
+
+
+def test_any_object_that_draws_slices_is_a_sampler_and_those_with_a_seed_can_be_resumed(tmp_path: Path) -> None:
+    drawn = [Axes().draw(i) for i in range(4)]
+    same(rs.region_count(NET, slices=Axes()), rs.region_count(NET, slices=drawn))
+    path = tmp_path / "counts.jsonl"
+    wanted = rs.region_count(NET, slices=rs.sampled.Hulls(DATA, limit=40, seed=3))
+    rs.region_count(NET, slices=rs.sampled.Hulls(DATA, limit=20, seed=3), path=path)
+    written = path.read_bytes()
+    same(rs.region_count(NET, slices=rs.sampled.Hulls(DATA, limit=40, seed=3), path=path), wanted)
+    assert path.read_bytes().startswith(written)
+    same(rs.region_count(NET, DATA, slices=40, seed=3, path=path), wanted)
+    with pytest.raises(InputError, match=r"got Axes\(\), whose slices .*Pass a list of slices"):
+        rs.region_count(NET, slices=Axes(), path=tmp_path / "other.jsonl")
+
+
+@pytest.mark.parametrize("name", ["dim", "through", "alpha", "length", "seed", "generator"])
+def test_options_of_the_sampler_are_refused_in_the_call(name: str) -> None:
+    values = {"dim": 2, "through": "direction", "alpha": (0.0, 2.0), "length": 1.0, "seed": 1}
+    option: dict[str, Any] = {name: values.get(name, torch.Generator())}
+    for count in (rs.region_count, measures.linear_region_count):
+        with pytest.raises(InputError, match=r"with slices=Hulls\(...\), got at least one of them"):
+            count(NET, slices=rs.sampled.Hulls(DATA), **option)
+
+
+@needs_cuda
+@pytest.mark.parametrize(("dim", "method"), [(1, "grid"), (2, "refined"), (2, "exact"), (3, "exact"), (3, "refined")])
+def test_counts_on_cuda_are_those_of_the_cpu(dim: int, method: str) -> None:
+    net = mlp([4, 8, 8, 3], seed=3).double()
+    wanted = rs.region_count(net, DATA, dim=dim, slices=15, method=method)
+    state = torch.cuda.get_rng_state()
+    for inputs in (DATA, DATA.cuda()):
+        found = rs.region_count(net.cuda(), inputs, dim=dim, slices=15, method=method)
+        assert torch.equal(found.counts, wanted.counts)
+    assert torch.equal(torch.cuda.get_rng_state(), state)
+
+
+@needs_cuda
+@pytest.mark.parametrize(("dim", "method"), [(1, "grid"), (2, "refined")])
+def test_the_quick_pass_changes_no_count(dim: int, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Float32 networks are screened in half precision; here beside float32 alone."""
+    images = 4 * torch.randn(30, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    net = zoo.build("resnet18", input_shape=(3, 16, 16), width=16).eval()
+    with torch.no_grad():
+        net.head.linear.bias -= net(images).mean(0)  # so that no class is everywhere the largest
+    net.cuda()
+    found = rs.region_count(net, images, dim=dim, slices=20, method=method)
+    monkeypatch.setattr("regionscope.sampled.labels.HalfPrecisionScreen", lambda quick, exact: exact)
+    wanted = rs.region_count(net, images, dim=dim, slices=20, method=method)
+    assert wanted.counts.max() > 1
+    assert torch.equal(found.counts, wanted.counts)
+
+
+@needs_cuda
+def test_autocast_and_measures() -> None:
+    images = torch.randn(30, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    with seeded(0):
+        net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.SiLU(), nn.Flatten(), nn.Linear(8 * 14 * 14, 5)).cuda()
+    plain = rs.region_count(net, images, slices=40)
+    rough = rs.region_count(net, images, slices=40, autocast=torch.bfloat16)
+    assert abs(plain.value - rough.value) < 3 * math.hypot(plain.stderr, rough.stderr)
+    labels = torch.arange(30) % 5
+    assert 0 <= measures.error_rate(net, images, labels).value <= 1
+    assert measures.sharpness(net, images.cuda(), labels.cuda(), samples=10).value == pytest.approx(
+        measures.sharpness(net.cpu(), images, labels, samples=10).value, rel=0.02
+    )

@@ -1,13 +1,20 @@
-"""Means and their errors: closed forms, and NaN, never 0, where an error is not known."""
+"""Means, lines, correlations and probes against NumPy, SciPy and closed forms; NaN where an error is unknown."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+import regionscope as rs
+from regionscope import measures
 from regionscope.errors import InputError
+from regionscope.measures.correlate import _pearson
+from regionscope.measures.fit import linear_fit
 from regionscope.measures.statistics import (
     deviation,
     error_of_interval,
@@ -23,14 +30,11 @@ from regionscope.measures.statistics import (
 VALUES = [3.0, 1.0, 4.0, 1.5, 9.2]
 
 
-def test_mean_deviation_and_standard_error_of_several_values() -> None:
+def test_mean_deviation_and_standard_error() -> None:
     assert mean(VALUES) == pytest.approx(np.mean(VALUES))
     assert deviation(VALUES) == pytest.approx(np.std(VALUES, ddof=1))
     assert standard_error(VALUES) == pytest.approx(np.std(VALUES, ddof=1) / math.sqrt(len(VALUES)))
     assert standard_error([0.1] * 3) == 0.0, "equal values have no spread, not even that of rounding"
-
-
-def test_a_single_value_has_no_error_that_is_known() -> None:
     assert mean([2.0]) == 2.0
     assert math.isnan(mean([]))
     for known in (deviation, standard_error):
@@ -51,13 +55,11 @@ def test_the_interval_is_that_of_student(level: float) -> None:
     assert t_interval(VALUES, level=level) == pytest.approx((np.mean(VALUES), low, high))
 
 
-def test_the_larger_error_is_among_those_that_are_known() -> None:
+def test_the_error_of_a_mean_is_the_larger_of_those_within_and_between() -> None:
     assert larger_error(0.1, 0.3, 0.2) == 0.3
     assert larger_error(math.nan, 0.2) == larger_error(0.2, math.nan) == 0.2
     assert math.isnan(larger_error(math.nan, math.nan))
 
-
-def test_a_mean_has_the_larger_of_the_errors_within_and_between() -> None:
     assert error_of_mean([3.0, 4.0]) == 2.5
     assert error_of_mean([3.0, math.nan]) == 1.5
     assert math.isnan(error_of_mean([math.nan]))
@@ -69,8 +71,6 @@ def test_a_mean_has_the_larger_of_the_errors_within_and_between() -> None:
     with pytest.raises(InputError, match="as many errors as values, got 1 and 2"):
         joined([1.0, 2.0], [0.1])
 
-
-def test_the_error_of_a_normal_interval() -> None:
     assert error_of_interval(0.02, 0.804) == pytest.approx(0.2)
     assert error_of_interval(3.0, 3.0) == 0.0
     assert math.isnan(error_of_interval(math.nan, math.nan))
@@ -81,3 +81,256 @@ def test_wilson_stays_between_0_and_1_and_holds_the_share() -> None:
         low, high = wilson(successes, 10)
         assert 0.0 <= low <= successes / 10 <= high <= 1.0
         assert high > low
+
+
+def test_the_line_is_that_of_numpy() -> None:
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=20), random.normal(size=20)
+    fit = linear_fit(x, y)
+    slope, intercept = np.polyfit(x, y, 1)
+    assert (fit.slope, fit.intercept) == pytest.approx((slope, intercept))
+    assert fit.residual == pytest.approx(np.sqrt(((y - fit.at(x)) ** 2).sum() / 18))
+
+
+@pytest.mark.parametrize("away", [1e9, 1e12])
+def test_a_line_far_from_the_origin_has_the_residual_of_the_same_line_near_it(away: float) -> None:
+    x = np.arange(0, 8) / 4  # exact also far away
+    y = 3 * x + np.array([1, -1, 0, 0, 0, 0, 1, -1]) / 64
+    near, far = linear_fit(x, y), linear_fit(x + away, y)
+    assert (far.slope, far.residual, far.slope_stderr) == (near.slope, near.residual, near.slope_stderr)
+    assert linear_fit(x + away, 3 * x).residual == 0
+
+
+def test_the_band_holds_the_true_line_as_often_as_it_says() -> None:
+    random = np.random.default_rng(1)
+    x = np.linspace(0, 1, 8)
+    held = 0
+    for _ in range(2000):
+        low, high = linear_fit(x, 1 + 2 * x + random.normal(size=8)).band([0.3], level=0.9)
+        held += int(low[0] <= 1.6 <= high[0])
+    assert held / 2000 == pytest.approx(0.9, abs=0.025)
+
+
+GAPS = {"a": [1, 2, 3], "gap": [1, 2, 3]}
+RNG = np.random.default_rng(0)
+CASES = {
+    "noise": (RNG.normal(size=30), RNG.normal(size=30)),
+    "related": (x := RNG.normal(size=30), x + RNG.normal(size=30)),
+    "ties": (RNG.integers(0, 4, 40), RNG.integers(0, 3, 40)),
+    "three": (np.array([1.0, 2.0, 3.0]), np.array([3.0, 1.0, 2.0])),
+    "large numbers": (1e9 + RNG.normal(size=20), 1e-9 * RNG.normal(size=20)),
+}
+
+
+@pytest.fixture(scope="module")
+def stats() -> Any:
+    """Imported by the first test, not while tests are collected: it takes a second."""
+    from scipy import stats
+
+    return stats
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_the_three_coefficients_are_those_of_scipy(name: str, stats: Any) -> None:
+    x, y = CASES[name]
+    found = measures.correlate(x, y)
+    assert found.pearson.value == pytest.approx(stats.pearsonr(x, y).statistic, abs=1e-6)
+    assert found.spearman.value == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert found.kendall.value == pytest.approx(stats.kendalltau(x, y).statistic)
+    for one in (found.pearson, found.spearman, found.kendall):
+        assert -1 <= one.interval[0] <= one.interval[1] <= 1
+        assert one.n == len(x)
+
+
+@pytest.mark.slow
+def test_the_interval_is_that_of_a_plain_bootstrap(stats: Any) -> None:
+    x, y = CASES["related"]
+    low, high = measures.correlate(x, y).pearson.interval
+    plain = stats.bootstrap(
+        (x, y), lambda a, b: stats.pearsonr(a, b).statistic, paired=True, vectorized=False, n_resamples=2000,
+        method="percentile", rng=np.random.default_rng(1),
+    ).confidence_interval  # fmt: skip
+    assert (low, high) == pytest.approx((plain.low, plain.high), abs=0.05)
+    narrow = measures.correlate(x, y, level=0.5).pearson.interval
+    assert low < narrow[0] < narrow[1] < high
+    assert measures.correlate(x, y, seed=1) == measures.correlate(x, y, seed=1)
+
+
+def test_constant_resamples_are_left_out_whatever_the_numbers() -> None:
+    """A third of the resamples miss the last pair; of 0.1 a mean is off by rounding, of 1 it is not."""
+    y = [1.3, 1.1, 1.2, 1.15, 1.18, 7.2]
+    rough, whole = (measures.correlate([low] * 5 + [9 * low], y).pearson for low in (0.1, 1.0))
+    assert rough.interval == pytest.approx(whole.interval, abs=1e-9)
+    assert rough.interval[0] > 0.99
+
+
+@pytest.mark.parametrize("scale", [5e-324, 1e-155, 1e-77, 1e90, 1e300])
+def test_the_scale_of_the_numbers_has_no_effect(scale: float) -> None:
+    x, y = np.array([1.0, 2.0, 3.0, 4.0, 7.0, -8.0]), np.array([1.0, 4.0, 2.0, 5.0, 9.0, -7.0])
+    wanted, apart = measures.correlate(x, y), measures.correlation_difference(x, y[::-1], y)
+    for a, b in ((x * scale, y), (x, y * scale), (x * scale, y * scale)):
+        found = measures.correlate(a, b)
+        difference = measures.correlation_difference(a, y[::-1], b)
+        pairs = [(getattr(found, name), getattr(wanted, name)) for name in ("pearson", "spearman", "kendall")]
+        for scaled, plain in [*pairs, (difference, apart)]:
+            assert scaled.value == pytest.approx(plain.value, abs=1e-14)
+            assert scaled.interval == pytest.approx(plain.interval, abs=1e-14)
+
+
+def test_one_huge_number_does_not_hide_the_others() -> None:
+    """Resamples without it are those of ordinary numbers; in the others, it decides."""
+    x, y = np.array([1.0, 2.0, 3.0, 4.0, 1e300]), np.array([1.0, 3.0, 2.0, 4.0, 5.0])
+    times = np.array([[1.0, 1, 1, 1, 0], [1, 1, 1, 1, 1]])
+    assert _pearson(x, y, times) == pytest.approx([0.8, np.corrcoef([0, 0, 0, 0, 1.0], y)[0, 1]])
+    largest = np.finfo(np.float64).max
+    assert measures.correlate([-largest, 0.0, largest], [1, 2, 3]).pearson.value == pytest.approx(1.0)
+
+
+def test_a_table_over_runs() -> None:
+    gap = np.arange(12.0)
+    columns = {"gap": gap, "regions": gap * 2 + 1, "norm": -gap, "constant": np.ones(12)}
+    rows = measures.correlation_table(columns, "gap", by=["cnn"] * 6 + ["mlp"] * 4 + ["tiny"] * 2)
+    found = {(row.measure, row.group): row for row in rows}
+    assert set(found) == {(m, g) for m in ("regions", "norm", "constant") for g in ("all", "cnn", "mlp", "tiny")}
+    assert found["regions", "all"].correlation.pearson.value == pytest.approx(1.0)
+    assert found["norm", "cnn"].correlation.kendall.value == pytest.approx(-1.0)
+    assert found["regions", "cnn"].correlation.pearson.n == 6
+    assert found["constant", "all"].correlation is None
+    assert "12 equal ones" in found["constant", "all"].reason
+    assert "3 to" in found["regions", "tiny"].reason
+    (row, *_) = measures.correlation_table(columns, "gap")
+    assert repr(row).startswith("CorrelationRow(measure='regions', group='all', Correlation(pearson=+1.00 [")
+    assert repr(found["norm", "tiny"]).startswith("CorrelationRow(measure='norm', group='tiny', reason='")
+
+
+def test_the_difference_of_two_correlations_is_sharper_than_either() -> None:
+    """Two measures that share most of their noise: their intervals overlap, that of the difference is far from 0."""
+    rng = np.random.default_rng(0)
+    gap, shared = rng.normal(size=40), rng.normal(size=40)
+    good, worse = gap + shared, gap + shared + 0.3 * rng.normal(size=40)
+    found = measures.correlation_difference(good, worse, gap, resamples=500)
+    first, second = measures.correlate(good, gap).pearson, measures.correlate(worse, gap).pearson
+    assert found.value == pytest.approx(first.value - second.value)
+    assert found.interval[0] < found.value < found.interval[1]
+    assert first.interval[0] < second.value < first.interval[1]
+    assert found.interval[1] - found.interval[0] < 0.5 * (first.interval[1] - first.interval[0])
+    assert measures.correlation_difference(good, good, gap).interval == (0.0, 0.0)
+    swapped = measures.correlation_difference(worse, good, gap, resamples=500)
+    assert swapped.value == pytest.approx(-found.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: measures.correlate([1, 2], [1, 2]), "3 to 5,000 pairs, got 2"),
+        (lambda: measures.correlate([1, 2, 3], [1, 2]), "3 of x, 2 of y"),
+        (lambda: measures.correlate([1, 1, 1], [1, 2, 3]), "x to have different numbers, got 3 equal ones"),
+        (lambda: measures.correlate([1, 2, 3], [1, np.nan, 3]), "y to be finite"),
+        (lambda: measures.correlate([[1, 2, 3]], [1, 2, 3]), "flat list"),
+        (lambda: measures.correlate(["a", "b", "c"], [1, 2, 3]), "list of numbers"),
+        (lambda: measures.correlate([1, 2, 3], [1, 2, 4], level=1.5), "level"),
+        (lambda: measures.correlate([1, 2, 3], [1, 2, 4], clusters=["a", "b"]), "clusters to have one group .*got 2"),
+        (lambda: measures.correlate([1, 2, 3], [1, 2, 4], clusters=["a", "a", "b"]), "at least 3 clusters for .*got 2"),
+        (
+            lambda: measures.correlate([1, 2, 3], [1, 2, 4], clusters=[["a"], ["b"], ["c"]]),
+            r"clusters to .* names.*\['a'\]",
+        ),
+        (lambda: measures.correlation_difference([1, 2, 3], [1, 2], [1, 2, 3]), "2 of other"),
+        (lambda: measures.correlation_table([1, 2, 3], "gap"), r"Expected a mapping .*got list.*table\.column"),
+        (
+            lambda: measures.correlation_table({"a": [1, 2, 3]}, "gap"),
+            r"target to be a column, got 'gap'\. Choose from a",
+        ),
+        (lambda: measures.correlation_table({"a": [1, 2], "gap": [1, 2, 3]}, "gap"), "'a' to have 3 numbers, .*got 2"),
+        (lambda: measures.correlation_table(GAPS, "gap", by=["mlp", "all", "all"]), 'names of groups other than "all"'),
+        (lambda: linear_fit([1, 2], [1, 2]), "at least 3"),
+        (lambda: linear_fit([1, 2, 3], [1, 2]), "two lists of one length"),
+        (lambda: linear_fit([0.1, 0.1, 0.1], [1, 2, 3]), "got 3 equal ones, for which no line is defined"),
+        (lambda: linear_fit([0, 1e-161, 2e-161], [1, 2, 3]), "x whose differences can be squared in float64"),
+        (lambda: linear_fit([1, 2, 3], [-1.7e308, 1.7e308, 0]), "y whose differences can be squared in float64"),
+        (lambda: linear_fit([1, 2, float("nan")], [1, 2, 3]), "NaN"),
+        (lambda: linear_fit([1, 2, 3], [1, 2, 4]).band([1.0], level=95), "between 0 and 1"),
+        (lambda: measures.linear_probe(torch.zeros(4, 2), torch.zeros(3, dtype=torch.int64)), "Expected"),
+        (lambda: measures.linear_probe(torch.zeros(4, 2), torch.zeros(4, dtype=torch.int64)), "Expected"),
+        (lambda: measures.linear_probe(torch.zeros(4, 0), torch.arange(4)), "Expected"),
+        (lambda: measures.linear_probe(torch.tensor(0.0), torch.arange(4)), "Expected"),
+        (lambda: measures.linear_probe(torch.zeros(4, 2), torch.arange(4), ridge=0.0), "Expected"),
+        (lambda: measures.linear_probe(torch.zeros(4, 2), torch.arange(4), test_share=1.0), "Expected"),
+    ],
+)
+def test_bad_input_is_one_sentence(call: Callable[[], object], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        call()
+
+
+def test_copies_in_clusters_do_not_narrow_the_interval() -> None:
+    x, y = [1.0, 2.0, 3.0, 4.0, 5.0], [1.0, 3.0, 2.0, 5.0, 4.0]
+    alone = measures.correlate(x, y)
+    copies = measures.correlate(x * 4, y * 4, clusters=list("abcde") * 4)
+    assert copies.pearson.interval == pytest.approx(alone.pearson.interval)
+    assert copies.spearman.interval == pytest.approx(alone.spearman.interval)
+    assert measures.correlate(x * 4, y * 4).pearson.interval[0] > alone.pearson.interval[0] + 0.1
+
+
+def test_tensors_with_gradients_and_results_with_a_value_are_read() -> None:
+    x, y = torch.tensor([3.0, 1.0, 2.0, 5.0], requires_grad=True), [1.0, 2.0, 4.0, 3.0]
+    plain = measures.correlate(x.tolist(), y)
+    assert measures.correlate(x, y) == measures.correlate(list(x), y) == plain
+    assert measures.correlate([rs.Estimate(value, 0.1, 9) for value in x.tolist()], y) == plain
+    assert linear_fit(x, y) == linear_fit(x.tolist(), y)
+
+
+@pytest.mark.parametrize(
+    "names", [np.array(["u", "v", "w"] * 4), torch.arange(12) % 3, [None, "v", 1.5] * 4, [math.nan, "v", 1.5] * 4]
+)
+def test_groups_may_be_arrays_tensors_and_names_of_several_types(names: Any) -> None:
+    source = np.random.default_rng(0)
+    a = source.normal(size=12)
+    b = a + 0.3 * source.normal(size=12)
+    plain = ["uvw"[i % 3] for i in range(12)]
+    found, expected = (measures.correlation_table({"a": a, "b": b}, "b", by=by) for by in (names, plain))
+    assert {row.correlation.pearson.value for row in found} == {row.correlation.pearson.value for row in expected}
+    intervals = [measures.correlate(a, b, clusters=clusters).pearson.interval for clusters in (names, plain)]
+    assert intervals[0] == intervals[1]
+
+
+@pytest.fixture
+def draw() -> torch.Generator:
+    """A new generator for each test, so that no test depends on those before it."""
+    return torch.Generator().manual_seed(0)
+
+
+@pytest.mark.parametrize(("n", "f"), [(40, 5), (12, 30)])
+def test_the_fit_is_the_ridge_solution(n: int, f: int, draw: torch.Generator) -> None:
+    x, y = torch.randn(n, f, generator=draw).double(), torch.arange(n) % 3
+    probe = measures.linear_probe(x, y, ridge=2.0, test_share=0.25)
+    held = set(probe.test_rows.tolist())
+    train = [i for i in range(n) if i not in held]
+    rows, signs = x.numpy()[train], np.where(np.eye(3)[y.numpy()[train]] > 0, 1.0, -1.0)
+    z = (rows - rows.mean(0)) / rows.std(0, ddof=1)
+    tall = np.vstack([z, np.sqrt(2.0) * np.eye(f)])
+    beta = np.linalg.lstsq(tall, np.vstack([signs - signs.mean(0), np.zeros((f, 3))]), rcond=None)[0]
+    scores = (x.numpy() - rows.mean(0)) / rows.std(0, ddof=1) @ beta + signs.mean(0)
+    assert np.allclose((x @ probe.weights + probe.bias).numpy(), scores)
+    right = scores.argmax(1) == y.numpy()
+    assert probe.test.value == pytest.approx(right[sorted(held)].mean())
+    assert probe.test.n == len(held)
+    assert probe.predict(x).tolist() == scores.argmax(1).tolist()
+
+
+def test_separable_labels_are_found_and_random_ones_are_not(draw: torch.Generator) -> None:
+    x = torch.randn(300, 4, generator=draw)
+    x[:, 3] = 7.0  # a constant feature
+    assert measures.linear_probe(x, (x[:, 0] > 0).long() * 5, ridge=1e-3).test.value > 0.95
+    random = measures.linear_probe(x, torch.randint(0, 2, (300,), generator=draw))
+    assert abs(random.test.value - 0.5) < 4 * random.test.stderr
+    assert {name for name, _, _ in random.readings()} == {"", "train", "chance"}
+
+
+@pytest.mark.parametrize("power", [-700, 700])
+def test_the_unit_of_the_features_changes_no_prediction(power: int, draw: torch.Generator) -> None:
+    x, y = torch.randn(40, 3, generator=draw).double(), torch.randint(0, 2, (40,), generator=draw)
+    near, far = measures.linear_probe(x, y), measures.linear_probe(x * 2.0**power, y)
+    assert torch.equal(far.weights * 2.0**power, near.weights)
+    assert (far.train, far.test) == (near.train, near.test)

@@ -1,4 +1,4 @@
-"""Monitors: what a measure may return, rows in a file, measures and listeners that fail."""
+"""Monitors: when they measure, what a measure may return, rows in a file, measures and listeners that fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch import nn
 
 import regionscope as rs
 from regionscope.errors import InputError
-from regionscope.monitor import Monitor, Row, every, log_spaced, read_rows
+from regionscope.monitor import Monitor, Row, Schedule, every, log_spaced, parse_schedule, read_rows
 from regionscope_lab.train import TrainState, train
 from regionscope_lab.zoo import mlp
 from small_training import TRAINING, halves, noisy, weight
@@ -32,8 +32,10 @@ def test_a_loop_of_your_own(tmp_path: Path) -> None:
         listeners=[heard.append],
     )
     model = mlp([2, 8, 2])
-    for step in range(10):
+    for step in (*range(5), *map(np.int64, range(4, 8)), torch.tensor(8), 9):
         monitor(step, model)
+    with pytest.raises(InputError, match="Expected a whole number as step, got"):
+        monitor(torch.tensor(2.5), model)
     monitor(10, model, last=True)
     assert monitor.values("weight")[0] == [1, 2, 4, 8, 10]
     assert tuple(heard) == monitor.rows == read_rows(tmp_path / "deep" / "rows.jsonl")
@@ -44,28 +46,15 @@ def test_a_loop_of_your_own(tmp_path: Path) -> None:
     assert monitor(8, model) == ()
 
 
-@pytest.mark.parametrize("kind", [np.int64, np.array, torch.tensor])
-def test_a_step_that_numpy_or_torch_counts(tmp_path: Path, kind: Any) -> None:
-    path, model = tmp_path / "rows.jsonl", mlp([2, 2])
-    monitor = Monitor({"weight": weight}, when=log_spaced(1, 4, 3), path=path)
-    for step in (0, 1, 2, 2, 3, 4):
-        monitor(kind(step), model)
-    assert monitor.values("weight")[0] == [1, 2, 4]
-    assert read_rows(path) == monitor.rows
-    assert not monitor.wants(kind(4))
-    with pytest.raises(InputError, match="Expected a whole number as step, got"):
-        monitor(kind(2.5) if kind is not np.int64 else 2.5, model)
-
-
 def test_what_a_measure_may_return() -> None:
     model, x = mlp([2, 8, 2]), halves(10).inputs
     box = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
     part, lc = rs.linear_regions(model, box), rs.local_complexity(model, x, dims=2, radius=0.5)
     results = {
         "int": 3, "tensor": torch.tensor([2.0]), "array": np.float32(1.5), "estimate": rs.Estimate(1.0, 0.5, 4),
-        "lc": lc, "part": part, "dec": rs.decision_regions(model, box), "norms": rs.parameter_norms(model),
+        "lc": lc, "part": part, "dec": rs.decision_regions(model, box), "norms": rs.measures.parameter_norms(model),
         "map": {"": 1.0, "a": rs.Estimate(2.0, 0.1, 3), "b": {"c": 4}},
-        "sharp": rs.sharpness(model, x, halves(10).labels),
+        "sharp": rs.measures.sharpness(model, x, halves(10).labels),
     }  # fmt: skip
     monitor = Monitor({name: lambda m, r=result: r for name, result in results.items()}, every(1))
     found = {row.name: (row.value, row.stderr) for row in monitor(0, model)}
@@ -76,15 +65,20 @@ def test_what_a_measure_may_return() -> None:
     assert found["part"] == (part.n_linear_regions, None)
     assert found["part.activation"] == (part.n_activation_regions, None)
     assert {"dec", "norms.l1", "norms.l2", "map", "map.a", "map.b.c", "sharp", "array"} <= set(found)
-    for wrong in ("text", torch.zeros(2), None, [1.0]):
-        with pytest.raises(InputError, match="from the measure 'wrong', got"):
-            Monitor({"wrong": lambda m, r=wrong: r}, every(1))(0, model)
-    with pytest.raises(InputError, match="a mapping from names to functions of the model, got an empty one"):
-        Monitor({})
-    with pytest.raises(InputError, match="functions of the model, got a list"):
-        Monitor([lambda m: 1.0])
-    with pytest.raises(InputError, match="a function of the model"):
-        Monitor({"a": 3})
+
+
+@pytest.mark.parametrize(
+    ("measures", "words"),
+    [
+        *(({"a": lambda m, r=r: r}, "from the measure 'a', got") for r in ("text", torch.zeros(2), None, [1.0])),
+        ({}, "a mapping from names to functions of the model, got an empty one"),
+        ([lambda m: 1.0], "functions of the model, got a list"),
+        ({"a": 3}, "a function of the model"),
+    ],
+)
+def test_what_is_no_measure_is_refused(measures: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Monitor(measures, every(1))(0, mlp([2, 2]))
 
 
 def test_numbers_that_json_lacks(tmp_path: Path) -> None:
@@ -149,16 +143,6 @@ def test_a_resumed_training_has_each_row_once(tmp_path: Path) -> None:
     assert torn == calm
 
 
-def test_a_new_training_beside_the_rows_of_an_old_one_is_warned(tmp_path: Path) -> None:
-    def monitor() -> Monitor:
-        return Monitor({"weight": weight}, "every 3 steps", path=tmp_path / "rows.jsonl")
-
-    train(noisy(), halves(), TRAINING, monitors=[monitor()])
-    with pytest.warns(UserWarning, match="remove the file or give another path") as seen:
-        train(noisy(), halves(), TRAINING, monitors=[monitor()])
-    assert len(seen) == 1
-
-
 def test_a_loop_that_goes_on_from_a_checkpoint_is_warned_of_later_rows(tmp_path: Path) -> None:
     def loop(start: int, stop: int, value: float, *, drop: bool = False) -> Monitor:
         monitor = Monitor({"a": lambda _: value}, every(2), path=tmp_path / "rows.jsonl")
@@ -210,23 +194,6 @@ def test_two_measures_of_one_row_name_are_refused(tmp_path: Path) -> None:
         assert {row.name: row.value for row in monitor.rows} == {"a.b": 1.0, "a.c": 2.0, "a.d": 5.0}
 
 
-def test_a_measure_that_fails_again_and_again_keeps_its_names() -> None:
-    def look(model: nn.Module) -> dict[str, float]:
-        if len(monitor.rows) > 2:
-            raise InputError("no.")
-        return {"": 1.0, "more": 2.0}
-
-    model = nn.Linear(1, 1)
-    monitor = Monitor({"look": look, "look.more.other": lambda model: 3.0}, every(1))
-    monitor(0, model)
-    for step in range(1, 4):
-        with pytest.warns(UserWarning, match="'look' has no value"):
-            monitor(step, model)
-    names = [row.name for row in monitor.rows if row.step == 3]
-    assert names == ["look", "look.more", "look.more.other"]
-    assert len(monitor.rows) == 12
-
-
 def test_a_measure_that_can_no_longer_ends_no_training(tmp_path: Path) -> None:
     def look(model: nn.Module) -> dict[str, float]:
         if model[0].weight.isnan().any():
@@ -239,20 +206,15 @@ def test_a_measure_that_can_no_longer_ends_no_training(tmp_path: Path) -> None:
     nn.init.constant_(model[0].weight, math.nan)
     with pytest.warns(UserWarning, match="'look' has no value at step 1: the weights are not finite"):
         monitor(1, model)
-    assert len(monitor.failures) == 1
-    for rows in (monitor.rows, Monitor({"look": look}, path=path).rows):
+    with pytest.warns(UserWarning, match="'look' has no value at step 2"):
+        monitor(2, model)
+    assert [row.name for row in monitor.rows if row.step == 2] == ["look", "look.more"]
+    for rows in (monitor.rows[:4], Monitor({"look": look}, path=path).rows[:4]):
         assert [(row.step, row.name) for row in rows] == [(0, "look"), (0, "look.more"), (1, "look"), (1, "look.more")]
         assert [row.value for row in rows[:2]] == [1.0, 2.0]
         assert all(math.isnan(row.value) for row in rows[2:])
     with pytest.raises(InputError, match="not finite"):  # the first time it may be a mistake
         Monitor({"look": look}, every(1))(0, model)
-
-
-def test_a_monitor_of_a_diverged_training_ends_with_it() -> None:
-    data = replace(halves(), inputs=halves().inputs * 1e30)
-    monitor = Monitor({"w": weight}, "start and end")
-    assert train(mlp([2, 4, 2]), data, replace(TRAINING, lr=1e30), monitors=[monitor]).status == "diverged"
-    assert monitor.values("w")[0] == [0]
 
 
 def test_a_failing_listener_is_dropped_with_a_warning() -> None:
@@ -267,3 +229,49 @@ def test_a_failing_listener_is_dropped_with_a_warning() -> None:
     monitor(1, mlp([2, 2]))
     assert [row.step for row in heard] == [0, 1]
     assert len(monitor.failures) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "steps"),
+    [
+        ("end", (100,)),
+        ("start", (0, 100)),
+        ("start and end", (0, 100)),
+        ("every 5 epochs", (0, 50, 100)),
+        ("every epoch", (0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)),
+        ("every 40 steps", (0, 40, 80, 100)),
+        ("log 1 1000 4", (1, 10, 100)),
+        ("start and log 1 10 2 and every 60 steps", (0, 1, 10, 60, 100)),
+        ("steps 3 7", (3, 7, 100)),
+    ],
+)
+def test_words(words: str, steps: tuple[int, ...]) -> None:
+    schedule = parse_schedule(words)
+    assert schedule.steps(100, per_epoch=10) == steps
+    assert parse_schedule(str(schedule)) == schedule
+    inside = [step for step in range(100) if schedule.includes(step, per_epoch=10)]
+    assert inside == [step for step in steps if step < 100]
+
+
+@pytest.mark.parametrize("words", ["", "sometimes", "every", "every 0 steps", "every -1 steps", "log 1 2", "log 5 2 3"])
+def test_words_that_are_none(words: str) -> None:
+    with pytest.raises(InputError):
+        parse_schedule(words)
+
+
+def test_schedules_in_python() -> None:
+    assert log_spaced(1, 1000, 4) == Schedule(points=(1, 10, 100, 1000))
+    dense = log_spaced(1, 10, 100).points
+    assert dense == tuple(range(1, 11))
+    assert every(2, "epochs") == parse_schedule("every 2 epochs")
+    for wrong in (lambda: every(0), lambda: every(1.5), lambda: every(True), lambda: every(2, "days")):
+        with pytest.raises(InputError, match="every"):
+            wrong()
+    for a, b, points in ((0, 10, 3), (5, 4, 3), (1, 10, 1), (1, 10, 2.5), (1.5, 10, 3)):
+        with pytest.raises(InputError, match=f"whole numbers 1 <= a .*got a = {a}, b = {b} and points = {points}"):
+            log_spaced(a, b, points)
+    assert str(Schedule(points=(5, 0))) == "start and steps 5 and end"
+    with pytest.raises(InputError, match=r"Write every[(]n[)], log_spaced[(]a, b, points[)]"):
+        Monitor({"weight": weight}, [1, 2, 3])
+    with pytest.raises(InputError, match="steps_per_epoch"):
+        every(2, "epochs").includes(4)

@@ -1,8 +1,9 @@
-"""The callbacks for Lightning and Hugging Face, with the real libraries."""
+"""The callbacks for Lightning and Hugging Face and the other listeners, with the real libraries, and without them."""
 
 from __future__ import annotations
 
 import csv
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +14,12 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
+from regionscope.errors import InputError
 from regionscope.monitor import (
     Monitor,
     Row,
+    TensorBoard,
+    WeightsAndBiases,
     append_rows,
     every,
     lightning_callback,
@@ -35,6 +39,13 @@ def first_weight(model: nn.Module) -> float:
 
 INPUTS = torch.randn(20, 2, generator=torch.Generator().manual_seed(0))
 LOOK = {"regions": lambda m: rs.region_count(m, INPUTS, slices=5), "weight": lambda m: next(m.parameters()).norm()}
+
+
+def test_a_callback_needs_a_monitor() -> None:
+    with pytest.raises(InputError, match=r"Expected a Monitor for monitor, got dict\. Make one with rs\.Monitor"):
+        lightning_callback({"regions": len})
+    with pytest.raises(InputError, match="Expected a Monitor for monitor, got list"):
+        transformers_callback([], None)
 
 
 @pytest.fixture
@@ -151,18 +162,6 @@ def killed(path: Path) -> Monitor:
     return Monitor({"m": first_weight}, every(4), path=path)
 
 
-def test_a_lightning_fit_that_may_not_stop_yet_has_no_more_rows(fit: Callable[..., Any]) -> None:
-    lightning: Any = pytest.importorskip("lightning.pytorch")
-
-    class Stop(lightning.Callback):
-        def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-            trainer.should_stop = True
-
-    monitor = Monitor({"weight": first_weight}, every(1000))
-    fit([Stop(), lightning_callback(monitor)], max_epochs=9, min_epochs=3)
-    assert monitor.values("weight")[0] == [0, 15]
-
-
 def test_a_resumed_lightning_fit_measures_again(fit: Callable[..., Any], tmp_path: Path) -> None:
     lightning: Any = pytest.importorskip("lightning.pytorch")
 
@@ -246,7 +245,8 @@ def train(tmp_path: Path) -> Callable[..., Any]:
 def test_a_tiny_transformers_training(train: Callable[..., Any]) -> None:
     steps, epochs = Monitor({"m": measured}, every(4)), Monitor({"n": measured}, "every epoch")
     whole = Monitor({"regions": lambda m: rs.region_count(m, INPUTS, slices=5, output="logits")}, every(10))
-    watched, alone = train([steps, epochs, whole]), train([])
+    watched, alone = train([steps, epochs, whole], logging_strategy="steps", logging_steps=2), train([])
+    assert [row["step"] for row in watched.state.log_history if "loss" in row] == [2, 4, 6, 8, 10]
     assert whole.values("regions")[0] == [0, 10]
     assert whole.values("regions")[1][-1] == rs.region_count(watched.model.net, INPUTS, slices=5).value
     assert steps.values("m")[0] == [0, 4, 8, 10]
@@ -257,12 +257,6 @@ def test_a_tiny_transformers_training(train: Callable[..., Any]) -> None:
     assert {(row["m/stderr"], row["m.exact"]) for row in logged} == {(0.25, 2.0)}
     pairs = zip(watched.model.parameters(), alone.model.parameters(), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
-
-
-def test_the_trainer_still_logs_its_own_loss(train: Callable[..., Any]) -> None:
-    trainer = train([Monitor({"m": measured}, every(2))], logging_strategy="steps", logging_steps=2)
-    assert [row["step"] for row in trainer.state.log_history if "loss" in row] == [2, 4, 6, 8, 10]
-    assert [row["step"] for row in trainer.state.log_history if "m" in row] == [0, 2, 4, 6, 8, 10]
 
 
 @pytest.mark.slow
@@ -306,3 +300,62 @@ def test_the_last_row_is_not_that_of_the_best_model(train: Callable[..., Any], s
     assert trainer.state.best_global_step == 2
     assert monitor.values("m")[0] == ([0, 4, 8, 10] if stops == "never" else [0, 4, 6])
     assert monitor.values("m")[1][1:] == [seen[step] for step in monitor.values("m")[0][1:]]
+
+
+def test_tensorboard_holds_the_rows(tmp_path: Path) -> None:
+    event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    with pytest.raises(rs.InputError, match=r"got NoneType\. Pass a string"):
+        TensorBoard(None)
+    board = TensorBoard(tmp_path)
+    monitor = Monitor({"m": measured}, every(2), listeners=[board])
+    for step in range(5):
+        monitor(step, mlp([2, 2], seed=step))
+    board.close()
+    events = event_accumulator.EventAccumulator(str(tmp_path))
+    events.Reload()
+    assert {"m", "m/stderr", "m.exact"} == set(events.Tags()["scalars"])
+    found = [(event.step, event.value) for event in events.Scalars("m")]
+    assert [step for step, _ in found] == [0, 2, 4]
+    assert [value for _, value in found] == pytest.approx(monitor.values("m")[1], rel=1e-6)
+    assert monitor.failures == []
+
+
+def test_weights_and_biases_hears_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wandb = pytest.importorskip("wandb")
+    for name in ("WANDB_DIR", "WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DATA_DIR"):
+        monkeypatch.setenv(name, str(tmp_path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run = wandb.init(mode="offline", project="test", dir=str(tmp_path), settings=wandb.Settings(console="off"))
+        monitor = Monitor({"m": measured}, every(2), listeners=[WeightsAndBiases(run)])
+        for step in range(5):
+            run.log({"loss": 1.0}, step=10 * step)  # the user's own numbers, on another axis
+            monitor(step, mlp([2, 2], seed=step))
+        summary = dict(run.summary)
+        run.finish()
+    assert monitor.failures == []
+    assert summary["m"] == pytest.approx(monitor.values("m")[1][-1])
+    assert summary["m/stderr"] == 0.25
+    assert summary["regionscope/step"] == 4
+    assert list(tmp_path.rglob("*.wandb"))
+    with pytest.raises(InputError, match=r"wandb\.init\(\) returns"):
+        WeightsAndBiases("run")
+
+
+@pytest.mark.parametrize(
+    ("library", "use"),
+    [
+        ("tensorboard", TensorBoard),
+        ("lightning", lambda _: lightning_callback(Monitor({"a": measured}))),
+        ("transformers", lambda _: transformers_callback(Monitor({"a": measured}), None)),
+    ],
+)
+def test_a_missing_library_is_named(
+    library: str, use: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in list(sys.modules):
+        if name.split(".")[0] == library or name.startswith("torch.utils.tensorboard"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(InputError, match=r"pip install 'regionscope\[(track|transformers)\]'"):
+        use(tmp_path)

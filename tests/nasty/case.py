@@ -12,8 +12,6 @@ from torch import nn
 from nasty.modules import linear
 from regionscope.geometry import Box, Segment, Slice
 
-__all__ = ["ABS", "BACK", "EYE", "SPLIT", "Case", "case", "interval", "random_points", "square", "turned"]
-
 EYE = [[1.0, 0.0], [0.0, 1.0]]
 SPLIT = [[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]  # relu of these four holds x and y exactly
 ABS = [[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0]]  # |x|, |y| from them
@@ -39,11 +37,15 @@ def square(radius: float = 1.0, x: float = 0.0, y: float = 0.0) -> Box:
     return Box([x, y], torch.eye(2), radius)
 
 
-def interval(lo: float, hi: float) -> Segment:
+def interval(lo: float = -1.0, hi: float = 1.0) -> Segment:
     return Segment([lo], [hi])
 
 
-def case(name: str, build: Callable[[], nn.Module], slice: Slice, *known: int | None) -> Case:
+def cube(radius: float) -> Box:
+    return Box(torch.zeros(3), torch.eye(3), radius)
+
+
+def case(name: str, build: Callable[[], nn.Module], slice: Slice, known: tuple[int | None, ...] = ()) -> Case:
     activation, linear_count, decision = (*known, None, None, None)[:3]
     return Case(name=name, build=build, slice=slice, activation=activation, linear=linear_count, decision=decision)
 

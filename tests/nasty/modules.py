@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 Rows = Sequence[Sequence[float]]
+Part = nn.Module | Rows | tuple[Rows, Sequence[float]]
 
 
 def linear(weight: Rows, bias: Sequence[float] | None = None) -> nn.Linear:
@@ -23,9 +24,19 @@ def linear(weight: Rows, bias: Sequence[float] | None = None) -> nn.Linear:
     return layer
 
 
-def layers(*parts: nn.Module | tuple[Rows, Sequence[float] | None]) -> nn.Sequential:
-    """A Sequential in which (weight, bias) stands for a linear layer."""
-    return nn.Sequential(*[part if isinstance(part, nn.Module) else linear(*part) for part in parts])
+def layers(*parts: Part) -> nn.Sequential:
+    """A Sequential in which (weight, bias) or weights without a bias stand for a linear layer."""
+
+    def read(part: Part) -> nn.Module:
+        if isinstance(part, nn.Module):
+            return part
+        return linear(*part) if isinstance(part, tuple) else linear(part)
+
+    return nn.Sequential(*map(read, parts))
+
+
+def relu_net(first: Part, last: Part) -> nn.Sequential:
+    return layers(first, nn.ReLU(), last)
 
 
 def seeded(seed: int, build: Callable[[], nn.Module]) -> Callable[[], nn.Module]:

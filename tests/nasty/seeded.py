@@ -113,8 +113,7 @@ SEEDED = [
         "max pool of tied pixels",
         seeded(20, lambda: nn.Sequential(nn.MaxPool2d(2), nn.Flatten(), nn.Linear(9, 2))),
         tied_pixels(),
-        1,
-        1,
+        (1, 1),
     ),
     case("max pool of tied pixels after a convolution", seeded(20, lambda: pooled_cnn(2)), tied_pixels()),
     case(

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
+from regionscope import complexity, network
 from regionscope.errors import InputError
 from sequence_models import TinyGPT, near, prompts
 
@@ -19,7 +20,7 @@ IDS = prompts(4, 6)
 
 @pytest.mark.parametrize("position", [0, 3, -1, None])
 def test_the_view_gives_the_logits_of_the_model(position: int | None) -> None:
-    view = rs.embedded(GPT, IDS, position=position)
+    view = network.embedded(GPT, IDS, position=position)
     logits = GPT(IDS)
     assert near(view.model(view.inputs), logits if position is None else logits[:, position])
     assert near(view.inputs, GPT.tokens(IDS))
@@ -27,13 +28,13 @@ def test_the_view_gives_the_logits_of_the_model(position: int | None) -> None:
 
 
 def test_embeddings_of_no_token_go_through_the_rest_of_the_model() -> None:
-    view = rs.embedded(GPT, IDS[0], position=2)
+    view = network.embedded(GPT, IDS[0], position=2)
     between = torch.randn(5, 6, 8, generator=torch.Generator().manual_seed(0))
     assert near(view.model(between), GPT.from_embeddings(between)[:, 2])
 
 
 def test_hidden_states_of_a_block_can_be_replaced() -> None:
-    view = rs.embedded(GPT, IDS, at="layers.0")
+    view = network.embedded(GPT, IDS, at="layers.0")
     states = GPT.layers[0](GPT.tokens(IDS) + GPT.positions(torch.arange(6)))
     assert near(view.inputs, states)
     moved = states + 0.5
@@ -48,7 +49,7 @@ def test_a_block_that_runs_several_times_is_replaced_once() -> None:
             return self.head(x)
 
     model = Loop()
-    view = rs.embedded(model, IDS, at="layers.0")
+    view = network.embedded(model, IDS, at="layers.0")
     moved = view.inputs + 0.5
     assert near(view.model(moved), model.from_embeddings(moved, first=1)[:, -1])
 
@@ -59,11 +60,11 @@ def test_every_look_up_of_the_ids_is_replaced_or_refused() -> None:
             return self.head(self.layers[0](self.tokens(ids)) + self.tokens(ids))
 
     model = Twice()
-    view = rs.embedded(model, IDS)
+    view = network.embedded(model, IDS)
     moved = view.inputs + 0.5
     assert near(view.model(moved), model.head(model.layers[0](moved) + moved)[:, -1])
     with pytest.raises(InputError, match=r"through 'layers\.0' alone"):
-        rs.embedded(model, IDS, at="layers.0")
+        network.embedded(model, IDS, at="layers.0")
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
@@ -72,7 +73,7 @@ def test_padding_is_cut_off_on_either_side(side: str) -> None:
     blocks = [alone, padding] if side == "right" else [padding, alone]
     ids = torch.cat(blocks, 1)
     mask = torch.cat([torch.ones_like(block) if block is alone else torch.zeros_like(block) for block in blocks], 1)
-    view = rs.embedded(GPT, ids, attention_mask=mask)
+    view = network.embedded(GPT, ids, attention_mask=mask)
     assert view.position == 3
     assert near(view.model(view.inputs), GPT(alone)[:, -1])
 
@@ -81,13 +82,15 @@ def test_a_mask_that_is_added_to_scores_is_refused() -> None:
     added = torch.zeros(IDS.shape)
     added[:, -1] = -1e9
     with pytest.raises(InputError, match=r"1 at real tokens and 0 at padding, got -1e\+09"):
-        rs.embedded(GPT, IDS, attention_mask=added)
-    assert torch.equal(rs.embedded(GPT, IDS, attention_mask=added == 0).inputs, rs.embedded(GPT, IDS[:, :-1]).inputs)
+        network.embedded(GPT, IDS, attention_mask=added)
+    assert torch.equal(
+        network.embedded(GPT, IDS, attention_mask=added == 0).inputs, network.embedded(GPT, IDS[:, :-1]).inputs
+    )
 
 
 def test_the_model_keeps_no_hook_and_no_mode_and_the_view_is_a_snapshot() -> None:
     model = TinyGPT().train()
-    view = rs.embedded(model, IDS)
+    view = network.embedded(model, IDS)
     before = view.model(view.inputs)
     assert model.training
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
@@ -97,7 +100,7 @@ def test_the_model_keeps_no_hook_and_no_mode_and_the_view_is_a_snapshot() -> Non
 
 
 def test_threads_can_share_a_view() -> None:
-    view = rs.embedded(GPT, IDS)
+    view = network.embedded(GPT, IDS)
     wanted = [view.model(view.inputs + shift) for shift in range(4)]
     wrong: list[int] = []
 
@@ -116,7 +119,7 @@ def test_threads_can_share_a_view() -> None:
 def test_the_head_runs_at_one_position_only() -> None:
     model, seen = TinyGPT(), []
     model.head.register_forward_hook(lambda _, given, output: seen.append(tuple(output.shape)))
-    view = rs.embedded(model, IDS, position=1)
+    view = network.embedded(model, IDS, position=1)
     seen.clear()
     assert near(view.model(view.inputs), GPT(IDS)[:, 1])
     assert seen == [(4, 1, 30)]
@@ -129,14 +132,14 @@ def test_a_head_that_mixes_positions_runs_at_all_of_them() -> None:
             return logits.sub_(logits.mean(1, keepdim=True))  # the storage of the head, but of other values
 
     model = Mixed()
-    view = rs.embedded(model, IDS, position=1)
+    view = network.embedded(model, IDS, position=1)
     assert near(view.model(view.inputs), model(IDS)[:, 1])
 
 
 def test_positions_are_not_taken_for_tokens() -> None:
     ids = torch.arange(6)  # the same numbers as the positions
-    assert rs.embedded(GPT, ids).at == "tokens"
-    assert rs.embedded(GPT, torch.tensor([3])).at == "tokens"
+    assert network.embedded(GPT, ids).at == "tokens"
+    assert network.embedded(GPT, torch.tensor([3])).at == "tokens"
 
 
 @pytest.mark.parametrize("ids", [IDS, IDS[:1], IDS[:1].expand(3, -1)], ids=["different", "one", "equal"])
@@ -148,7 +151,7 @@ def test_outputs_need_no_axis_of_sequences(axes: str, ids: Tensor) -> None:
             return {"joined": logits.flatten(0, 1), "tokens first": logits.mT, "stacked": logits[None]}[axes]
 
     model = Other()
-    view = rs.embedded(model, ids, position=None)
+    view = network.embedded(model, ids, position=None)
     assert near(view.model(view.inputs), model(ids))
 
 
@@ -165,17 +168,17 @@ def test_slices_end_at_the_embeddings() -> None:
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: rs.embedded(GPT, IDS.float()), "Expected token ids as whole numbers"),
-        (lambda: rs.embedded(GPT, IDS, position=6), "Expected position from -6 to 5"),
-        (lambda: rs.embedded(GPT, IDS, position=2, output=lambda logits: logits[:, -1]), "Leave position out"),
-        (lambda: rs.embedded(GPT, IDS, output=lambda logits: (logits, 1)), "one tensor, got tuple"),
-        (lambda: rs.embedded(GPT, IDS, at="layers.7"), "Choose from tokens"),
-        (lambda: rs.embedded(GPT, IDS, at="positions"), "to return hidden states"),
-        (lambda: rs.embedded(nn.Linear(2, 2), IDS), "Expected one nn.Embedding|failed on inputs"),
-        (lambda: rs.embedded(GPT, IDS, attention_mask=torch.ones(4, 5)), "shape of the ids"),
-        (lambda: rs.embedded(GPT, IDS, attention_mask=torch.zeros(4, 6)), "at least one real token"),
-        (lambda: rs.embedded(GPT, IDS, attention_mask=torch.ones(4, 6).tril(3)), "same number of real tokens"),
-        (lambda: rs.embedded(GPT, IDS, attention_mask=1 - torch.eye(6)[1:5]), "between two real tokens of sequence 0"),
+        (lambda: network.embedded(GPT, IDS.float()), "Expected token ids as whole numbers"),
+        (lambda: network.embedded(GPT, IDS, position=6), "Expected position from -6 to 5"),
+        (lambda: network.embedded(GPT, IDS, position=2, output=lambda logits: logits[:, -1]), "Leave position out"),
+        (lambda: network.embedded(GPT, IDS, output=lambda logits: (logits, 1)), "one tensor, got tuple"),
+        (lambda: network.embedded(GPT, IDS, at="layers.7"), "Choose from tokens"),
+        (lambda: network.embedded(GPT, IDS, at="positions"), "to return hidden states"),
+        (lambda: network.embedded(nn.Linear(2, 2), IDS), "Expected one nn.Embedding|failed on inputs"),
+        (lambda: network.embedded(GPT, IDS, attention_mask=torch.ones(4, 5)), "shape of the ids"),
+        (lambda: network.embedded(GPT, IDS, attention_mask=torch.zeros(4, 6)), "at least one real token"),
+        (lambda: network.embedded(GPT, IDS, attention_mask=torch.ones(4, 6).tril(3)), "same number of real tokens"),
+        (lambda: network.embedded(GPT, IDS, attention_mask=1 - torch.eye(6)[1:5]), "between two real tokens"),
         (lambda: rs.embedding_slice(GPT, IDS[0], IDS[1][:4]), "Cut them to one length"),
         (lambda: rs.embedding_slice(GPT, IDS[0], IDS[0]), "distinct|same"),
     ],
@@ -189,7 +192,7 @@ def test_a_module_that_is_not_called_is_named() -> None:
     model = TinyGPT()
     model.spare = nn.Linear(8, 8)
     with pytest.raises(InputError, match="'spare'"):
-        rs.embedded(model, IDS, at="spare")
+        network.embedded(model, IDS, at="spare")
 
 
 class Shaped(TinyGPT):
@@ -208,19 +211,19 @@ class Shaped(TinyGPT):
 
 
 def test_logits_of_the_last_token_alone_are_those_at_position_minus_one() -> None:
-    view = rs.embedded(Shaped("last"), IDS)
+    view = network.embedded(Shaped("last"), IDS)
     assert near(view.model(view.inputs), GPT(IDS)[:, -1])
     with pytest.raises(InputError, match=r"logits \(4, 6, vocabulary\) for position=0, got shape \(4, 1, 30\)"):
-        rs.embedded(Shaped("last"), IDS, position=0)
+        network.embedded(Shaped("last"), IDS, position=0)
     assert len(rs.local_complexity(Shaped("last"), IDS)) == 4
-    assert rs.spline_features(Shaped("last"), IDS).table.shape == (4, 14)
+    assert complexity.spline_features(Shaped("last"), IDS).table.shape == (4, 14)
 
 
 def test_logits_at_other_positions_than_those_of_the_tokens_are_refused() -> None:
     model = Shaped("prefix")
     with pytest.raises(InputError, match="with output="):
-        rs.embedded(model, IDS)
-    view = rs.embedded(model, IDS, position=1, output=lambda logits: logits[:, 2:])
+        network.embedded(model, IDS)
+    view = network.embedded(model, IDS, position=1, output=lambda logits: logits[:, 2:])
     assert near(view.model(view.inputs), model(IDS)[:, 3])
     whole, last = (rs.local_complexity(model, IDS, output=output) for output in (None, lambda logits: logits[:, -1]))
     assert torch.equal(whole.total, last.total)
@@ -232,7 +235,7 @@ def test_a_weak_second_look_up_is_refused() -> None:
             return super().forward(ids) + 1e-3 * self.positions(ids % 16).mean(2, keepdim=True)
 
     with pytest.raises(InputError, match="looks at them again"):
-        rs.embedded(Weak(), IDS, at="tokens")
+        network.embedded(Weak(), IDS, at="tokens")
 
 
 def test_a_table_that_is_no_module_is_said_to_be_the_reason() -> None:

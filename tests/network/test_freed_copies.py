@@ -85,7 +85,7 @@ def test_no_copy_of_a_transformer_outlives_a_measurement(name: str) -> None:
     model, ids = wide_gpt(), prompts(3, 5)
     measure: Callable[[], Any] = {
         "local_complexity": lambda: rs.local_complexity(model, ids, dims=2),
-        "spline_features": lambda: rs.spline_features(model, ids),
+        "spline_features": lambda: rs.complexity.spline_features(model, ids),
         "block": lambda: rs.block(model, "layers.0.mlp", ids[0]),
     }[name]
     measure()

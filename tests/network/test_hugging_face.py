@@ -68,7 +68,7 @@ def test_a_view_agrees_with_inputs_embeds_and_attention_mask(make: Any) -> None:
     model = make()
     with torch.no_grad():
         masked = model(input_ids=IDS, attention_mask=MASK).logits[:, 4]
-        view = rs.embedded(model, IDS, attention_mask=MASK)
+        view = rs.network.embedded(model, IDS, attention_mask=MASK)
         moved = view.inputs + 0.1
         assert near(view.model(view.inputs), masked)
         assert near(view.model(moved), model(inputs_embeds=moved).logits[:, -1])
@@ -95,7 +95,7 @@ def test_counts_and_features_against_hooks_on_the_layer(make: Any, act: str, lin
     caught: list[torch.Tensor] = []
     handle = model.get_submodule(module).register_forward_hook(lambda _, given, out: caught.append(out.detach()[0]))
     alone = IDS[:2, :5]
-    frame = rs.orthonormal_frames((5, 16), dims=3)
+    frame = rs.complexity.orthonormal_frames((5, 16), dims=3)
     with torch.no_grad():
         embeddings = model.get_input_embeddings()(alone)
         wanted = []
@@ -118,7 +118,7 @@ def test_counts_and_features_against_hooks_on_the_layer(make: Any, act: str, lin
     positive, distance = (h > 0).float().mean(1), (h.abs() / norms).amin(1)
     seven = [positive.mean(), positive.min(), positive.max(), positive.std()]
     seven += [distance.min(), distance.mean(), distance.std()]
-    features = rs.spline_features(model, IDS, attention_mask=MASK)
+    features = rs.complexity.spline_features(model, IDS, attention_mask=MASK)
     mine = features.values[0, features.layers.index(linear)]
     assert torch.allclose(mine, torch.stack(seven).double(), atol=1e-5)
 
@@ -154,15 +154,15 @@ def test_a_classifier_that_looks_for_padding_is_refused(
     config = transformers.GPT2Config(vocab_size=40, num_labels=3, pad_token_id=0, **sizes)
     model = seeded(transformers.GPT2ForSequenceClassification, config)
     ids = prompts(n, 7, vocab=36) + 3
-    assert rs.embedded(model, ids).inputs.shape == (n, 7, 16)
+    assert rs.network.embedded(model, ids).inputs.shape == (n, 7, 16)
     ids[row % n, 5:] = 0
     with pytest.raises(InputError, match=r"through 'transformer.wte' alone, got one that looks at them again"):
-        rs.embedded(model, ids)
+        rs.network.embedded(model, ids)
     with pytest.raises(InputError, match="looks at them again"):
         rs.region_count(model, ids, slices=2)
     mask = torch.ones_like(ids)
     mask[:, 5:] = 0
-    assert rs.embedded(model, ids, attention_mask=mask).inputs.shape == (n, 5, 16)
+    assert rs.network.embedded(model, ids, attention_mask=mask).inputs.shape == (n, 5, 16)
 
 
 @pytest.mark.parametrize("kind", ["Bart", "MBart"])
@@ -170,7 +170,7 @@ def test_positions_that_are_looked_up_by_the_number_of_tokens_are_not_taken_for_
     sizes = {"d_model": 16, "decoder_layers": 2, "decoder_attention_heads": 2, "decoder_ffn_dim": 24}
     config = getattr(transformers, f"{kind}Config")(vocab_size=40, max_position_embeddings=16, **sizes)
     model = seeded(getattr(transformers, f"{kind}ForCausalLM"), config)
-    assert rs.embedded(model, IDS, output="logits").at == "model.decoder.embed_tokens"
+    assert rs.network.embedded(model, IDS, output="logits").at == "model.decoder.embed_tokens"
     found = rs.local_complexity(model, IDS, output="logits", radius=0.1)
     assert found.total.min() > 0
     assert rs.region_count(model, IDS, slices=3, output="logits").value >= 1

@@ -74,23 +74,23 @@ INSTRUMENTS: dict[str, Callable[..., Any]] = {
     "decision_regions": lambda m, **o: rs.decision_regions(m, BOX, **o).labels.tolist(),
     "region_count": lambda m, **o: rs.region_count(m, X, slices=4, **o).counts.tolist(),
     "exact region_count": lambda m, **o: rs.region_count(m, X, slices=4, method="exact", **o).counts.tolist(),
-    "linear_region_count": lambda m, **o: rs.linear_region_count(m, X, slices=4, **o).counts.tolist(),
+    "linear_region_count": lambda m, **o: rs.measures.linear_region_count(m, X, slices=4, **o).counts.tolist(),
     "local_complexity": lambda m, **o: {
         k: v.tolist() for k, v in rs.local_complexity(m, X, radius=0.5, **o).by_layer.items()
     },
-    "deformation": lambda m, **o: rs.deformation(m, X, **o).readings(),
-    "trusted_radius": lambda m, **o: rs.trusted_radius(m, X, radii=[0.01, 0.1, 1.0], **o),
-    "fold_migration": lambda m, **o: rs.fold_migration(m, BOX, X, resolution=8, **o).n_folds,
-    "output_margin": lambda m, **o: rs.output_margin(m, X, Y, **o).value,
-    "sharpness": lambda m, **o: rs.sharpness(m, X, Y, **o).value,
-    "error_rate": lambda m, **o: rs.error_rate(m, X, Y, **o).value,
-    "generalisation_gap": lambda m, **o: rs.generalisation_gap(m, (X[:6], Y[:6]), (X[6:], Y[6:]), **o).value,
+    "deformation": lambda m, **o: rs.complexity.deformation(m, X, **o).readings(),
+    "trusted_radius": lambda m, **o: rs.complexity.trusted_radius(m, X, radii=[0.01, 0.1, 1.0], **o),
+    "fold_migration": lambda m, **o: rs.complexity.fold_migration(m, BOX, X, resolution=8, **o).n_folds,
+    "output_margin": lambda m, **o: rs.measures.output_margin(m, X, Y, **o).value,
+    "sharpness": lambda m, **o: rs.measures.sharpness(m, X, Y, **o).value,
+    "error_rate": lambda m, **o: rs.measures.error_rate(m, X, Y, **o).value,
+    "generalisation_gap": lambda m, **o: rs.measures.generalisation_gap(m, (X[:6], Y[:6]), (X[6:], Y[6:]), **o).value,
     "flips": lambda m, **o: rs.flips(m, LINE, **o).coords.tolist(),
     "first_flip": lambda m, **o: vars(rs.first_flip(m, LINE.origin, LINE.basis[0], max_distance=12.0, **o))["distance"],
     "integrated_gradients": lambda m, **o: rs.integrated_gradients(m, X, target=1, **o).attributions.tolist(),
     "trace": lambda m, **o: rs.linear_regions(rs.trace(m, (2,), **o), BOX).by_layer,
     "ComplexityWatch": lambda m, **o: (
-        rs.ComplexityWatch(rs.draw_points(X[:6], X[6:]), radius=0.5, **o)(0, m).levels["train"].mean
+        rs.ComplexityWatch(rs.complexity.draw_points(X[:6], X[6:]), radius=0.5, **o)(0, m).levels["train"].mean
     ),
 }
 

@@ -379,3 +379,57 @@ def test_padding_the_batch_is_refused_unless_it_adds_nothing() -> None:
         with pytest.raises(UntraceableModel, match="works along the batch dimension"):
             trace(Lambda(lambda self, x, widths=widths: F.pad(x, widths)), (4,))
     assert trace(Lambda(lambda self, x: F.pad(x, (1, 1, 0, 0))), (4,)).output_shape == (6,)
+
+
+@pytest.mark.parametrize("act", [nn.Sigmoid(), nn.Tanh(), nn.LogSigmoid()], ids=lambda act: type(act).__name__)
+def test_a_last_layer_that_keeps_the_order_may_be_left_off(act: nn.Module) -> None:
+    with pytest.raises(NotPiecewiseAffine, match=r"leave it off: the order of the outputs stays the same, and sigmoid"):
+        trace(nn.Sequential(nn.Linear(4, 3), act), (4,))
+    x, y = torch.randn(2, 100)  # what the sentence says
+    assert torch.equal(act(x) > act(y), x > y)
+    assert torch.equal(torch.sigmoid(x) > 0.5, x > 0)
+    assert torch.equal(torch.tanh(x) > 0, x > 0)
+
+
+def test_a_last_log_softmax_may_be_left_off() -> None:
+    with pytest.raises(NotPiecewiseAffine, match="leave it off: the predicted class stays the same"):
+        trace(nn.Sequential(nn.Linear(4, 3), nn.LogSoftmax(-1)), (4,))
+
+
+@pytest.mark.parametrize("function", [torch.isnan, torch.isinf, torch.isfinite], ids=lambda f: f.__name__)
+def test_a_check_of_the_data(function: Callable[[Tensor], Tensor]) -> None:
+    def checked(self: Lambda, x: Tensor) -> Tensor:
+        if function(x).any():
+            raise ValueError
+        return F.relu(x)
+
+    with pytest.raises(
+        NotPiecewiseAffine, match=rf"without a check of the data, but '{function.__name__}' calls .* leave"
+    ):
+        trace(Lambda(checked), (4,))
+
+
+def test_an_if_statement_gets_advice_that_is_accepted() -> None:
+    with pytest.raises(UntraceableModel, match=r"write its branches with torch.relu, torch.maximum or torch.clamp, or"):
+        trace(Lambda(_branch), (4,))
+    trace(Lambda(lambda s, x: torch.maximum(x, -x) + torch.clamp(x, min=0) - torch.relu(x)), (4,))
+
+
+@pytest.mark.parametrize("output", [None, 0])
+def test_a_policy_of_stable_baselines(output: int | None) -> None:
+    """Of a class that says it is theirs; their package is not among the tests' requirements."""
+
+    class QNetwork(nn.Linear):
+        pass
+
+    class ActorCriticPolicy(nn.Linear):
+        pass
+
+    for kind in (QNetwork, ActorCriticPolicy):
+        kind.__module__ = "stable_baselines3.common.policies"
+    trace(QNetwork(4, 2), (4,))
+    own = type("MyPolicy", (ActorCriticPolicy,), {})
+    with pytest.raises(
+        UntraceableModel, match=pattern("policy ActorCriticPolicy, which turns observations into actions")
+    ):
+        trace(own(4, 2), (4,), output=output)

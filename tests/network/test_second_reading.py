@@ -82,7 +82,7 @@ def test_a_forward_that_changes_is_refused(name: str) -> None:
         lambda net, x: rs.linear_regions(net, rs.Segment(x[0], x[1])),
         lambda net, x: rs.decision_regions(net, rs.Segment(x[0], x[1])),
         lambda net, x: rs.region_count(net, x, slices=2, method="exact"),
-        lambda net, x: rs.linear_region_count(net, x, slices=2),
+        lambda net, x: rs.measures.linear_region_count(net, x, slices=2),
     ],
 )
 def test_every_exact_count_refuses(measure: Callable[[nn.Module, Tensor], object]) -> None:

@@ -106,8 +106,8 @@ def test_weights_split_over_processes_are_refused() -> None:
     for measure in (
         lambda: rs.local_complexity(split, X),
         lambda: rs.linear_regions(split, BOX),
-        lambda: rs.parameter_norms(split),
-        lambda: rs.Monitor({"l2": lambda m: rs.parameter_norms(m).l2}, when="every step")(0, split),
+        lambda: rs.measures.parameter_norms(split),
+        lambda: rs.Monitor({"l2": lambda m: rs.measures.parameter_norms(m).l2}, when="every step")(0, split),
     ):
         with pytest.raises(rs.InputError, match=r"got weights that are split over processes \(FSDP .* Gather them"):
             measure()

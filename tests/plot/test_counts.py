@@ -23,7 +23,7 @@ NET = mlp([3, 12, 3], seed=1)
 
 
 def maps(dim: int, grid: int) -> list[LabelMap]:
-    slices = [rs.Hulls(DATA, dim=dim).draw(i) for i in range(2)]
+    slices = [rs.sampled.Hulls(DATA, dim=dim).draw(i) for i in range(2)]
     with open_labeller(NET, DATA, (3,)) as labeller:
         return label_maps(labeller, slices, grid)
 
@@ -113,8 +113,8 @@ def test_three_dimensions_are_refused() -> None:
 
 def test_the_axis_says_which_regions_were_counted() -> None:
     decision = rs.region_count(NET, DATA, slices=8)
-    linear = rs.linear_region_count(NET, DATA, slices=8)
-    folds = rs.linear_region_count(NET, DATA, slices=8, pieces="activation")
+    linear = rs.measures.linear_region_count(NET, DATA, slices=8)
+    folds = rs.measures.linear_region_count(NET, DATA, slices=8, pieces="activation")
     wanted = ((decision, ""), (linear, "linear "), (folds, "activation "))
     for found, kind in wanted:
         assert count_figure(found).axes[0].get_xlabel() == f"{kind}regions on a slice"

@@ -162,7 +162,7 @@ def test_a_surface_says_what_it_needs() -> None:
 
 def test_a_scatter_has_a_point_for_each_run_and_the_line_of_the_fit() -> None:
     x, y = [1.0, 2.0, 3.0, 5.0], [1.1, 1.9, 3.2, 4.8]
-    fit, found = linear_fit(x, y), rs.correlate(x, y)
+    fit, found = linear_fit(x, y), rs.measures.correlate(x, y)
     ax = Figure().add_subplot()
     drawn = plot.correlation_scatter(x, y, ax=ax, groups=["a", "b", "a", "b"], fit=fit, found=found)
     assert np.asarray(drawn.points["b"].get_offsets()).tolist() == [[2.0, 1.9], [5.0, 4.8]]
@@ -186,7 +186,7 @@ def test_a_scatter_finds_the_line_and_the_correlation_itself() -> None:
     assert drawn.line is not None
     at, height = drawn.line.get_data()
     assert np.allclose(height, np.polyval(np.polyfit(x, y, 1), at))
-    assert f"r = {rs.correlate(x, y).pearson.value:.2f}" in ax.texts[0].get_text()
+    assert f"r = {rs.measures.correlate(x, y).pearson.value:.2f}" in ax.texts[0].get_text()
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("regions", "gap")
 
 

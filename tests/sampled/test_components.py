@@ -1,4 +1,4 @@
-"""Connected components of equal label: closed forms, the breadth-first twin, masks, batches and bad input."""
+"""Connected components of equal label, and nearest groups: closed forms, slow twins, masks, batches, bad input."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from regionscope.errors import InputError
 from regionscope.sampled.components import count_components, count_linked
 from regionscope.sampled.lattice import make_lattice
-from regionscope.sampled.reference import count_components_bfs
+from regionscope.sampled.refinement.nearest_groups import nearest_groups, nearest_groups_all_pairs
+from twins.components import count_components_bfs
 
 SHAPES = [(1,), (7,), (5, 6), (1, 9), (9, 1), (4, 3, 5), (3, 4, 2, 3), (2, 3, 2, 3, 2), (2, 2, 2, 2, 2, 2)]
 
@@ -39,20 +40,11 @@ def test_rings_stripes_and_xor(n: int) -> None:
     assert count_components(stripes) == n
     x, y = np.indices((2 * n, 2 * n)) < n
     assert count_components(x ^ y) == 4
-
-
-def test_zero_and_negative_labels_are_foreground_and_one_class_is_one_component() -> None:
-    assert count_components(np.zeros((4, 4), dtype=np.int64)) == 1
+    assert count_components(np.eye(n + 2, dtype=np.int64)) == n + 2 + 2  # diagonals do not connect
     assert count_components(np.array([-1, -1, 0, 0, -1])) == 3
 
 
-def test_diagonals_do_not_connect() -> None:
-    assert count_components(np.eye(5, dtype=np.int64)) == 5 + 2
-    assert count_components(np.indices((2, 2, 2)).sum(0) % 2) == 8
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("labels", [1, 2, 4])
+@pytest.mark.parametrize(("shape", "labels"), [(shape, 1 + i % 3) for i, shape in enumerate(SHAPES)], ids=str)
 def test_every_dimension_agrees_with_breadth_first_search(shape: tuple[int, ...], labels: int) -> None:
     rng = np.random.default_rng(len(shape) * 10 + labels)
     maps = rng.integers(0, labels, (6, *shape))
@@ -62,6 +54,9 @@ def test_every_dimension_agrees_with_breadth_first_search(shape: tuple[int, ...]
     assert count_components(maps, dim=len(shape)).tolist() == expected
     assert count_components(torch.from_numpy(maps), mask=torch.from_numpy(masks), dim=len(shape)).tolist() == within
     assert count_components(maps[0], mask=masks[0]) == within[0]
+    shared = [count_components_bfs(one, masks[0]) for one in maps]
+    assert count_components(maps, mask=masks[0], dim=len(shape)).tolist() == shared
+    assert count_components(maps[0], mask=np.zeros_like(masks[0])) == 0
 
 
 @pytest.mark.slow
@@ -86,13 +81,6 @@ def test_batches_have_the_leading_shape_and_do_not_touch_each_other(monkeypatch:
         monkeypatch.setattr("regionscope.sampled.components._POINTS_AT_ONCE", points)
         assert torch.equal(count_components(maps, dim=2), together)
     assert count_components(np.zeros((0, 3, 3), dtype=np.int64), dim=2).shape == (0,)
-
-
-def test_one_mask_serves_all_maps_and_an_empty_mask_leaves_nothing() -> None:
-    maps = np.random.default_rng(1).integers(0, 2, (3, 6, 6))
-    mask = np.add.outer(np.arange(6), np.arange(6)) <= 5
-    assert count_components(maps, mask=mask, dim=2).tolist() == [count_components_bfs(one, mask) for one in maps]
-    assert count_components(maps[0], mask=np.zeros((6, 6), dtype=bool)) == 0
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 4])
@@ -121,3 +109,29 @@ def test_the_lattice_inside_a_simplex_counts_as_a_masked_array(dim: int) -> None
 def test_bad_input_is_one_sentence(call: object, words: str) -> None:
     with pytest.raises(InputError, match=words):
         call()
+
+
+@pytest.mark.parametrize(
+    ("side", "shares", "seed"), [(40, (1.0,), 0), (70, (0.5, 0.5), 0), (40, (0.9, 0.1), 1), (70, (0.9, 0.1), 2)]
+)
+def test_the_same_as_by_all_distances(side: int, shares: tuple[float, ...], seed: int) -> None:
+    """Points of a lattice in groups of one, of a few, and some that are large and far from the others."""
+    rng = np.random.default_rng(seed)
+    points = np.stack(np.meshgrid(np.arange(side), np.arange(side)), -1).reshape(-1, 2)
+    points = points[rng.random(len(points)) < 0.3].astype(np.float64)
+    blocks = (points // (3 if len(shares) == 1 else 12)).astype(np.int64) @ [1000, 1]
+    single = rng.random(len(points)) < shares[-1] if len(shares) > 1 else np.zeros(len(points), dtype=bool)
+    names = np.where(single, 10**6 + np.arange(len(points)), blocks)
+    order = np.argsort(names, kind="stable")
+    group = np.unique(names[order], return_inverse=True)[1]
+    found = nearest_groups(points[order], group, 3)
+    wanted = nearest_groups_all_pairs(points[order], group, 3)
+    assert len(found) == len(wanted)
+    assert {tuple(row) for row in found.tolist()} == {tuple(row) for row in wanted.tolist()}
+
+
+def test_few_groups_and_none() -> None:
+    points = np.array([[0.0, 0.0], [0.0, 5.0], [3.0, 0.0]])
+    assert nearest_groups(points, np.array([0, 1, 2]), 3).tolist() == [[0, 2], [0, 1], [1, 0], [1, 2], [2, 0], [2, 1]]
+    assert nearest_groups(points, np.zeros(3, dtype=np.int64), 3).shape == (0, 2)
+    assert nearest_groups(np.zeros((0, 2)), np.zeros(0, dtype=np.int64), 3).shape == (0, 2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-import numpy as np
 import pytest
 import torch
 
@@ -44,10 +43,6 @@ def test_every_ordered_pair_is_drawn_about_equally_often() -> None:
     assert max(abs(times - 200) for times in pairs.values()) < 6 * math.sqrt(200)
 
 
-def test_all_inputs_are_used_when_there_are_just_enough() -> None:
-    assert sorted(rows_of(corners(Hulls(DATA[:4], dim=3).draw(0)))) == [0, 1, 2, 3]
-
-
 def test_slice_i_depends_on_the_seed_and_i_alone() -> None:
     state = torch.get_rng_state()
     first, second = Hulls(DATA, dim=2, seed=7), Hulls(DATA, dim=2, seed=7)
@@ -55,14 +50,9 @@ def test_slice_i_depends_on_the_seed_and_i_alone() -> None:
     assert torch.equal(torch.stack([corners(second.draw(i)) for i in range(6)])[5], alone)
     assert not torch.equal(corners(Hulls(DATA, dim=2, seed=8).draw(5)), alone)
     assert not torch.equal(corners(first.draw(4)), alone)
+    one, two = (torch.Generator().manual_seed(5) for _ in range(2))
+    assert seed_of(0, one) == seed_of(9, two) != seed_of(0, one)
     assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_other_kinds_of_inputs_give_the_same_slices() -> None:
-    dataset = [(row, 0) for row in DATA]
-    wanted = corners(Hulls(DATA, dim=2).draw(3))
-    for inputs in (DATA.numpy(), dataset, list(DATA), DATA.tolist()):
-        assert torch.equal(corners(Hulls(inputs, dim=2).draw(3)), wanted)
 
 
 def test_ranges_beyond_the_hull() -> None:
@@ -84,14 +74,6 @@ def test_random_directions_have_a_fixed_length_and_are_orthogonal(dim: int) -> N
     rows_of(points[:1].reshape(1, 3, 4))
     directions = points[1:] - points[0]
     assert torch.allclose(directions @ directions.T, 6.25 * torch.eye(dim, dtype=torch.float64))
-
-
-@pytest.mark.parametrize(("dim", "d"), [(1, 5), (2, 2), (2, 5), (3, 4)])
-def test_random_directions_are_uniform_on_the_sphere(dim: int, d: int) -> None:
-    sampler = RandomDirections(torch.zeros(1, d), dim=dim, length=1.0)
-    directions = torch.stack([corners(sampler.draw(i))[1:] for i in range(400)])
-    assert float(((directions > 0).double().mean(0) - 0.5).abs().max()) < 5 * 0.5 / 400**0.5
-    assert torch.allclose((d * directions**2).mean(0), torch.ones(dim, d, dtype=torch.float64), atol=0.3)
 
 
 def test_slices_along_random_directions_meet_a_half_space_as_often_as_they_should() -> None:
@@ -121,32 +103,21 @@ def test_equal_inputs_are_drawn_again() -> None:
         Hulls(torch.zeros(9, 2), dim=1).draw(0)
 
 
-def test_a_generator_gives_the_seed() -> None:
-    one, two = (torch.Generator().manual_seed(5) for _ in range(2))
-    assert seed_of(0, one) == seed_of(9, two) != seed_of(0, one)
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: Hulls(DATA[:2], dim=2), "2 input"),
-        (lambda: Hulls(DATA[:0], dim=1), "0 input"),
         (lambda: Hulls(DATA, dim=0), "dim to be a whole number of at least 1, got 0"),
-        (lambda: Hulls(DATA, dim=1.5), "whole number"),
         (lambda: Hulls(DATA, dim=1, alpha=(1.0, 0.0)), "lo < hi"),
         (lambda: Hulls(DATA, dim=1, alpha=(0.0, math.inf)), "finite"),
-        (lambda: Hulls(torch.zeros(5), dim=1), "first axis"),
-        (lambda: Hulls(7, dim=1), "int"),
         (lambda: Hulls(torch.randn(5, 2), dim=3).draw(0), "inputs of at least 3 entries for the 4 points, got 2"),
         (lambda: Hulls(torch.full((4, 2), math.nan), dim=1).draw(0), "NaN"),
-        (lambda: Hulls(np.array([["a"], ["b"]]), dim=1).draw(0), "real numbers"),
         (lambda: RandomDirections(DATA, dim=1, length=-1.0), "positive"),
         (lambda: RandomDirections(DATA, dim=13, length=1.0).draw(0), "at most 12"),
         (lambda: RandomDirections(torch.zeros(5, 2)).reach, "different inputs to derive length from, got equal ones"),
         (lambda: GivenSlices([]), "empty"),
         (lambda: GivenSlices([1]), "got int"),
         (lambda: GivenSlices([Segment([0.0], [1.0]), Segment([0.0, 0.0], [1.0, 0.0])]), "one input shape"),
-        (lambda: seed_of(-1, None), "seed"),
     ],
 )
 def test_bad_input_is_one_sentence(call: object, words: str) -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import regionscope as rs
 from regionscope.errors import InputError
 from regionscope.geometry import Box, Segment, Simplex, Slice
-from regionscope.sampled.grid import grid_counts, label_maps, refined_counts
+from regionscope.sampled.grid import RefinedCounts, grid_counts, label_maps, refined_counts
 from regionscope.sampled.label_points import label_lattice, label_points
-from regionscope.sampled.labels import open_labeller
+from regionscope.sampled.labels import Labeller, open_labeller
 from regionscope.sampled.lattice import corners_and_directions, default_grid, make_lattice
 from regionscope.sampled.refinement.hidden_strips import hidden_cuts
 from regionscope_lab.zoo import mlp
@@ -23,10 +25,18 @@ TRIANGLE = Simplex([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
 SQUARE = Box([0.5, 0.5], [[1.0, 0.0], [0.0, 1.0]], 0.5)
 
 
+def open_function(function: Callable[[Tensor], Tensor]) -> AbstractContextManager[Labeller]:
+    return open_labeller(function, torch.zeros(1, 2, dtype=torch.float64), (2,))
+
+
 def count(function: Callable[[Tensor], Tensor], where: Slice | Sequence[Slice], grid: int | None = None) -> list[int]:
-    slices = list(where) if isinstance(where, Sequence) else [where]
-    with open_labeller(function, torch.zeros(1, 2, dtype=torch.float64), slices[0].input_shape) as labeller:
-        return grid_counts(labeller, slices, grid).tolist()
+    with open_function(function) as labeller:
+        return grid_counts(labeller, list(where) if isinstance(where, Sequence) else [where], grid).tolist()
+
+
+def refined(function: Callable[[Tensor], Tensor], slices: list[Slice], *grid: int, **options: int) -> RefinedCounts:
+    with open_function(function) as labeller:
+        return refined_counts(labeller, slices, *grid, **options)
 
 
 def checkerboard(k: int) -> Callable[[Tensor], Tensor]:
@@ -57,22 +67,14 @@ def test_lattices_have_the_documented_points() -> None:
     assert len(make_lattice("box", 3, 4)) == 64
     assert [default_grid("simplex", k) for k in (1, 2, 3, 4, 5)] == [200, 30, 17, 11, 8]
     assert default_grid("simplex", 60) == 3
-    for kind, dim in (("simplex", 1), ("simplex", 3), ("simplex", 5), ("box", 2), ("box", 4)):
+    for kind, dim in (("simplex", 1), ("simplex", 2), ("simplex", 3), ("box", 2), ("box", 3)):
         lattice = make_lattice(kind, dim, default_grid(kind, dim))
         first, second = lattice.index[lattice.pairs.T]
         assert ((second - first).abs().sum(1) == 1).all()
         assert len(lattice.pairs.unique(dim=0)) == len(lattice.pairs)
-
-
-@pytest.mark.parametrize(
-    ("kind", "dim", "grid"), [("simplex", 1, 5), ("simplex", 2, 4), ("simplex", 3, 5), ("box", 2, 3)]
-)
-def test_every_point_of_a_lattice_is_a_point_of_the_halved_one(kind: str, dim: int, grid: int) -> None:
-    lattice = make_lattice(kind, dim, grid)
-    finer = lattice.halved
-    assert finer.grid == 2 * grid - 1
-    assert len(finer) == lattice.points_when_halved
-    assert torch.allclose(finer.units[finer.parents], lattice.units)
+        finer = lattice.halved
+        assert (finer.grid, len(finer)) == (2 * lattice.grid - 1, lattice.points_when_halved)
+        assert torch.allclose(finer.units[finer.parents], lattice.units)
 
 
 @pytest.mark.parametrize(
@@ -97,11 +99,10 @@ def test_the_points_are_those_of_the_slice(where: Slice) -> None:
         assert float((found.coords - corner).abs().amax(1).min()) < 1e-12
 
 
-@pytest.mark.parametrize("dim", [1, 2, 3])
-@pytest.mark.parametrize("rows", [1, 2, 19, 20, 21, 1000])
+@pytest.mark.parametrize(("dim", "rows"), [(1, 1), (2, 2), (3, 19), (1, 20), (2, 21), (3, 1000)])
 def test_streaming_never_changes_the_labels(dim: int, rows: int) -> None:
     data = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))
-    slices = [rs.Hulls(data, dim=dim).draw(i) for i in range(4)]
+    slices = [rs.sampled.Hulls(data, dim=dim).draw(i) for i in range(4)]
     net = mlp([5, 16, 3], seed=2).double()
     lattice = make_lattice("simplex", dim, {1: 20, 2: 5, 3: 4}[dim])
     with open_labeller(net, data, (5,), batch_size=rows) as labeller:
@@ -113,49 +114,20 @@ def test_streaming_never_changes_the_labels(dim: int, rows: int) -> None:
     assert torch.equal(single, wanted.flatten())
 
 
-def test_half_precision_models_are_run_in_half_precision() -> None:
-    seen = []
-
-    class Half(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = nn.Parameter(torch.ones(1, dtype=torch.bfloat16))
-
-        def forward(self, x: Tensor) -> Tensor:
-            seen.append(x.dtype)
-            return x
-
-    with open_labeller(Half(), None, (2,)) as labeller:
-        grid_counts(labeller, [TRIANGLE])
-    assert set(seen) == {torch.bfloat16}
-
-
 def test_refining_finds_what_a_coarse_grid_misses() -> None:
     def sliver(x: Tensor) -> Tensor:
         return ((x[:, 0] - 0.317).abs() < 0.004).long()
 
     where = Segment([0.0, 0.0], [1.0, 0.0])
-    with open_labeller(sliver, torch.zeros(1, 2, dtype=torch.float64), (2,)) as labeller:
-        found = refined_counts(labeller, [where, where.extended(0.5, 1.0)], 6)
-        coarse = refined_counts(labeller, [where], 6, max_points=20)
+    found = refined(sliver, [where, where.extended(0.5, 1.0)], 6)
+    coarse = refined(sliver, [where], 6, max_points=20)
     assert found.plain.tolist() == [1, 1]
     assert found.settled.tolist() == [True, True]
     assert found.counts.tolist() == [1, 1]  # 6 and 11 points agree, and both miss it: refining is no proof
     assert coarse.grid.tolist() == [11]
-    with open_labeller(sliver, torch.zeros(1, 2, dtype=torch.float64), (2,)) as labeller:
-        finer = refined_counts(labeller, [where, where.extended(0.5, 1.0)], 101)
+    finer = refined(sliver, [where, where.extended(0.5, 1.0)], 101)
     assert finer.counts.tolist() == [3, 1]
     assert finer.grid.tolist() == [201, 201]
-
-
-def test_counts_that_keep_changing_are_not_settled() -> None:
-    def hash_like(x: Tensor) -> Tensor:
-        return ((x[:, 0] * 12.9898).sin() * 43758.5453).remainder(1).gt(0.5).long()
-
-    with open_labeller(hash_like, torch.zeros(1, 2, dtype=torch.float64), (2,)) as labeller:
-        found = refined_counts(labeller, [Segment([0.0, 0.0], [1.0, 0.0])], 10, max_points=200)
-    assert found.settled.tolist() == [False]
-    assert found.grid.tolist() == [145]
 
 
 def test_a_thin_diagonal_wedge_is_one_region_at_every_spacing() -> None:
@@ -165,8 +137,7 @@ def test_a_thin_diagonal_wedge_is_one_region_at_every_spacing() -> None:
 
     plain = [count(wedge, SQUARE, grid)[0] for grid in (30, 59, 117)]
     assert min(plain) > 4  # face connectivity tears it apart, and a finer lattice does not help
-    with open_labeller(wedge, torch.zeros(1, 2, dtype=torch.float64), (2,)) as labeller:
-        found = refined_counts(labeller, [SQUARE])
+    found = refined(wedge, [SQUARE])
     assert found.counts.tolist() == [2]  # the wedge, and the rest, which goes round its tip
     assert found.settled.all()
     assert found.plain.tolist() == plain[:1]
@@ -174,15 +145,9 @@ def test_a_thin_diagonal_wedge_is_one_region_at_every_spacing() -> None:
 
 def test_bridges_do_not_join_squares_that_touch_in_their_corners() -> None:
     for k in (2, 3, 5):
-        with open_labeller(checkerboard(k), torch.zeros(1, 2, dtype=torch.float64), (2,)) as labeller:
-            assert refined_counts(labeller, [SQUARE], 32, max_points=1).counts.tolist() == [k * k]
+        assert refined(checkerboard(k), [SQUARE], 32, max_points=1).counts.tolist() == [k * k]
     for k in (2, 3):
-        with open_labeller(
-            lambda x, k=k: checkerboard(k)(x - torch.tensor([0.0123, 0.0056])),
-            torch.zeros(1, 2, dtype=torch.float64),
-            (2,),
-        ) as labeller:
-            found = refined_counts(labeller, [SQUARE], 30)
+        found = refined(lambda x, k=k: checkerboard(k)(x - torch.tensor([0.0123, 0.0056])), [SQUARE], 30)
         assert found.counts.tolist() == [k * k]
         assert found.settled.all()
 
@@ -198,8 +163,7 @@ def test_a_strip_thinner_than_the_spacing_separates_what_lies_on_its_sides(width
             above = x[:, 1] - a + b * x[:, 0]
             return ((above >= 0) & (above <= width)).long()
 
-        with open_labeller(strip, torch.zeros(1, 2, dtype=torch.float64), (2,)) as labeller:
-            found = refined_counts(labeller, [TRIANGLE])
+        found = refined(strip, [TRIANGLE])
         assert found.counts.tolist() == [3], (seed, found)
 
 
@@ -210,7 +174,7 @@ def test_hidden_cuts_are_found_along_a_whole_strip_and_nowhere_else() -> None:
         return ((x[:, 1] - 0.517).abs() < 0.003 + 0.05 * (x[:, 0] < 0.1)).long()
 
     lattice = make_lattice("box", 2, 21)
-    with open_labeller(strip, torch.zeros(1, 2, dtype=torch.float64), (2,)) as labeller:
+    with open_function(strip) as labeller:
         labels = label_lattice(labeller, [SQUARE], lattice.units)
         cut = hidden_cuts(labeller, [SQUARE], lattice, labels)[0]
     ends = lattice.units[lattice.pairs[cut]]
@@ -223,27 +187,12 @@ def test_hidden_cuts_are_found_along_a_whole_strip_and_nowhere_else() -> None:
 def test_refined_counts_agree_with_exact_ones(dim: int) -> None:
     data = torch.randn(100, 3, generator=torch.Generator().manual_seed(0)) * 2
     net = mlp([3, 8, 8, 4], seed=4)
-    slices = [rs.Hulls(data, dim=dim).draw(i) for i in range(10)]
+    slices = [rs.sampled.Hulls(data, dim=dim).draw(i) for i in range(10)]
     exact = torch.tensor([found.count for found in rs.decision_regions(net, slices)])
     with open_labeller(net, data, (3,)) as labeller:
         found = refined_counts(labeller, slices)
     assert (found.counts != exact).sum() <= 1
     assert (found.counts - exact).abs().sum() < (found.plain - exact).abs().sum()
-
-
-@pytest.mark.parametrize("grid", [1, 0, -3, 2.5, True])
-def test_a_grid_needs_two_points(grid: int) -> None:
-    with pytest.raises(InputError, match="at least 2"):
-        count(checkerboard(2), SQUARE, grid)
-
-
-def test_other_bad_input() -> None:
-    with pytest.raises(InputError, match=r"at most 50,000,000 points in .*got 1e\+12 with grid=1000000 in 2"):
-        count(checkerboard(2), SQUARE, 10**6)
-    with pytest.raises(InputError, match="separate calls"):
-        count(checkerboard(2), [SQUARE, TRIANGLE])
-    with pytest.raises(InputError, match="NaN for 465 of 465"):
-        count(lambda x: x * math.nan, TRIANGLE)
 
 
 def test_label_maps_take_any_classifier_and_one_slice_or_several() -> None:
@@ -257,3 +206,17 @@ def test_label_maps_take_any_classifier_and_one_slice_or_several() -> None:
     assert label_maps(net, []) == []
     with pytest.raises(InputError, match=r"Expected a Slice for label_maps\(\), got int\. Pass a Segment"):
         label_maps(net, [3])
+
+
+@pytest.mark.parametrize(
+    ("function", "where", "grid", "words"),
+    [
+        (checkerboard(2), SQUARE, 1, "at least 2"),
+        (checkerboard(2), SQUARE, 10**6, r"at most 50,000,000 points in .*got 1e\+12 with grid=1000000 in 2"),
+        (checkerboard(2), [SQUARE, TRIANGLE], None, "separate calls"),
+        (lambda x: x * math.nan, TRIANGLE, None, "NaN for 465 of 465"),
+    ],
+)
+def test_bad_input_is_one_sentence(function: Any, where: Any, grid: int | None, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        count(function, where, grid)

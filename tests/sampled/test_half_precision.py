@@ -106,14 +106,6 @@ def test_a_model_that_fails_in_the_quick_pass_is_called_exactly() -> None:
     assert noisy.rows == 120
 
 
-def test_a_short_first_batch_teaches_nothing() -> None:
-    noisy = Noisy(NET, 0.1)
-    screen = HalfPrecisionScreen(noisy.quick, noisy.exact)
-    for inputs in (torch.randn(3, 2), torch.randn(5, 2)):
-        assert torch.equal(screen(inputs), NET(inputs))
-    assert noisy.rows == 8
-
-
 @needs_cuda
 def test_screened_labels_on_cuda_are_those_of_full_precision() -> None:
     torch.manual_seed(0)

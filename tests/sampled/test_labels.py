@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-import regionscope as rs
 from regionscope.errors import InputError
 from regionscope.network.call.forward import row_bytes
 from regionscope.sampled.labels import INVALID, labels_from, open_labeller
@@ -56,12 +54,19 @@ def test_logits_single_logits_and_labels() -> None:
     assert torch.equal(label(lambda x: x[:, 0] > 0), (X[:, 0] > 0).long())
 
 
-def test_ties_go_to_the_lowest_index_and_zero_is_negative() -> None:
+def test_random_classifiers_leave_the_global_random_state() -> None:
+    random, ended = torch.get_rng_state(), threading.Event()
+    beside = threading.Thread(target=ended.wait)
+    for _ in range(2):  # alone, and beside another thread
+        label(lambda x: (x[:, 0] > torch.rand(len(x))).long())
+        assert torch.equal(torch.get_rng_state(), random)
+        beside.is_alive() or beside.start()
+    ended.set()
+
+
+def test_nan_is_not_a_label_and_ties_go_to_the_lowest_index() -> None:
     assert labels_from(torch.tensor([[1.0, 1.0], [0.0, 1.0]]), 2, who="it").tolist() == [0, 1]
     assert labels_from(torch.tensor([[0.0], [1e-9]]), 2, who="it").tolist() == [0, 1]
-
-
-def test_nan_is_not_a_label() -> None:
     found = labels_from(torch.tensor([[math.nan, 1.0], [0.0, 1.0], [1.0, math.nan]]), 3, who="it")
     assert found.tolist() == [INVALID, 1, INVALID]
     assert labels_from(torch.tensor([[math.nan]]), 1, who="it").tolist() == [INVALID]
@@ -84,36 +89,6 @@ def test_estimators_get_flat_rows_and_may_name_their_classes() -> None:
 @pytest.mark.parametrize("rows", [1, 2, 10, 11, None])
 def test_batches_do_not_change_the_answer(rows: int | None) -> None:
     assert torch.equal(label(linear(), batch_size=rows), linear()(X).argmax(1))
-
-
-def test_the_model_is_left_as_it_was() -> None:
-    net = nn.Sequential(linear(8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 2))
-    net[2].eval()
-    modes = [part.training for part in net.modules()]
-    state = {name: value.clone() for name, value in net.state_dict().items()}
-    random = torch.get_rng_state()
-    net[0].weight.grad = torch.ones_like(net[0].weight)
-    first = label(net)
-    assert torch.equal(first, label(net))
-    assert [part.training for part in net.modules()] == modes
-    assert all(torch.equal(value, state[name]) for name, value in net.state_dict().items())
-    assert torch.equal(torch.get_rng_state(), random)
-    assert torch.equal(net[0].weight.grad, torch.ones_like(net[0].weight))
-    ended = threading.Event()
-    beside = threading.Thread(target=ended.wait)
-    for _ in range(2):  # alone, and beside another thread
-        label(lambda x: (x[:, 0] > torch.rand(len(x))).long())
-        assert torch.equal(torch.get_rng_state(), random)
-        beside.is_alive() or beside.start()
-    ended.set()
-
-
-def test_the_mode_comes_back_after_an_error() -> None:
-    net = nn.Sequential(linear(8), nn.Dropout(0.5))
-    with pytest.raises(InputError), open_labeller(net, X, (5,)):
-        pass
-    assert net.training
-    assert net[1].training
 
 
 def test_precision_and_autocast() -> None:
@@ -168,9 +143,11 @@ def test_a_batch_that_does_not_fit_is_halved() -> None:
         (lambda x: x[:, 0], r"the function to return integer .*got float32 of shape \(11,\)"),
         (lambda x: x.long(), r"the function to return one integer label for each input, got shape \(11, 4\)"),
         (lambda x: x + 1j, "complex"),
-        (lambda x: {"logits": x}, "dict"),
-        (lambda x: (x, x[:3]), "tuple"),
+        (lambda x: {"logits": x}, "the function to return logits or integer labels, got a dict of 1 value"),
+        (lambda x: (x, x[:3]), "the function to return logits or integer labels, got a tuple of 2 values"),
         (lambda x: ["cat"] * len(x), "the function to return logits or integer labels, got an array of <U3"),
+        (lambda x: Path(), "the function to return logits or integer labels, got a value of type PosixPath"),
+        (nn.Identity, r"got the class Identity\. Create an instance first: Identity\(\.\.\.\)"),
         (lambda x: x @ torch.ones(5, 2), "RuntimeError"),
         (nn.Linear(5, 2), r"failed on inputs of shape \(2, 4\)"),
         (nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2, track_running_stats=False)), "running statistics"),
@@ -181,43 +158,3 @@ def test_a_model_that_is_no_classifier_is_one_sentence(model: Any, words: str) -
     with pytest.raises(InputError, match=words) as caught:
         label(model)
     assert "\n" not in str(caught.value)
-
-
-def test_bad_options() -> None:
-    with pytest.raises(InputError, match="batch_size"):
-        label(linear(), batch_size=0)
-    with pytest.raises(InputError, match="memory"):
-        label(linear(), memory=10)
-
-
-@pytest.mark.parametrize(
-    ("outputs", "words"),
-    [
-        (
-            lambda x: (x, x),
-            "the function to return logits or integer labels, got a tuple of 2 values",
-        ),
-        (
-            lambda x: Path(),
-            "the function to return logits or integer labels, got a value of type PosixPath",
-        ),
-        (
-            lambda x: np.array(["a"]),
-            "the function to return logits or integer labels, got an array of <U1",
-        ),
-        (
-            lambda x: {"logits": x},
-            "the function to return logits or integer labels, got a dict of 1 value",
-        ),
-    ],
-)
-def test_several_outputs_are_refused_with_advice(outputs: Callable[[Tensor], object], words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        rs.region_count(outputs, torch.rand(6, 2), slices=2)
-
-
-def test_a_class_is_no_model() -> None:
-    with pytest.raises(InputError, match=r"got the class Identity\. Create an instance first: Identity\(\.\.\.\)"):
-        rs.region_count(nn.Identity, torch.rand(6, 2), slices=2)
-    with pytest.raises(InputError, match="got the class Identity"):
-        rs.local_complexity(nn.Identity, torch.rand(6, 2), dims=2)

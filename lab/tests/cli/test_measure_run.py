@@ -144,8 +144,6 @@ def test_the_table_says_which_weights_were_measured() -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("count --data shapes.npz", "No such option: --data"),
-        ("regions --points two.npy", "Missing option '--run'"),
         ("regions --run runs --step 31", "got 31. Choose from 0, 30, 60."),
         ("regions --run nothing", "Expected the folder of a run, with a config.json, got 'nothing'"),
     ],

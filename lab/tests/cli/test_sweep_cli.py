@@ -51,7 +51,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_sweep_from_run_to_export(folder: Path) -> None:
-    pytest.importorskip("duckdb")
     done = run("sweep run grid.toml --runs runs --progress")
     assert done.exit_code == 0, done.output
     assert "4 runs: 4 finished, in" in done.stdout

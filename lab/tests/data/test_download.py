@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import sys
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -161,6 +160,3 @@ def test_what_cannot_be_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ):
         with pytest.raises(InputError, match=words):
             get(name, root=root)
-    monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(InputError, match=r"pip install 'regionscope\[lab\]'"):
-        get("mnist", root=tmp_path)

@@ -22,7 +22,7 @@ def program(name: str, file: Path, about: str) -> typer.Typer:
 
     class OneSentence(_OneSentence):
         program = name
-        commands = entries
+        listed = entries
 
     app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -45,7 +45,7 @@ class _OneSentence(TyperCommand):
     """A command that prints an error of the user as a message that names options, and exits with code 2."""
 
     program: str
-    commands: table.CommandTable
+    listed: table.CommandTable
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta["words"] = [*self._names(ctx), *args]  # parsing empties the list
@@ -64,7 +64,7 @@ class _OneSentence(TyperCommand):
         option = next((each for each in getattr(parameter, "opts", ()) if any(_is_use(each, w) for w in words)), None)
         if option is None:
             return None
-        entry = self.commands[words[1]]
+        entry = self.listed[words[1]]
         entry = entry["commands"][words[2]] if "commands" in entry else entry
         return wrong_value(option, entry["parameters"][parameter.name], words)
 

@@ -24,7 +24,7 @@ from regionscope.monitor.frames import Frame, TrainingFrames, frames_of_partitio
 LIMIT = 30_000_000  # bytes of one page
 _EMPTY_PAGE_BYTES = 2_000_000  # Bokeh and the page itself
 _FIRST_HEIGHT = 720  # pixels, the height of a frame until its page fits it
-Shown = TrainingFrames | Partition | DecisionRegions | LevelSet | Sequence[tuple[int, Partition | DecisionRegions]]
+Explorable = TrainingFrames | Partition | DecisionRegions | LevelSet | Sequence[tuple[int, Partition | DecisionRegions]]
 """What a page shows; a list has a training step and a partition in each entry."""
 
 
@@ -40,7 +40,7 @@ class Written:
 
 
 def explore(
-    what: Shown,
+    what: Explorable,
     path: str | Path,
     *,
     class_names: Sequence[str] | None = None,
@@ -81,7 +81,7 @@ class Inline:
 
 
 def inline(
-    what: Shown,
+    what: Explorable,
     *,
     height: int | None = None,
     class_names: Sequence[str] | None = None,
@@ -104,7 +104,7 @@ class _Page:
 
 
 def _page(
-    what: Shown,
+    what: Explorable,
     class_names: Sequence[str] | None,
     limit: int,
 ) -> _Page:

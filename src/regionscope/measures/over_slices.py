@@ -14,7 +14,7 @@ from torch import Tensor
 from regionscope.checks import check_progress, is_integer, read_integer, read_number
 from regionscope.errors import InputError
 from regionscope.geometry import Slice
-from regionscope.sampled.drawn_slices import SliceSampler
+from regionscope.sampled.drawn_slices import SliceSampler, not_slices
 from regionscope.types import Estimate, Progress, Reading, Status, repr_of
 
 _RESAMPLES = 2000
@@ -146,10 +146,7 @@ def _draw(sampler: SliceSampler, start: int, stop: int, max_count: int) -> list[
 
 def _check(slices: int, until: float | None, max_slices: int) -> None:
     if not is_integer(slices):
-        raise InputError(
-            f"Expected slices to be a whole number of at least 1, or a list of slices, got {slices!r}. "
-            "Pass 100, for example."
-        )
+        raise not_slices(slices)
     if until is not None and not 0 < read_number("until", until) < 1:
         raise InputError(f"Expected until to be a relative standard error between 0 and 1, got {until}. Try 0.02.")
     read_integer("max_slices", max_slices)

@@ -98,9 +98,12 @@ class Call:
     input_shape: tuple[int, ...]
     results: int = 0
 
-    def affine(self, function: Callable[..., Tensor], *inputs: Data, axis: int | None = None, **options: Any) -> Data:
+    def affine(
+        self, function: Callable[..., Tensor], *inputs: Data, axis: int | None = None,
+        shape: tuple[int, ...] | None = None, **options: Any,
+    ) -> Data:  # fmt: skip
         """Record ``function(*inputs, *constants)``, an affine map; ``options`` are the fields of ``Affine``."""
-        return self.record(Affine(function=function, **options), *inputs, axis=axis)
+        return self.record(Affine(function=function, **options), *inputs, axis=axis, shape=shape)
 
     def fold(
         self, function: Callable[..., Tensor], *inputs: Data, axis: int | None = None,
@@ -153,6 +156,8 @@ class Call:
     def constant(self, value: Tensor | float) -> Tensor:
         """``value`` as the program keeps it: detached, in its dtype, on its device."""
         kept = value if isinstance(value, Tensor) else torch.tensor(value, device="cpu")
+        if (kept.dtype, kept.device, kept.requires_grad) == (self.recorder.dtype, self.recorder.device, False):
+            return kept
         return kept.detach().to(device=self.recorder.device, dtype=self.recorder.dtype)
 
     def number(self, value: Any) -> float:

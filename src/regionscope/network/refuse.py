@@ -17,11 +17,14 @@ INDICES = "the indices of a maximum jump; use its values alone"
 SPREAD = "it divides by the spread of its input"
 RECURRENT = "it multiplies values that depend on the input, or bends them smoothly"
 RECURRENT_RELU = "a fused recurrent layer of ReLU"
-LEAVE_OFF = "If it is the last layer, leave it off: the predicted class stays the same. "
+LEAVE_OFF = {
+    "softmax": "If it is the last layer, leave it off: the predicted class stays the same. ",
+    "increasing": "If it is the last layer, leave it off: the order of the outputs stays the same, and "
+    "sigmoid(x) > 0.5 and tanh(x) > 0 where x > 0. ",
+}
+CHECK = "a check of the data"
 
-_CURVED = (
-    "elu selu celu gelu silu mish sigmoid logsigmoid tanh softplus softsign tanhshrink hardswish glu exp log sqrt "
-)
+_CURVED = "elu selu celu gelu silu mish softplus softsign tanhshrink hardswish glu exp log sqrt "
 _CURVED += "rsqrt pow square sin cos tan expm1 log1p logsumexp erf normalize norm std var cosine_similarity reciprocal "
 _CURVED += "bilinear prod scaled_dot_product_attention multi_head_attention_forward lp_pool1d lp_pool2d cross_entropy"
 _JUMPS = "hardshrink sign round floor ceil trunc frac remainder fmod floordiv floor_divide heaviside gt lt ge le eq ne "
@@ -35,6 +38,8 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(("layer_norm", "group_norm", "instance_norm", "rms_norm", "local_response_norm"), SPREAD),
     **dict.fromkeys((f"{kind}max_pool{d}d_with_indices" for kind in ("", "adaptive_") for d in (1, 2, 3)), INDICES),
     **dict.fromkeys(("softmax", "log_softmax", "softmin", "gumbel_softmax"), "softmax"),
+    **dict.fromkeys(("sigmoid", "logsigmoid", "log_sigmoid", "tanh"), "increasing"),
+    **dict.fromkeys(("isnan", "isinf", "isfinite", "isposinf", "isneginf"), CHECK),
     **dict.fromkeys(_RANDOM.split(), "it is random"),
     **dict.fromkeys(("embedding", "embedding_bag"), "it takes integers, which have no slices"),
     **dict.fromkeys(("new_empty", "empty_like"), "its values are whatever memory holds"),
@@ -70,8 +75,13 @@ def not_affine(subject: str, reason: str) -> str:
             f"Expected an operation that has a rule, but {subject}, {reason}, for which there is no rule. Write its "
             f"steps out with torch functions (torch.relu(x @ w.T + h @ u.T + b)). {WAY_OUT_OF_RECURRENT}"
         )
-    advice = LEAVE_OFF if reason == "softmax" else ""
-    because = f" ({reason})" if reason not in ("", "softmax") else ""
+    if reason == CHECK:
+        return (
+            f"Expected a forward without a check of the data, but {subject}. The points of a slice are finite: leave "
+            "the check out of the forward. Or use region_count(), which runs the module as it is."
+        )
+    advice = LEAVE_OFF.get(reason, "")
+    because = f" ({reason})" if reason and not advice else ""
     ways_out = {RECURRENT: WAY_OUT_OF_RECURRENT, NO_STATISTICS: "Build it with track_running_stats=True."}
     way_out = ways_out.get(reason, WAY_OUT)
     return (
@@ -91,7 +101,7 @@ def no_rule(subject: str, detail: str = "") -> str:
 def of_block(message: str, name: str, way_out: str) -> str:
     """The message about a network as one about block ``name`` of a model, with advice for a block."""
     changes = {
-        **dict.fromkeys((WAY_OUT, WAY_OUT_OF_RECURRENT, LEAVE_OFF), ""),
+        **dict.fromkeys((WAY_OUT, WAY_OUT_OF_RECURRENT, *LEAVE_OFF.values()), ""),
         "Expected a piecewise-affine network, but": f"Expected '{name}' to be piecewise affine, but",
         "Expected an operation that has a rule, but": f"Expected rules for all of '{name}', but",
     }
@@ -105,7 +115,17 @@ def mixes_rows(subject: str) -> str:
     return (
         f"Expected a network that treats each row of a batch alone, but {subject} and works along the batch dimension. "
         "Keep dimension 0 for the batch, as in x.flatten(1) and x.mean(dim=1). If this is the condition of an if "
-        "statement, use torch.where instead."
+        "statement, write its branches with torch.relu, torch.maximum or torch.clamp, or use region_count()."
+    )
+
+
+def policy(name: str) -> str:
+    """A policy of Stable-Baselines3 is more than its network."""
+    return (
+        f"Expected a network, got the Stable-Baselines3 policy {name}, which turns observations into actions. Pass its "
+        "layers: nn.Sequential(policy.mlp_extractor.policy_net, policy.action_net) for PPO and A2C, policy.q_net for "
+        "DQN, policy.actor.mu[:-1] (without its Tanh) for TD3, nn.Sequential(policy.actor.latent_pi, policy.actor.mu) "
+        "for SAC. Exact regions need activation_fn=nn.ReLU."
     )
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, fx, nn
 
 from regionscope.checks import check_module
 from regionscope.errors import InputError, RegionscopeError, UntraceableModel
-from regionscope.network import rules  # noqa: F401  (importing them fills the table)
+from regionscope.network import refuse, rules  # noqa: F401  (importing the rules fills the table)
 from regionscope.network.call.draws import Draws
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.exported import plain_module
@@ -154,6 +154,10 @@ def _read(reader: Reader, copied: ModuleCopy, name: str) -> Data:
 def _python_module(module: nn.Module) -> nn.Module:
     """The network without wrappers. Raises an error for what is not a Python module."""
     inner = unwrapped(check_module(module, otherwise="Use region_count(), which takes any classifier."))
+    for kind in type(inner.__dict__.get("inner", inner)).__mro__:  # inside select_output
+        library, name = kind.__module__.partition(".")[0], kind.__name__
+        if library in ("stable_baselines3", "sb3_contrib") and name.endswith("Policy") and name != "BasePolicy":
+            raise UntraceableModel(refuse.policy(name))
     if any(isinstance(child, torch.jit.ScriptModule) for child in inner.modules()):
         raise UntraceableModel(
             "Expected a Python module, got a TorchScript module. Pass the Python module it was made from."

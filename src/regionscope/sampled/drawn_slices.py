@@ -233,6 +233,8 @@ Slices = int | Sequence[Slice] | SliceSampler
 
 def inputs_to_slice(inputs: Inputs | None, slices: Slices) -> Inputs | Examples | None:
     """The inputs to draw slices through: those that are given, or those of the sampler."""
+    if isinstance(slices, str):
+        raise not_slices(slices)
     first = inputs[0] if isinstance(inputs, Sequence) and len(inputs) else inputs
     if isinstance(first, Slice | SliceSampler):
         how = "slices=[...]" if isinstance(first, Slice) else "it as slices=..."
@@ -258,6 +260,14 @@ def given_sampler(sampler: SliceSampler, inputs: Inputs | Examples | None, *, ha
             "got at least one of them. Pass them to the sampler."
         )
     return sampler if inputs is None or not isinstance(sampler, DrawnSlices) else replace(sampler, inputs=inputs)
+
+
+def not_slices(value: object) -> InputError:
+    """The error for a value that is passed as ``slices``."""
+    return InputError(
+        f"Expected slices to be a whole number of at least 1, or a list of slices, got {value!r}. "
+        "Pass 100, for example."
+    )
 
 
 def number_of(slices: Slices) -> int:

@@ -60,8 +60,8 @@ INSTRUMENTS: list[Callable[[nn.Module, Tensor], Any]] = [
     lambda model, x: rs.region_count(model, x, slices=3),
     lambda model, x: rs.region_count(model, x, slices=3, method="refined", batch_size=7),
     lambda model, x: rs.local_complexity(model, x, dims=2),
-    lambda model, x: rs.deformation(model, x, dims=2),
-    lambda model, x: rs.error_rate(model, x, torch.zeros(len(x), dtype=torch.int64)),
+    lambda model, x: rs.complexity.deformation(model, x, dims=2),
+    lambda model, x: rs.measures.error_rate(model, x, torch.zeros(len(x), dtype=torch.int64)),
 ]
 
 
@@ -134,5 +134,5 @@ def test_an_infinite_buffer_is_a_mask() -> None:
     assert torch.equal(found, wanted)
     assert not torch.equal(found, other)
     labels = torch.full((9,), 2)
-    assert rs.error_rate(masked, inputs(), labels).value == 1.0
-    assert rs.error_rate(plain, inputs(), labels).value < 1.0
+    assert rs.measures.error_rate(masked, inputs(), labels).value == 1.0
+    assert rs.measures.error_rate(plain, inputs(), labels).value < 1.0

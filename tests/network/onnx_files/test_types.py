@@ -129,3 +129,11 @@ def test_a_constant_is_appended_without_a_batch(
     part = rs.linear_regions(network, rs.Segment(x[0], x[1]))
     part.check()
     assert part.n_linear_regions == 1 + int(((x[0] > 0) != (x[1] > 0)).sum())
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_a_quantised_file_is_named(dtype: type, tmp_path: Path) -> None:
+    weights = {"w": np.ones((4, 3), dtype), "scale": np.float32(0.1)}
+    nodes = [node("DequantizeLinear", ["w", "scale"], ["d"]), node("MatMul", ["x", "d"])]
+    with pytest.raises(rs.InputError, match=r"INT8 in tensor 'w': the file holds a quantised network.*region_count"):
+        rs.read_onnx(write(tmp_path / "net.onnx", nodes, weights, [1, 4]))

@@ -80,7 +80,7 @@ class RunJob(NetworkJob):
     def inputs(self, data: Path | None, *, least: int = 1) -> Tensor:
         return self.context.split.train.inputs
 
-    def points(self, seed: int) -> dict[str, Tensor]:
+    def stored_points(self, seed: int) -> dict[str, Tensor]:
         most = instruments.names()["local_complexity"]["n"]
         return {part: self.context.points(part, most, {"seed": seed}) for part in ("train", "test")}
 
@@ -114,5 +114,7 @@ surface = _of_run(surfaces.surface, RunSliceJob)
 count = _of_run(counts.count, RunJob, "data")
 complexity = _of_run(local.complexity, RunJob, "data", "test")
 ask = typer.Typer(no_args_is_help=True, help=questions.ask.info.help)
-for question in (questions.extremes, questions.lipschitz, questions.flips, questions.topology):
-    ask.command()(_of_run(question, RunSliceJob))
+extremes = ask.command()(_of_run(questions.extremes, RunSliceJob))
+lipschitz = ask.command()(_of_run(questions.lipschitz, RunSliceJob))
+flips = ask.command()(_of_run(questions.flips, RunSliceJob))
+topology = ask.command()(_of_run(questions.topology, RunSliceJob))

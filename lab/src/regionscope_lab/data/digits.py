@@ -7,13 +7,14 @@ from dataclasses import replace
 import torch
 
 from regionscope.errors import InputError
-from regionscope.extras import import_extra
 from regionscope_lab.data.dataset import Dataset, DataSplit, balanced_choice, derived_seed
 
 
 def digits() -> Dataset:
-    """All 1,797 digits: inputs (1797, 1, 8, 8) between 0 and 1, 10 classes. Needs the ``lab`` extra."""
-    found = import_extra("sklearn.datasets", who="digits needs", library="scikit-learn", extra="lab").load_digits()
+    """All 1,797 digits: inputs (1797, 1, 8, 8) between 0 and 1, 10 classes."""
+    from sklearn.datasets import load_digits
+
+    found = load_digits()
     images = torch.from_numpy(found.images).float().div_(16)[:, None]
     return Dataset("digits", images, torch.from_numpy(found.target).long(), 10)
 

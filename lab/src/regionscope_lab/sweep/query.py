@@ -12,7 +12,6 @@ from typing import Any
 
 from regionscope.checks import check_instance, read_path
 from regionscope.errors import InputError
-from regionscope.extras import import_extra
 from regionscope.file_io import replace_file
 from regionscope_lab.sweep.table import SERIES, RunTable, read_runs, read_series
 
@@ -30,7 +29,8 @@ def query(runs_dir: Path | str, sql: str) -> RunTable:
     settings.
     """
     check_instance("sql", sql, str, advice='Write a query such as "SELECT * FROM runs"')
-    duckdb = _duckdb("sql=")
+    import duckdb
+
     with tempfile.TemporaryDirectory() as scratch, duckdb.connect() as connection:
         _load(connection, "runs", read_runs(runs_dir), Path(scratch))
         if re.search(r"\brows\b", sql, re.IGNORECASE):
@@ -43,6 +43,13 @@ def query(runs_dir: Path | str, sql: str) -> RunTable:
             rows = [] if found is None else found.fetchall()
         except duckdb.Error as error:
             reason = " ".join(str(error).split())
+            table = re.search(r'Referenced table "(\w+)" not found', reason)
+            column = table and re.search(rf"\b{table[1]}(\.\w+)+", sql)
+            if column:
+                raise InputError(
+                    f"Expected quotes around the name of a column with a dot, got {column[0]} in the query. "
+                    f'Write "{column[0]}".'
+                ) from error
             raise InputError(f"The query failed: {reason} Correct it; its tables are runs and rows.") from error
         silent = all(duckdb.ExpectedResultType.NOTHING in each.expected_result_type for each in statements)
         if found is None or (silent and not rows):
@@ -72,7 +79,7 @@ def _distinct(names: Sequence[str]) -> tuple[str, ...]:
 def write_parquet(table: RunTable, path: Path | str) -> None:
     """Write a table as Parquet."""
     check_instance("table", table, RunTable, advice="Read one with read_runs(folder)")
-    duckdb = _duckdb("A Parquet file")
+    import duckdb
 
     def write(temporary: Path) -> None:
         try:
@@ -117,8 +124,3 @@ def _type(table: RunTable, column: str) -> str:
 def _quoted(column: str) -> str:
     doubled = column.replace('"', '""')
     return f'"{doubled}"'
-
-
-def _duckdb(what: str) -> Any:
-    without = ". The plain table and CSV work without it."
-    return import_extra("duckdb", who=f"{what} needs", library="DuckDB", extra="lab", otherwise=without)

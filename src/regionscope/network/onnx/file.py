@@ -111,6 +111,12 @@ def read_tensor(tensor: Any, folder: Path) -> Tensor:
     if tensor.data_type not in wanted:
         kind = tensor.data_type
         named = onnx.TensorProto.DataType.Name(kind) if kind in onnx.TensorProto.DataType.values() else str(kind)
+        if named.removeprefix("U") in ("INT8", "INT4", "INT2"):
+            raise InputError(
+                f"Expected float32 weights, got {named} in tensor {tensor.name!r}: the file holds a quantised network, "
+                "whose values jump. Read the file that it was made from, or pass a function that runs it to "
+                "region_count()."
+            )
         raise InputError(
             f"Expected float32, float64, int32, int64 or bool, got {named} in tensor {tensor.name!r}. Convert it first."
         )

@@ -38,9 +38,9 @@ def _sum_of(call: Call, a: Operand, b: Operand, factor: float) -> Any:
     """a + factor * b"""
     if isinstance(a, Data) and isinstance(b, Data):
         same_layout(call, a, b)
-        same = a.shape == np.broadcast_shapes(a.shape, b.shape)
-        in_place = partial(torch.Tensor.add_, alpha=factor) if same else None
-        return call.affine(partial(torch.add, alpha=factor), a, b, in_place=in_place)
+        shape = np.broadcast_shapes(a.shape, b.shape)
+        in_place = partial(torch.Tensor.add_, alpha=factor) if a.shape == shape else None
+        return call.affine(partial(torch.add, alpha=factor), a, b, shape=shape, in_place=in_place)
     if isinstance(a, Data):
         if isinstance(b, Tensor):
             return call.affine(partial(torch.add, alpha=factor), a, constants=(aligned(call, a, b),))

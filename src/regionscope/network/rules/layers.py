@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regionscope.formatting import counted
 from regionscope.network.operations import Affine, ChannelMap, Fixed
 from regionscope.network.record import Call, Data, rule
 from regionscope.network.refuse import NO_STATISTICS
@@ -166,6 +167,8 @@ def _batch_norm(
 ) -> Data:
     if training or running_mean is None or running_var is None:
         call.refuse(NO_STATISTICS)
+    if len(running_var) != x.shape[0]:
+        call.refuse_shapes(f"its statistics are those of {counted(len(running_var), 'channel')}", x)
     scale = (call.constant(running_var) + eps).rsqrt()
     if weight is not None:
         scale = scale * call.constant(weight)
@@ -176,6 +179,7 @@ def _batch_norm(
     return call.affine(
         _scaled,
         x,
+        shape=x.shape,
         constants=(scale.reshape(ones), shift.reshape(ones)),
         channel_map=ChannelMap(scale, shift),
         in_place=_scaled_in_place,
