@@ -142,9 +142,10 @@ def magnitudes(
 
 def _sizes(kink: Kink, cuts: FoldSites, versions: _Versions, usual: Tensor, perturbation: float) -> _Sizes:
     """usual: (s,) size of the inputs, or of the smallest layer so far. perturbation: relative size of it."""
-    moved, drifted = _moved_and_drifted(cuts.values, versions, perturbation)
+    compares_outputs = kink.kind == "argmax"
+    moved, drifted = _moved_and_drifted(cuts.values, versions, perturbation, _TERMS if compares_outputs else 1.0)
     layer, in_reach = xp.largest(moved, 1), None
-    huge = layer > (0.0 if kink.kind == "argmax" else _HUGE) * usual
+    huge = layer > (0.0 if compares_outputs else _HUGE) * usual
     enough = versions.straight or versions.n_points >= _FEWEST_POINTS or isinstance(cuts, Maxima)
     if enough and bool(huge.any()):
         in_reach = _in_reach(cuts, versions, ~huge)
@@ -153,11 +154,15 @@ def _sizes(kink: Kink, cuts: FoldSites, versions: _Versions, usual: Tensor, pert
     return _Sizes(layer, xp.maximum(moved, drifted) if isinstance(cuts, Thresholds) else layer, in_reach)
 
 
-def _moved_and_drifted(value: Tensor, versions: _Versions, perturbation: float) -> tuple[Tensor, Tensor]:
-    """The size of each column, (s, n), by the moved and by the drifted version."""
+def _moved_and_drifted(
+    value: Tensor, versions: _Versions, perturbation: float, share: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    """The size of each column, (s, n), by the moved and by the drifted version: at least this share of its largest
+    value. Outputs take the small one: where one is large, those of a region where all are constant may still differ.
+    """
     rows = versions.array(value).reshape(len(value), -1)
     plain = versions.plain(rows)
-    top = xp.largest(abs(plain), 1)
+    top = xp.largest(abs(plain), 1) * share
     if not versions.n_perturbed:
         return top, top
     apart = xp.largest(abs(versions.perturbed(rows) - plain[:, : versions.n_perturbed]), 2) * (_TERMS / perturbation)
