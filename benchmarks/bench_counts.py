@@ -1,8 +1,7 @@
 """Region counts: what they cost beside the model's own forward pass, and what a grid of 200 points misses.
 
-python benchmarks/bench_counts.py               # tables on screen, JSON in benchmarks/results/
-python benchmarks/bench_counts.py resnet18      # those whose title holds the word
-python benchmarks/bench_counts.py --device cuda
+PYTHONPATH=tests python benchmarks/bench_counts.py    # tables on screen, JSON in benchmarks/results/
+With resnet18, those whose title holds the word; with --device cuda, on the GPU.
 Ratios come from one run of one process; seconds depend on the machine, ratios hardly do.
 """
 
@@ -22,12 +21,12 @@ from regionscope.measures.region_count import slice_sampler
 from regionscope.network import full_precision
 from regionscope.sampled.components import count_components
 from regionscope.sampled.lattice import corners_and_directions
-from regionscope.sampled.reference import count_components_bfs
 from regionscope_lab import zoo
 from regionscope_lab.data import Dataset
 from regionscope_lab.train import Training, train
 from results import write
 from timing import call_seconds
+from twins.components import count_components_bfs
 
 LIMITS = {"speedup over breadth-first search": 10.0, "counting / forward": 0.02, "forward share": 0.95}
 GRID = 200

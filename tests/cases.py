@@ -13,8 +13,8 @@ import pytest
 from nasty.case import Case, turned
 from nasty.known import IN_A_PLANE, IN_SPACE, ON_A_LINE
 from nasty.seeded import SEEDED
-from regionscope.exact.reference import ReferenceDecision, ReferencePartition, reference_regions
 from regionscope.network import Program, trace
+from twins.reference import ReferenceDecision, ReferencePartition, reference_regions
 
 __all__ = ["CASES", "Case", "marked", "program_of", "reference_of"]
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
@@ -65,17 +62,6 @@ class Watched(nn.Module):
         return found
 
 
-@dataclass
-class TwoShards:
-    """Stands for ``Shards``, in this process."""
-
-    call: Callable[[list[rs.Slice]], Any]
-    threads: int = 2
-
-    def __call__(self, block: list[rs.Slice]) -> Any:
-        return self.call(block)
-
-
 def wait_for(path: Path, pattern: str) -> Path:
     end = time.monotonic() + 120
     while not (found := list(path.glob(pattern))):
@@ -113,34 +99,30 @@ def test_partitions_from_workers_are_those_of_one_process(address: str) -> None:
 
 
 @pytest.mark.slow
-def test_counts_from_workers_are_those_of_one_process(address: str) -> None:
-    model = build()
-    exact = [rs.region_count(model, X, slices=9, method="exact", dask=dask) for dask in (None, address)]
-    linear = [rs.measures.linear_region_count(model, X, slices=9, dask=dask) for dask in (None, address)]
-    for alone, shared in (exact, linear):
-        assert len(alone.counts.unique()) > 1
-        assert torch.equal(alone.counts, shared.counts)
-        assert (alone.interval, alone.status, alone.grid) == (shared.interval, shared.status, shared.grid)
-
-
-@pytest.mark.parametrize("method", ["grid", "refined"])
-def test_counts_on_a_lattice_are_joined(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
-    """In this process: an opener of shards that calls the function for each half of the slices."""
-
-    @contextmanager
-    def two_shards(function: Any, join: Any, _model: object, _address: str) -> Iterator[Any]:
-        yield TwoShards(lambda block: join([function(block[:3]), function(block[3:])]))
-
-    model, seen = build(), {"dim": 2, "slices": 7, "grid": 9, "method": method, "max_points": 300}
-    alone = rs.region_count(model, X, **seen)
-    monkeypatch.setattr(sys.modules["regionscope.measures.slice_counter"], "open_shards", two_shards)
-    shared = rs.region_count(model, X, **seen, dask="two")
+@pytest.mark.parametrize(
+    ("count", "options"),
+    [
+        (rs.region_count, {"method": "exact"}),
+        (rs.region_count, {"dim": 2, "grid": 9, "method": "grid"}),
+        (rs.region_count, {"dim": 2, "grid": 9, "method": "refined", "max_points": 300}),
+        (rs.measures.linear_region_count, {}),
+    ],
+)
+def test_counts_from_workers_are_those_of_one_process(
+    address: str, tmp_path: Path, count: Any, options: dict[str, Any]
+) -> None:
+    """Both may continue one file."""
+    model, path = build(), tmp_path / "counts.jsonl"
+    alone = count(model, X, slices=9, **options)
+    count(model, X, slices=4, path=path, dask=address, **options)
+    shared = count(model, X, slices=9, path=path, dask=address, **options)
     assert len(alone.counts.unique()) > 1
     assert torch.equal(alone.counts, shared.counts)
     assert (alone.interval, alone.status, alone.grid) == (shared.interval, shared.status, shared.grid)
-    if method == "refined":
+    if alone.plain_counts is not None:
         assert not alone.status
         assert torch.equal(alone.plain_counts, shared.plain_counts)
+    assert torch.equal(count(model, X, slices=9, path=path, **options).counts, alone.counts)
 
 
 @pytest.mark.slow

@@ -1,17 +1,21 @@
-"""Every program of the gallery runs, is short, and ends in one figure and one sentence."""
+"""The programs of the gallery and the notebooks run, and the generated pages show what the benchmarks stored."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
+import io
 import json
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import matplotlib.pyplot as plt
 import pytest
 import torch
 from PIL import Image
@@ -96,58 +100,68 @@ def test_the_api_pages_have_every_public_name(pages: ModuleType) -> None:
             assert re.search(rf"(?:regionscope|{chapter})\.{name}(?:\(\))?\n", text), f"{chapter}.{name}"
 
 
-def test_the_page_on_attributions_shows_what_the_benchmark_stored(pages: ModuleType) -> None:
-    table = pages.attribution_table(ROOT / "docs" / "benchmarks")
-    page = (ROOT / "docs" / "attributions.md").read_text(encoding="utf-8")
-    assert table in page, f"put this table there:\n{table}"
-    stored = json.loads((ROOT / "docs" / "benchmarks" / "attributions-cpu.json").read_text())
-    mlp = stored["rows"][0]
-    assert mlp["attributions / partition"] < 3
-    assert mlp["gap"] < 1e-10
-    assert f"took {mlp['attributions / partition']:.2g} times" in page
-    for name in ("extremes / linear_regions", "topology / decision_regions"):
-        assert stored["answers"][name] < 0.2
+SURFACES = ("surface-cpu", "level-set-cpu", "edge-subdivision-cpu")
 
 
-def test_the_page_on_gpus_shows_what_the_benchmarks_stored(pages: ModuleType) -> None:
-    table = pages.benchmark_table(ROOT / "docs" / "benchmarks")
-    assert table in (ROOT / "docs" / "gpu.md").read_text(encoding="utf-8"), f"put this table there:\n{table}"
-    stored = json.loads((ROOT / "docs" / "benchmarks" / "exact-cuda.json").read_text())
-    for one in stored:
-        assert f"| `linear_regions`, {one['case']}, {one['regions']:,} regions | {one['seconds']:.3g} |" in table
-    assert table.count("| `region_count`") == 2
-    assert table.count("| `local_complexity`") >= 2
+def test_the_pages_show_what_the_benchmarks_stored(pages: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    stored, speed = ROOT / "docs" / "benchmarks", importlib.import_module("table")
+    tables = [
+        ("attributions", pages.attribution_table(stored)),
+        ("gpu", pages.benchmark_table(stored)),
+        *(("surfaces", pages.SURFACE_TABLES[name](stored)) for name in SURFACES),
+        ("speed", speed.page_tables()),
+    ]
+    for page, table in tables:
+        text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+        assert table in text, f"put this table into {page}.md:\n{table}"
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert speed.README_TABLE.findall(readme) == [speed.readme_table()], "run: python benchmarks/table.py"
 
 
-@pytest.mark.parametrize("name", ["surface-cpu", "level-set-cpu", "edge-subdivision-cpu"])
-def test_the_page_on_surfaces_shows_what_the_benchmarks_stored(name: str, pages: ModuleType) -> None:
-    table = pages.SURFACE_TABLES[name](ROOT / "docs" / "benchmarks")
-    assert table in (ROOT / "docs" / "surfaces.md").read_text(encoding="utf-8"), f"put this table there:\n{table}"
-    rows = json.loads((ROOT / "docs" / "benchmarks" / f"{name}.json").read_text())["rows"]
-    for row in rows:
-        if name == "edge-subdivision-cpu":
-            assert row["vertices"][0] == row["vertices"][1]
-            assert f"| {row['vertices'][0]:,} |" in table
-        elif name == "level-set-cpu":
-            assert row["ratio"] == pytest.approx(row["linear_regions"] / row["level_set"])
-        elif row["method"] == "level_set":
-            assert row["largest"] < 1e-12
-
-
-def test_the_page_on_speed_shows_what_the_benchmarks_stored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_benchmark_is_stored_beside_its_last_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     table = importlib.import_module("table")
-    page = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
-    assert table.page_tables() in page, "run: python benchmarks/table.py"
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert table.README_TABLE.findall(readme) == [table.readme_table()], "run: python benchmarks/table.py"
-    streamed = [row for row in table.load("exact-cpu") if "streamed" in row["case"]]
-    assert max(row["regions"] for row in streamed) > 1e7
-    assert max(row["peak_gib"] for row in streamed) < 1
     assert len(table.figure().axes[0].lines) >= 5
     monkeypatch.setattr(table, "STORED", tmp_path)
     row = {"case": "work", "seconds": 2.0, "floor": 1.0, "ratio": 2.0, "peak_gib": None}
     assert "previous" not in table.store("exact-cpu", [row])[0]
     (again,) = table.store("exact-cpu", [{**row, "seconds": 1.0, "ratio": 1.0}])
     assert again["previous"] == {"seconds": 2.0, "ratio": 2.0, "peak_gib": None}
-    assert [each["seconds"] for each in table.load("exact-cpu")] == [1.0]
+    assert [stored["seconds"] for stored in table.load("exact-cpu")] == [1.0]
+
+
+FOLDER = Path(__file__).parent.parent / "docs" / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+
+
+@pytest.fixture(autouse=True)
+def agg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Figures on no screen, files in a folder of their own, and the random state as before."""
+    monkeypatch.chdir(tmp_path)
+    state, backend = torch.get_rng_state(), plt.get_backend()
+    plt.switch_backend("agg")
+    monkeypatch.setattr(plt, "show", lambda: None)
+    yield
+    plt.close("all")
+    plt.switch_backend(backend)
+    torch.set_rng_state(state)
+
+
+def test_there_are_four() -> None:
+    assert [path.stem for path in NOTEBOOKS] == ["count_regions", "first_look", "local_complexity", "sweep"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs(path: Path) -> None:
+    for library in ("pandas", "sklearn", "duckdb", "bokeh"):
+        pytest.importorskip(library)
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    names: dict[str, Any] = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        for i, cell in enumerate(notebook["cells"]):
+            if cell["cell_type"] == "code":
+                assert cell["outputs"] == []
+                exec(compile("".join(cell["source"]), f"{path.name}, cell {i}", "exec"), names)
+    assert f"{{nb-download}}`Download this notebook <{path.name}>`" in "".join(notebook["cells"][0]["source"])

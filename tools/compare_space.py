@@ -3,7 +3,8 @@
 A partition of at most ``--twin`` cells is compared with the slow reference, which cuts one cell at a time; a larger one
 with the engine that cuts by one unit after another. Counts of every layer, volumes and ``Partition.check`` must agree.
 
-python tools/compare_space.py [--networks 500] [--maxima 150] [--twin 20]    # docs/benchmarks/space-random.json
+PYTHONPATH=tests python tools/compare_space.py [--networks 500] [--maxima 150] [--twin 20]
+It writes docs/benchmarks/space-random.json.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from torch import nn
 import regionscope as rs
 from regionscope.exact import linear, space
 from regionscope.exact.polytopes import carry_cells, partition_cells
-from regionscope.exact.reference import reference_partition
 from regionscope.network import Program, trace
+from twins.reference import reference_partition
 
 REPORT = Path(__file__).parent.parent / "docs" / "benchmarks" / "space-random.json"
 KINDS = ("plain", "no bias", "whole numbers", "halves", "ReLU6", "Hardtanh", "repeated", "no weight")

@@ -1,4 +1,4 @@
-"""Rebuild src/regionscope/exact/known_answers.json: ``python tools/make_known_answers.py`` (about a minute).
+"""Rebuild tests/twins/known_answers.json: ``PYTHONPATH=tests python tools/make_known_answers.py`` (about a minute).
 
 Every count comes from the slow reference and is verified: closed forms agree, sizes add up to the slice, and interior
 points of different regions have different activation patterns.
@@ -17,12 +17,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from regionscope.exact.known_answers import build_layers, build_slice, weights_checksum
-from regionscope.exact.reference import ReferencePartition, reference_regions
 from regionscope.geometry import Slice
 from regionscope.network import Program, trace
+from twins.known_answers import build_layers, build_slice, weights_checksum
+from twins.reference import ReferencePartition, reference_regions
 
-ANSWERS = Path(__file__).parent.parent / "src" / "regionscope" / "exact" / "known_answers.json"
+ANSWERS = Path(__file__).parent.parent / "tests" / "twins" / "known_answers.json"
 INLINE_WEIGHTS = 200  # networks with at most this many parameters are written out
 
 Layers = list[list[Any]]

@@ -91,7 +91,7 @@ def experiment(**settings: Any) -> Experiment:
 
 
 def test_the_file_is_part_of_the_runs_identity(folder: Path) -> None:
-    (folder / "small.py").write_text("from regionscope.lab.zoo import dense as build\n")  # as older runs have it
+    (folder / "small.py").write_text("from regionscope.lab.zoo import dense as build\n")  # is hashed, not run
     first = experiment()
     assert first.network.source
     assert first.data.source

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regionscope.checks import read_seed
 from regionscope.errors import RegionscopeError
 from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
 from regionscope.file_io import plain, replace_file
@@ -60,7 +61,7 @@ def train(
         for rows in torch.randperm(len(inputs), generator=generator, device="cpu").split(batch_size):
             optimizer.zero_grad()
             loss = functional.cross_entropy(model(inputs[rows]), labels[rows])
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             optimizer.step()
             step += 1
             monitor(step, model, last=step == steps)
@@ -136,6 +137,7 @@ def quickstart(config: QuickstartConfig | None = None, *, progress: Progress = l
     under a second for the regions.
     """
     config = QuickstartConfig() if config is None else config
+    read_seed(config.seed)
     square = Box.between(-1.0, 1.0, (2,))
     inputs, labels = two_moons(config.n_points, noise=config.noise, seed=config.seed)
     model = _network((2, *config.hidden, 2), config.seed)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 import check_certificate
 import corpus_adapters
@@ -62,17 +60,6 @@ def test_the_checker_rejects_a_wrong_topology() -> None:
         check_certificate.check(document)
 
 
-def test_the_reports_of_the_corpus_say_that_all_is_right() -> None:
-    """``run_corpus --report`` and ``check_certificate`` over all files; the numbers stand on the page of the corpus."""
-    report = json.loads((run_corpus.CORPUS.parent / "docs" / "corpus.json").read_text())
-    assert report["cases"].keys() == {path.stem for path in FILES}
-    assert report["statuses"] == {"right": 200}
-    chosen = [run_corpus.Outcome(next(run_corpus.cases()), "wrong", "linear is 2, true is 1", 0.5)]
-    made = run_corpus.report("mine:count", chosen)
-    assert made["statuses"] == {"wrong": 1}
-    assert made["cases"][FILES[0].stem]["details"] == "linear is 2, true is 1"
-
-
 def test_regionscope_is_right_on_small_cases_and_a_wrong_tool_is_not() -> None:
     chosen = [case for case in run_corpus.cases() if case.name in {path.stem for path in SMALLEST[:12]}]
     outcomes = [run_corpus.test(corpus_adapters.regionscope, case) for case in chosen]
@@ -95,17 +82,3 @@ def test_the_adapter_on_the_page_runs() -> None:
         outcome = run_corpus.test(namespace["sampled"], chosen[name])
         assert outcome.status == status
         assert not outcome.details or f"{name} ({outcome.case.weights_kind}): {outcome.details}" in page
-
-
-def test_a_case_of_a_peer_starts_with_the_same_function() -> None:
-    """The network that relucent searches is the one of the corpus on the slice."""
-    for case in run_corpus.cases():
-        if case.family != "MLP" or (made := corpus_adapters.on_slice(case)) is None:
-            continue
-        model, _, start = made
-        inputs = torch.tensor(case.slice["origin"]) + start @ torch.tensor(case.slice["basis"], dtype=torch.float64)
-        assert torch.allclose(model(start), case.model()(inputs), atol=1e-12)
-        break
-    else:
-        raise AssertionError("no case for relucent")
-    assert Path(run_corpus.CORPUS).name == "corpus"

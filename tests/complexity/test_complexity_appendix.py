@@ -47,28 +47,18 @@ def test_with_relu_the_hull_of_embedded_vertices_misses_units() -> None:
     assert int(first.total) == 400  # nothing is lost in the first layer
 
 
-@pytest.fixture(scope="module")
-def shifted() -> dict[int, list[float]]:
+@pytest.mark.slow
+def test_complexity_falls_away_from_the_origin_and_saturates_in_the_number_of_directions() -> None:
     """LC at [0]^d .. [10]^d in steps of 2.5, for each P; three frames averaged."""
     model = stack(18, 100, bias=True, activation=nn.LeakyReLU(0.01))
     centers = torch.linspace(0, 10, 5)[:, None].expand(5, 784)
-    found = {}
+    at_origin = []
     for dims in DIMS:
         runs = [local_complexity(model, centers, dims=dims, radius=5.0, seed=seed).total for seed in range(3)]
-        found[dims] = torch.stack(runs).double().mean(0).tolist()
-    return found
-
-
-@pytest.mark.slow
-def test_moving_away_from_the_origin_lowers_local_complexity(shifted: dict[int, list[float]]) -> None:
-    for counts in shifted.values():
+        counts = torch.stack(runs).double().mean(0).tolist()
         assert counts[0] > counts[1] > counts[2] > max(counts[3:])
         assert counts[-1] < 0.2 * counts[0]
-
-
-@pytest.mark.slow
-def test_local_complexity_saturates_in_the_number_of_directions(shifted: dict[int, list[float]]) -> None:
-    at_origin = [shifted[dims][0] for dims in DIMS]
+        at_origin.append(counts[0])
     assert at_origin == sorted(at_origin)
     early, late = at_origin[1] - at_origin[0], at_origin[5] - at_origin[4]  # 2 -> 10 and 100 -> 200
     assert late < 0.5 * early

@@ -166,18 +166,6 @@ def test_padding_never_counts_and_changes_nothing() -> None:
     assert found.block_means["layers.1"].stderr > 0
 
 
-def test_layers_after_pooling_have_no_positions() -> None:
-    class Pooled(TinyGPT):
-        def forward(self, ids: Tensor) -> Tensor:
-            return torch.tanh(super().forward(ids).mean(1))
-
-    mask = torch.ones_like(IDS)
-    mask[1, 1:] = 0  # one token: the pooled vector has as many positions
-    found = rs.local_complexity(Pooled(), IDS, attention_mask=mask, radius=RADIUS)
-    assert list(found.by_layer) == ["layers.0.mlp.1", "layers.1.mlp.1", "tanh"]
-    assert list(found.by_position) == ["layers.0.mlp.1", "layers.1.mlp.1"]
-
-
 def test_chunks_do_not_change_the_counts() -> None:
     options = {"radius": RADIUS, "frames": FRAME, "attention": True, "norms": True}
     few, many = (rs.local_complexity(TinyGPT(), IDS, **options, memory=memory) for memory in (1, None))
@@ -208,28 +196,6 @@ def test_attention_with_the_heads_before_the_batch_is_counted_alike() -> None:
     )
     assert torch.equal(found, other)
     assert int(found.sum()) > 0
-
-
-def test_images_are_cut_into_tokens_by_the_model_itself() -> None:
-    class Patches(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.embed, self.blocks = nn.Linear(4, 6), nn.ModuleList([nn.Sequential(nn.Linear(6, 10), nn.ReLU())])
-
-        def forward(self, images: Tensor) -> Tensor:
-            return self.blocks[0](self.embed(images.reshape(len(images), 4, 4))).mean(1)
-
-    torch.manual_seed(0)
-    model = Patches()
-    images = torch.randn(3, 1, 4, 4)
-    found = rs.local_complexity(model, images, radius=1.0)
-    name = "blocks.0.1"
-    assert found.by_position[name].shape == (3, 4)
-    assert torch.equal(found.by_position[name].sum(1), found.by_layer[name].double())
-    frame = rs.complexity.orthonormal_frames((1, 4, 4), dims=16)
-    vertices = torch.cat([images[0] + frame, images[0] - frame])
-    values = model.blocks[0][0](model.embed(vertices.reshape(32, 4, 4)))
-    assert torch.equal(found.by_position[name][0], ((values > 0).any(0) & (values < 0).any(0)).sum(-1).double())
 
 
 class OneAttention(nn.Module):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import inspect
 import json
 import math
 from dataclasses import replace
@@ -124,11 +123,6 @@ def test_a_watch_measures_the_same_points_with_the_same_frame() -> None:
 
 def estimated(level: Level) -> str:
     return formatting.estimated(level.mean, level.stderr)
-
-
-def test_a_watch_has_the_options_of_local_complexity() -> None:
-    options = set(inspect.signature(local_complexity).parameters) - {"model", "inputs", "generator", "attention_mask"}
-    assert set(inspect.signature(ComplexityWatch).parameters) == options | {"points"}
 
 
 @pytest.mark.parametrize("option", ["attention", "norms"])

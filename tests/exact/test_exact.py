@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from cases import CASES, Case, marked, program_of, reference_of
 from regionscope.errors import InputError, SliceError
 from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
-from regionscope.exact.known_answers import KnownAnswer, known_answers
-from regionscope.exact.reference import ReferenceDecision, ReferencePartition, reference_regions
 from regionscope.geometry import Box, Segment, Slice
 from regionscope.network import Program, trace
 from strategies import Problem, problems
+from twins.known_answers import KnownAnswer, known_answers
+from twins.reference import ReferenceDecision, ReferencePartition, reference_regions
 
 CORPUS = list(known_answers())
 

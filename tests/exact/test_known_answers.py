@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from regionscope.errors import InputError
-from regionscope.exact.known_answers import KnownAnswer, build_layers, build_slice, known_answers
-from regionscope.exact.reference import reference_regions
 from regionscope.network import trace
+from twins.known_answers import KnownAnswer, build_layers, build_slice, known_answers
+from twins.reference import reference_regions
 
 CORPUS = list(known_answers())
 SMALL = [answer for answer in CORPUS if answer.n_activation_regions <= 120]

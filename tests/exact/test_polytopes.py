@@ -15,7 +15,6 @@ from regionscope.errors import CheckFailed
 from regionscope.exact import polytopes as engine
 from regionscope.exact.budget import Budget, Record, TooManyRegions
 from regionscope.exact.polytopes import CellPartition, partition_cells
-from regionscope.exact.reference import reference_partition
 from regionscope.exact.zero_tolerance import zero_tolerances_of
 from regionscope.geometry import Box, Simplex, Slice
 from regionscope.geometry.polytope.complex import centres
@@ -23,6 +22,7 @@ from regionscope.geometry.polytope.faces import facets, volumes
 from regionscope.geometry.polytope.split import split
 from regionscope.network import Program, patterns, trace, with_decision
 from regionscope.tolerance import Tolerance
+from twins.reference import reference_partition
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,16 @@ from torch import Tensor
 
 from cases import CASES, Case, program_of, reference_of
 from regionscope.errors import SliceError
-from regionscope.exact.reference import (
+from regionscope.geometry import Box, Slice
+from regionscope.network import Program, trace
+from strategies import Problem, problems
+from twins.reference import (
     ReferenceDecision,
     ReferencePartition,
     reference_partition,
     reference_regions,
 )
-from regionscope.exact.reference_space import clip, measure, root_cell
-from regionscope.geometry import Box, Slice
-from regionscope.network import Program, trace
-from strategies import Problem, problems
+from twins.reference_space import clip, measure, root_cell
 
 
 def patterns(program: Program, slice: Slice, coords: np.ndarray) -> Tensor:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
+import sys
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -188,7 +190,9 @@ def test_folds_that_rounding_hides_are_reported(dim: int) -> None:
         hidden = regions == 2  # of three
         for found in (part, dec):
             assert ("n_snapped=" in repr(found)) == hidden
-            assert ("snapped" in [name for name, _, _ in found.readings()]) == hidden
+            with pytest.warns(UserWarning, match="regions open") if hidden else nullcontext():
+                shown = [name for name, _, _ in found.readings()]
+            assert ("snapped" in shown) == ("undecided" in shown) == hidden
         assert (part.n_snapped > 0) == (dec.partition.n_snapped > 0) == hidden
 
 
@@ -200,6 +204,35 @@ def test_no_count_of_a_network_with_extreme_weights_is_wrong_in_silence(seed: in
     wrong = compare(module, net, truth)
     parts = (rs.linear_regions(module, slice_of(net.place)), rs.decision_regions(module, slice_of(net.place)).partition)
     assert not wrong or any(part.n_snapped for part in parts)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+@pytest.mark.parametrize("dim", [1, 2])
+def test_folds_that_fall_together_are_named(dim: int, installed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers with weights of 1e13 fold 1e-13 apart: 2 regions for 3, and nothing said so. Units that are copies of each
+    other fall together too, and the counts are right.
+    """
+    if not installed:
+        monkeypatch.setitem(sys.modules, "flint", None)
+    slice = rs.Box([0.0, 0.0, 0.0], torch.eye(3)[:dim], 1.0)
+    for scale, right in ((1.0, True), (1e13, False)):
+        net = nn.Sequential(nn.Linear(3, 66), nn.ReLU(), nn.Linear(66, 3)).double()
+        with torch.no_grad():
+            net[0].weight[:] = torch.tensor([scale, 0.0, 0.0])
+            net[0].bias[:33], net[0].bias[33:] = 0.25, 0.25 if right else -0.5
+        part, dec = rs.linear_regions(net, slice), rs.decision_regions(net, slice)
+        assert part.n_activation_regions == 2
+        assert part.n_snapped > 0
+        if right:
+            part.check()
+            assert part.n_undecided == dec.n_undecided == 0
+            continue
+        with pytest.raises(rs.CheckFailed, match=r"leaves open \(refuted: .* 2 claimed, 3 true"):
+            part.check()
+        for result in (part, dec):
+            with pytest.warns(UserWarning, match="walls or regions open"):
+                readings = result.readings()
+            assert {name: value for name, value, _ in readings}["undecided"] == result.n_undecided > 0
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])

@@ -168,7 +168,7 @@ def test_undecided_walls_are_shown() -> None:
     assert shown.n_undecided == 1
     assert "n_undecided=1" in repr(shown)
     monitor = rs.Monitor({"regions": lambda model: shown}, when="every step")
-    with pytest.warns(UserWarning, match="both sides of 1 walls"):
+    with pytest.warns(UserWarning, match="leaves 1 walls or regions open"):
         rows = monitor(0, pooled())
     assert ("regions.undecided", 1.0) in [(row.name, row.value) for row in rows]
     assert "undecided" not in repr(part)

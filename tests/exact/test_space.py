@@ -14,7 +14,6 @@ from compare_space import CUBE, KINDS, MAXIMA, TETRAHEDRON, compare, network, un
 from regionscope.exact import space as engine
 from regionscope.exact.budget import Budget, Record, TooManyRegions, shares_of_kinks
 from regionscope.exact.polytopes import partition_cells
-from regionscope.exact.reference import reference_partition
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.space import SpacePartition, partition_space
 from regionscope.exact.zero_tolerance import zero_tolerances_of
@@ -27,6 +26,7 @@ from regionscope.geometry.spatial.faces import Curves, Unresolved
 from regionscope.geometry.spatial.sections import linked
 from regionscope.network import Program, Values, patterns, trace
 from regionscope.tolerance import Tolerance
+from twins.reference import reference_partition
 
 
 def run(program: Program, *slices: Slice, max_regions: int | None = None) -> tuple[SpacePartition, Record]:

@@ -11,19 +11,20 @@ from torch import nn
 
 import regionscope as rs
 from measures.labelled_points import X, Y
+from regionscope import measures
 from regionscope.errors import InputError
 from regionscope_lab.zoo import mlp
 
 
 def test_output_margin_by_hand() -> None:
     logits = torch.tensor([[2.0, 5.0, 1.0], [0.0, 1.0, 4.0]])
-    found = rs.measures.output_margin(nn.Identity(), logits, torch.tensor([1, 0]))
+    found = measures.output_margin(nn.Identity(), logits, torch.tensor([1, 0]))
     assert (found.value, found.n) == ((3.0 - 4.0) / 2, 2)
-    single = rs.measures.output_margin(nn.Identity(), torch.tensor([[2.0], [3.0]]), torch.tensor([1, 0]))
+    single = measures.output_margin(nn.Identity(), torch.tensor([[2.0], [3.0]]), torch.tensor([1, 0]))
     assert single.value == -0.5
     net = mlp([3, 8, 3])
-    assert rs.measures.output_margin(net, X, Y, batch_size=7).value == pytest.approx(
-        rs.measures.output_margin(net, X, Y).value
+    assert measures.output_margin(net, X, Y, batch_size=7).value == pytest.approx(
+        measures.output_margin(net, X, Y).value
     )
 
 
@@ -52,13 +53,13 @@ def test_the_distance_to_the_boundary_on_a_plane_and_on_a_line() -> None:
     dec = rs.decision_regions(band(), skewed)
     for point in ([0.0, 0.0], [0.1, 0.05], [-0.3, 0.2], [0.7, -0.4]):
         wanted = abs(1 - abs(3 * point[0] + 4 * point[1])) / 5
-        assert rs.measures.slice_margin(dec, torch.tensor(point)) == pytest.approx(wanted, abs=1e-7)
+        assert measures.slice_margin(dec, torch.tensor(point)) == pytest.approx(wanted, abs=1e-7)
     line = rs.Segment([-1.0, 0.0], [1.0, 0.0])
-    assert rs.measures.slice_margin(rs.decision_regions(band(), line), torch.tensor([0.1, 0.0])) == pytest.approx(
+    assert measures.slice_margin(rs.decision_regions(band(), line), torch.tensor([0.1, 0.0])) == pytest.approx(
         1 / 3 - 0.1
     )
     far = rs.Segment([1.0, 1.0], [2.0, 2.0])
-    assert rs.measures.slice_margin(rs.decision_regions(band(), far), torch.tensor([1.0, 1.0])) == math.inf
+    assert measures.slice_margin(rs.decision_regions(band(), far), torch.tensor([1.0, 1.0])) == math.inf
 
 
 @pytest.mark.parametrize("angle", [3e-8, 2e-9])
@@ -68,7 +69,7 @@ def test_the_distance_to_the_boundary_with_directions_that_are_almost_parallel(a
     with torch.no_grad():
         model.weight.copy_(torch.tensor([[0.0, 1.0]]))
         model.bias.fill_(-0.3 * angle)
-    found = rs.measures.slice_margin(rs.decision_regions(model, thin), torch.zeros(2))
+    found = measures.slice_margin(rs.decision_regions(model, thin), torch.zeros(2))
     assert found == pytest.approx(0.3 * angle, rel=1e-6)
 
 
@@ -79,8 +80,8 @@ def test_the_distance_to_the_boundary_in_three_dimensions() -> None:
         inner.bias.zero_()
     cube = rs.Box(torch.zeros(3), torch.tensor([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 2.0]]), 2.0)
     dec = rs.decision_regions(absolute(inner), cube)
-    assert rs.measures.slice_margin(dec, torch.zeros(3)) == pytest.approx(1 / 3)
-    assert rs.measures.slice_margin(dec, torch.tensor([0.1, 0.1, 0.2])) == pytest.approx((1 - 0.7) / 3)
+    assert measures.slice_margin(dec, torch.zeros(3)) == pytest.approx(1 / 3)
+    assert measures.slice_margin(dec, torch.tensor([0.1, 0.1, 0.2])) == pytest.approx((1 - 0.7) / 3)
 
 
 def test_a_slice_margin_agrees_with_a_fine_grid() -> None:
@@ -94,14 +95,14 @@ def test_a_slice_margin_agrees_with_a_fine_grid() -> None:
     for point in (torch.tensor([0.3, 0.2], dtype=torch.float64), torch.tensor([-2.0, 1.0], dtype=torch.float64)):
         other = grid[labels != net(point[None]).argmax(1)]
         nearest = float((other - point).norm(dim=1).min())
-        assert nearest - 0.015 <= rs.measures.slice_margin(dec, point) <= nearest
+        assert nearest - 0.015 <= measures.slice_margin(dec, point) <= nearest
 
 
 def test_points_off_the_slice_are_refused() -> None:
     dec = rs.decision_regions(band(), rs.Segment([-1.0, 0.0], [1.0, 0.0]))
     with pytest.raises(InputError, match="does not lie"):
-        rs.measures.slice_margin(dec, torch.tensor([0.0, 0.1]))
+        measures.slice_margin(dec, torch.tensor([0.0, 0.1]))
     with pytest.raises(InputError, match="does not lie"):
-        rs.measures.slice_margin(dec, torch.tensor([1.1, 0.0]))
+        measures.slice_margin(dec, torch.tensor([1.1, 0.0]))
     with pytest.raises(InputError, match="shape"):
-        rs.measures.slice_margin(dec, np.zeros(3))
+        measures.slice_margin(dec, np.zeros(3))

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 import regionscope as rs
 from careless import Careless, Doubled
+from regionscope import measures
 from regionscope.complexity import draw_points
 from regionscope.monitor import Monitor
 from regionscope_lab.train.evaluation import error_share, evaluate
@@ -26,7 +27,7 @@ Call = Callable[[nn.Module, Tensor, Tensor], Any]
 def watched(model: nn.Module, x: Tensor, y: Tensor) -> list[float]:
     monitor = Monitor({
         "complexity": lambda net: rs.local_complexity(net, x, dims=2, radius=0.3),
-        "sharpness": lambda net: rs.measures.sharpness(net, x, y),
+        "sharpness": lambda net: measures.sharpness(net, x, y),
     })  # fmt: skip
     return [row.value for row in monitor(0, model)]
 
@@ -36,13 +37,13 @@ RUNS: dict[str, Call] = {
     "deformation": lambda net, x, y: [
         size.tolist() for size in rs.complexity.deformation(net, x, dims=2).diameter.values()
     ],
-    "sharpness": lambda net, x, y: rs.measures.sharpness(net, x, y),
-    "sharpness of some": lambda net, x, y: rs.measures.sharpness(net, x, y, samples=7, dtype=torch.float64),
+    "sharpness": lambda net, x, y: measures.sharpness(net, x, y),
+    "sharpness of some": lambda net, x, y: measures.sharpness(net, x, y, samples=7, dtype=torch.float64),
     "region_count": lambda net, x, y: rs.region_count(
         net, x, slices=5, length=9.0, through="direction"
     ).counts.tolist(),
-    "output_margin": lambda net, x, y: rs.measures.output_margin(net, x, y),
-    "error_rate": lambda net, x, y: rs.measures.error_rate(net, x, y),
+    "output_margin": lambda net, x, y: measures.output_margin(net, x, y),
+    "error_rate": lambda net, x, y: measures.error_rate(net, x, y),
     "evaluate": evaluate,
     "error_share": error_share,
     "monitor": watched,

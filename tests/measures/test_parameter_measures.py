@@ -14,6 +14,7 @@ from torch.utils.data import TensorDataset
 
 import regionscope as rs
 from measures.labelled_points import X, Y
+from regionscope import measures
 from regionscope.errors import InputError
 from regionscope_lab.zoo import mlp
 
@@ -42,11 +43,11 @@ def test_section_3_norms_and_margins_see_the_parameters_region_counts_the_functi
     data = X * 4
     same, doubled = hidden_rescaled(net), last_doubled(net)
     assert torch.allclose(same(data), net(data), atol=1e-6)
-    assert rs.measures.distance_from(same, start) != pytest.approx(rs.measures.distance_from(net, start), rel=1e-2)
+    assert measures.distance_from(same, start) != pytest.approx(measures.distance_from(net, start), rel=1e-2)
     assert torch.equal(doubled(data).argmax(1), net(data).argmax(1))
-    margin = rs.measures.output_margin(net, data, Y).value
-    assert rs.measures.output_margin(doubled, data, Y).value == pytest.approx(2 * margin, rel=1e-5)
-    assert rs.measures.output_margin(same, data, Y).value == pytest.approx(margin, rel=1e-5)
+    margin = measures.output_margin(net, data, Y).value
+    assert measures.output_margin(doubled, data, Y).value == pytest.approx(2 * margin, rel=1e-5)
+    assert measures.output_margin(same, data, Y).value == pytest.approx(margin, rel=1e-5)
     for method in ("grid", "exact"):
         for dim in (1, 2):
             counts = rs.region_count(net, data, dim=dim, slices=12, method=method).counts
@@ -58,16 +59,16 @@ def test_section_3_norms_and_margins_see_the_parameters_region_counts_the_functi
 def test_errors_and_the_gap() -> None:
     guess = lambda x: (x[:, 0] > 0).long()  # noqa: E731
     wrong = float((guess(X) != Y).double().mean())
-    error = rs.measures.error_rate(guess, X, Y)
+    error = measures.error_rate(guess, X, Y)
     assert error.value == pytest.approx(wrong)
     assert error.stderr == pytest.approx(math.sqrt(wrong * (1 - wrong) / 39))
     perfect = (X, guess(X))
-    gap = rs.measures.generalisation_gap(guess, perfect, (X, Y), batch_size=7)
+    gap = measures.generalisation_gap(guess, perfect, (X, Y), batch_size=7)
     assert (gap.train_error.value, gap.test_error.value, gap.value) == (0.0, wrong, wrong)
     assert gap.stderr == pytest.approx(error.stderr)
     assert str(gap).startswith("0.225 ± 0.067 (train error 0 ± 0 (n = 40), test error ")
     net = mlp([3, 8, 3])
-    assert rs.measures.error_rate(net, X.numpy(), Y.numpy()).value == pytest.approx(
+    assert measures.error_rate(net, X.numpy(), Y.numpy()).value == pytest.approx(
         float((net(X).argmax(1) != Y).double().mean())
     )
 
@@ -78,54 +79,54 @@ def test_norms_by_hand() -> None:
         net[0].weight.copy_(torch.tensor([[3.0, 0.0], [0.0, -4.0]]))
         net[0].bias.copy_(torch.tensor([1.0, 0.0]))
         net[1].weight.copy_(torch.tensor([[0.0, 2.0]]))
-    norms = rs.measures.parameter_norms(net)
+    norms = measures.parameter_norms(net)
     assert norms.l1 == 10.0
     assert norms.l2 == pytest.approx(math.sqrt(9 + 16 + 1 + 4))
     assert norms.frobenius == {"0.weight": 5.0, "0.bias": 1.0, "1.weight": 2.0}
     assert norms.spectral == pytest.approx({"0.weight": 4.0, "1.weight": 2.0})
-    assert rs.measures.parameter_norms(net, which="weights").l1 == 9.0
+    assert measures.parameter_norms(net, which="weights").l1 == 9.0
     zero = {name: torch.zeros_like(value) for name, value in net.state_dict().items()}
-    assert rs.measures.distance_from(net, zero) == pytest.approx(norms.l2)
-    assert rs.measures.distance_from(net, zero, which="weights") == pytest.approx(math.sqrt(29))
-    assert rs.measures.distance_from(net, net) == 0.0
+    assert measures.distance_from(net, zero) == pytest.approx(norms.l2)
+    assert measures.distance_from(net, zero, which="weights") == pytest.approx(math.sqrt(29))
+    assert measures.distance_from(net, net) == 0.0
 
 
 NET = mlp([3, 4, 3])
 OUTPUTS = (
-    rs.measures.error_rate,
-    rs.measures.output_margin,
-    rs.measures.sharpness,
-    lambda net, x, y: rs.measures.generalisation_gap(net, (x, y), (x, y)),
+    measures.error_rate,
+    measures.output_margin,
+    measures.sharpness,
+    lambda net, x, y: measures.generalisation_gap(net, (x, y), (x, y)),
 )
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: rs.measures.error_rate(NET, X, Y.double()), r"got float64 of shape \(40,\)\. Pass labels\.long\(\)"),
-        (lambda: rs.measures.error_rate(NET, X, torch.eye(3)[Y]), r"Pass labels\.argmax\(1\), if they are one-hot"),
-        (lambda: rs.measures.error_rate(NET, X, ["cat"] * 40), "got strings such as 'cat'. If they are labels, number"),
-        (lambda: rs.measures.error_rate(NET, X, Y[:3]), "one label for each of 40"),
-        (lambda: rs.measures.error_rate(NET, X[:0], Y[:0]), "at least one input, got 0"),
-        (lambda: rs.measures.error_rate(lambda x: x * math.nan, X, Y), "NaN for 40 of 40"),
-        (lambda: rs.measures.output_margin(nn.Flatten(0), X, Y), "shape"),
-        (lambda: rs.measures.output_margin(nn.Identity(), X * math.nan, Y), "NaN"),
+        (lambda: measures.error_rate(NET, X, Y.double()), r"got float64 of shape \(40,\)\. Pass labels\.long\(\)"),
+        (lambda: measures.error_rate(NET, X, torch.eye(3)[Y]), r"Pass labels\.argmax\(1\), if they are one-hot"),
+        (lambda: measures.error_rate(NET, X, ["cat"] * 40), "got strings such as 'cat'. If they are labels, number"),
+        (lambda: measures.error_rate(NET, X, Y[:3]), "one label for each of 40"),
+        (lambda: measures.error_rate(NET, X[:0], Y[:0]), "at least one input, got 0"),
+        (lambda: measures.error_rate(lambda x: x * math.nan, X, Y), "NaN for 40 of 40"),
+        (lambda: measures.output_margin(nn.Flatten(0), X, Y), "shape"),
+        (lambda: measures.output_margin(nn.Identity(), X * math.nan, Y), "NaN"),
         (
-            lambda: rs.measures.output_margin(nn.Sequential(nn.BatchNorm1d(3, track_running_stats=False)), X, Y),
+            lambda: measures.output_margin(nn.Sequential(nn.BatchNorm1d(3, track_running_stats=False)), X, Y),
             "running stat",
         ),
-        (lambda: rs.measures.distance_from(NET, mlp([3, 5, 3])), "linear1.weight"),
-        (lambda: rs.measures.distance_from(NET, {}), "missing"),
-        (lambda: rs.measures.parameter_norms(NET, which="biases"), "which"),
-        (lambda: rs.measures.sharpness(nn.Flatten(), X, Y), "a model with trainable parameters, got none"),
-        (lambda: rs.measures.sharpness(NET, X * math.nan, Y), "finite"),
-        (lambda: rs.measures.sharpness(NET, X, Y[:2]), "40 inputs, got 2 labels"),
-        (lambda: rs.measures.sharpness(NET, X[:0], Y[:0]), "at least one input, got 0"),
-        (lambda: rs.measures.sharpness(NET, X, Y, samples=0), "samples"),
-        (lambda: rs.measures.sharpness(NET, X, Y, max_products=0), "max_products to be a whole .*got 0"),
-        (lambda: rs.measures.sharpness(NET, X, Y, batch_size=0), "batch_size .*, got 0"),
-        (lambda: rs.measures.sharpness(NET, X[:, :2], Y), r"failed on inputs of shape \(40, 2\)"),
-        (lambda: rs.measures.sharpness(NET, X, Y + 0.5), r"loss failed on outputs of shape \(40, 3\) and labels"),
+        (lambda: measures.distance_from(NET, mlp([3, 5, 3])), "linear1.weight"),
+        (lambda: measures.distance_from(NET, {}), "missing"),
+        (lambda: measures.parameter_norms(NET, which="biases"), "which"),
+        (lambda: measures.sharpness(nn.Flatten(), X, Y), "a model with trainable parameters, got none"),
+        (lambda: measures.sharpness(NET, X * math.nan, Y), "finite"),
+        (lambda: measures.sharpness(NET, X, Y[:2]), "40 inputs, got 2 labels"),
+        (lambda: measures.sharpness(NET, X[:0], Y[:0]), "at least one input, got 0"),
+        (lambda: measures.sharpness(NET, X, Y, samples=0), "samples"),
+        (lambda: measures.sharpness(NET, X, Y, max_products=0), "max_products to be a whole .*got 0"),
+        (lambda: measures.sharpness(NET, X, Y, batch_size=0), "batch_size .*, got 0"),
+        (lambda: measures.sharpness(NET, X[:, :2], Y), r"failed on inputs of shape \(40, 2\)"),
+        (lambda: measures.sharpness(NET, X, Y + 0.5), r"loss failed on outputs of shape \(40, 3\) and labels"),
         *((partial(measure, nn.Linear(3, 1), X, Y - 1), "0 to 1 for 2 classes, got -1 to 1") for measure in OUTPUTS),
         *((partial(measure, nn.Linear(3, 2), X, Y), "0 to 1 for 2 classes, got 0 to 2") for measure in OUTPUTS),
         *((partial(measure, nn.Linear(3, 3), X, Y + 1), "got 1 to 3. Subtract 1") for measure in OUTPUTS),
@@ -138,9 +139,9 @@ def test_bad_input_is_one_sentence(call: Callable[[], object], words: str) -> No
 
 def test_frozen_parameters_count_as_well() -> None:
     net, start = nn.Linear(2, 3), nn.Linear(2, 3)
-    wanted = rs.measures.parameter_norms(net), rs.measures.distance_from(net, start)
+    wanted = measures.parameter_norms(net), measures.distance_from(net, start)
     net.requires_grad_(False)
-    assert (rs.measures.parameter_norms(net), rs.measures.distance_from(net, start)) == wanted
+    assert (measures.parameter_norms(net), measures.distance_from(net, start)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -150,14 +151,14 @@ def test_frozen_parameters_count_as_well() -> None:
 )
 def test_wrappers_of_torch_do_not_count(wrap: Callable[[nn.Module], nn.Module]) -> None:
     net, start = mlp([3, 4, 3], seed=0), mlp([3, 4, 3], seed=1)
-    wanted = rs.measures.distance_from(net, start)
+    wanted = measures.distance_from(net, start)
     assert wanted > 0
     for model in (net, wrap(net)):
         for initial in (start, start.state_dict(), wrap(start), wrap(start).state_dict()):
-            assert rs.measures.distance_from(model, initial) == wanted
-    assert rs.measures.parameter_norms(wrap(net)) == rs.measures.parameter_norms(net)
+            assert measures.distance_from(model, initial) == wanted
+    assert measures.parameter_norms(wrap(net)) == measures.parameter_norms(net)
     with pytest.raises(InputError, match=r"'linear1\.weight', of shape \(4, 3\), is missing there"):
-        rs.measures.distance_from(net, {f"other.{name}": value for name, value in wrap(start).state_dict().items()})
+        measures.distance_from(net, {f"other.{name}": value for name, value in wrap(start).state_dict().items()})
 
 
 def test_weights_without_numbers_are_named_and_infinite_ones_have_no_spectral_norm() -> None:
@@ -168,13 +169,13 @@ def test_weights_without_numbers_are_named_and_infinite_ones_have_no_spectral_no
         (empty, "without values"),
         (nn.Linear(2, 2, dtype=torch.complex64), "complex"),
     ):
-        for measure in (rs.measures.parameter_norms, lambda each: rs.measures.distance_from(each, nn.Linear(2, 2))):
+        for measure in (measures.parameter_norms, lambda each: measures.distance_from(each, nn.Linear(2, 2))):
             with pytest.raises(InputError, match=f"parameter 'weight' .*{words}"):
                 measure(model)
     for value in (math.inf, math.nan):
         model = nn.Linear(2, 2)
         nn.init.constant_(model.weight, value)
-        assert math.isnan(rs.measures.parameter_norms(model).spectral["weight"])
+        assert math.isnan(measures.parameter_norms(model).spectral["weight"])
 
 
 class _TokenClassifier(nn.Module):
@@ -194,19 +195,19 @@ def test_token_ids_are_not_rounded(dtype: torch.dtype) -> None:
     model, ids = _TokenClassifier().to(dtype).eval(), torch.randint(1000, 2000, (50, 6))
     logits = model(ids).detach().double()
     labels = logits.argmax(1)
-    assert rs.measures.error_rate(model, ids, labels).value == 0
-    assert rs.measures.generalisation_gap(model, (ids, labels), TensorDataset(ids, labels)).value == 0
+    assert measures.error_rate(model, ids, labels).value == 0
+    assert measures.generalisation_gap(model, (ids, labels), TensorDataset(ids, labels)).value == 0
     top = logits.topk(2, dim=1).values
-    assert rs.measures.output_margin(model, ids, labels).value == pytest.approx(float((top[:, 0] - top[:, 1]).mean()))
-    sharp = [rs.measures.sharpness(model, given, labels, dtype=torch.float64).value for given in (ids, ids.double())]
+    assert measures.output_margin(model, ids, labels).value == pytest.approx(float((top[:, 0] - top[:, 1]).mean()))
+    sharp = [measures.sharpness(model, given, labels, dtype=torch.float64).value for given in (ids, ids.double())]
     assert sharp[0] == pytest.approx(sharp[1])
 
 
 def test_whole_numbers_that_half_precision_does_not_hold_are_refused() -> None:
     model, table = nn.Linear(3, 2).bfloat16(), torch.tensor([[1, 2, 256], [3, 4, 5]])
     labels = torch.tensor([0, 1])
-    assert rs.measures.error_rate(model, table, labels).n == 2
-    for measure in (rs.measures.error_rate, rs.measures.output_margin, rs.measures.sharpness):
+    assert measures.error_rate(model, table, labels).n == 2
+    for measure in (measures.error_rate, measures.output_margin, measures.sharpness):
         with pytest.raises(InputError, match=r"whole numbers up to 256, which torch\.bfloat16 holds, got 257"):
             measure(model, table + (table == 256), labels)
 
@@ -223,14 +224,14 @@ def test_an_embedding_of_positions_takes_no_tokens() -> None:
     torch.manual_seed(0)
     model, table = Positions(), torch.randint(0, 9, (30, 6))
     labels = model(table.float()).argmax(1)
-    assert rs.measures.error_rate(model, table, labels).value == 0
-    for measure in (rs.measures.output_margin, rs.measures.sharpness):
+    assert measures.error_rate(model, table, labels).value == 0
+    for measure in (measures.output_margin, measures.sharpness):
         assert measure(model, table, labels).value == measure(model, table.float(), labels).value
 
 
 def test_predicted_labels_and_ignored_ones_may_be_any() -> None:
     inputs, wanted = torch.randn(4, 3), torch.tensor([1, 2, 2, 1])
-    assert rs.measures.error_rate(lambda x: torch.ones(len(x), dtype=torch.int64), inputs, wanted).value == 0.5
+    assert measures.error_rate(lambda x: torch.ones(len(x), dtype=torch.int64), inputs, wanted).value == 0.5
     net, ignored = nn.Linear(3, 2), torch.tensor([0, 1, -100, -100])
-    wanted_sharpness = rs.measures.sharpness(net, inputs[:2], ignored[:2]).value
-    assert rs.measures.sharpness(net, inputs, ignored).value == pytest.approx(wanted_sharpness, rel=1e-2)
+    wanted_sharpness = measures.sharpness(net, inputs[:2], ignored[:2]).value
+    assert measures.sharpness(net, inputs, ignored).value == pytest.approx(wanted_sharpness, rel=1e-2)

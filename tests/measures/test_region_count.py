@@ -14,9 +14,10 @@ from torch import nn
 
 import regionscope as rs
 from devices import needs_cuda
-from regionscope.errors import InputError, NotPiecewiseAffine, RegionscopeError
-from regionscope.measures.over_slices import _RunningMean, bootstrap_interval, over_slices
-from regionscope.sampled import GivenSlices
+from regionscope import measures
+from regionscope.errors import InputError, RegionscopeError
+from regionscope.measures.over_slices import bootstrap_interval, over_slices
+from regionscope.measures.slice_counter import _count_shard, open_counter
 from regionscope.sampled.drawn_slices import LinesFromOrigin
 from regionscope.types import Estimate
 from regionscope_lab import zoo
@@ -55,17 +56,6 @@ def test_the_same_seed_gives_the_same_counts_in_any_batch(dim: int) -> None:
     assert any(not torch.equal(other, wanted) for other in others)
 
 
-def test_a_generator_is_used_and_the_global_one_is_not() -> None:
-    state = torch.get_rng_state()
-    one, two, three = (
-        rs.region_count(NET, DATA, slices=20, generator=torch.Generator().manual_seed(seed)).counts
-        for seed in (1, 1, 2)
-    )
-    assert torch.equal(one, two)
-    assert not torch.equal(one, three)
-    assert torch.equal(torch.get_rng_state(), state)
-
-
 def test_exact_and_refined_agree_and_the_bias_of_the_grid_is_reported() -> None:
     exact = rs.region_count(NET, DATA, slices=40, method="exact")
     refined = rs.region_count(NET, DATA, slices=40, grid=20, method="refined")
@@ -86,22 +76,6 @@ def test_unsettled_counts_are_a_status() -> None:
     assert not est.status
     assert "3 of 3 slices" in est.status.reason
     assert "incomplete" in repr(est)
-
-
-def test_the_error_so_far_is_that_of_all_values_and_each_is_looked_at_once() -> None:
-    made = torch.Generator().manual_seed(0)
-    blocks = [torch.randint(1, 50, (n,), generator=made) for n in (1, 3, 1, 64, 2)]
-    so_far = _RunningMean()
-    for i, block in enumerate(blocks, 1):
-        so_far.add(block)
-        wanted = Estimate.of(torch.cat(blocks[:i]))
-        assert so_far.estimate.value == pytest.approx(wanted.value)
-        assert so_far.estimate.stderr == pytest.approx(wanted.stderr, nan_ok=True)
-        assert so_far.estimate.n == wanted.n
-    constant = _RunningMean()
-    for _ in range(5):
-        constant.add(torch.full((3,), 7))
-    assert constant.estimate.relative_stderr == 0.0
 
 
 def test_sampling_goes_on_until_the_error_is_small_enough() -> None:
@@ -193,22 +167,6 @@ def test_a_hyperplane_cuts_a_hull_in_two_or_not_at_all() -> None:
     assert side.any()
 
 
-def test_directions_ranges_and_given_slices() -> None:
-    ray = rs.region_count(NET, DATA, slices=30, through="direction", length=5.0)
-    assert torch.equal(
-        ray.counts,
-        rs.region_count(NET, slices=[rs.sampled.RandomDirections(DATA, length=5.0).draw(i) for i in range(30)]).counts,
-    )
-    narrow = rs.region_count(NET, DATA, slices=30)
-    wide = rs.region_count(NET, DATA, slices=30, alpha=(-3, 4), grid=1400)
-    assert (wide.counts >= narrow.counts).all()
-    assert wide.value > narrow.value
-    box = rs.Box(torch.zeros(4), torch.eye(4)[:2], 3.0)
-    given = rs.region_count(NET, slices=[box, box], method="exact")
-    assert given.counts.tolist() == [rs.decision_regions(NET, box).count] * 2
-    assert (given.dim, given.seed) == (2, None)
-
-
 def test_linear_regions_use_the_same_slices_and_error_bars() -> None:
     fold = nn.Sequential(nn.Linear(1, 2), nn.ReLU(), nn.Linear(2, 1, bias=False))
     with torch.no_grad():
@@ -216,29 +174,13 @@ def test_linear_regions_use_the_same_slices_and_error_bars() -> None:
         fold[0].bias.zero_()
         fold[2].weight.fill_(1.0)
     points = torch.tensor([[-1.0], [1.0], [2.0], [-2.0]])
-    est = rs.measures.linear_region_count(fold, points, slices=60)
+    est = measures.linear_region_count(fold, points, slices=60)
     slices = [rs.sampled.Hulls(points, dim=1).draw(i) for i in range(60)]
     crossing = [bool(slice.embed(slice.corners).prod() < 0) for slice in slices]
     assert est.counts.tolist() == [2 if crosses else 1 for crosses in crossing]
     assert est.stderr > 0
-    folds = rs.measures.linear_region_count(NET, DATA, dim=1, slices=10, pieces="activation")
-    assert folds.counts.tolist() == [
-        rs.linear_regions(NET, rs.sampled.Hulls(DATA, dim=1).draw(i)).n_activation_regions for i in range(10)
-    ]
     with pytest.raises(InputError, match="pieces"):
-        rs.measures.linear_region_count(NET, DATA, pieces="convex")
-
-
-def test_any_classifier_and_any_shape_of_input() -> None:
-    images = torch.randn(20, 1, 6, 6, generator=torch.Generator().manual_seed(2))
-    silu = nn.Sequential(nn.Conv2d(1, 4, 3), nn.SiLU(), nn.Flatten(), nn.Linear(64, 3))
-    wanted = rs.region_count(silu, images, slices=15).counts
-    with torch.no_grad():
-        assert torch.equal(rs.region_count(lambda x: silu(x), images, slices=15).counts, wanted)
-    numpy_model = lambda x: silu(torch.from_numpy(x)).detach().numpy().argmax(1)  # noqa: E731
-    assert torch.equal(rs.region_count(numpy_model, images.numpy(), slices=15).counts, wanted)
-    with pytest.raises(NotPiecewiseAffine, match="refined"):
-        rs.region_count(silu, images, slices=15, method="exact")
+        measures.linear_region_count(NET, DATA, pieces="convex")
 
 
 @pytest.mark.slow
@@ -252,6 +194,18 @@ def test_the_bootstrap_interval_covers_the_mean_about_as_often_as_it_says() -> N
     assert 0.90 <= hits / 200 <= 0.98
 
 
+@pytest.mark.parametrize("method", ["grid", "refined"])
+def test_the_share_of_a_worker_has_the_counts_of_one_call(method: Any) -> None:
+    slices = [rs.sampled.Hulls(DATA, dim=2).draw(i) for i in range(70)]  # more than are counted in one call
+    options = {"batch_size": None, "memory": None, "autocast": None, "max_points": 300}
+    shard = _count_shard(lambda first: open_counter(NET, None, first, method=method, grid=9, **options), slices)
+    wanted = rs.region_count(NET, slices=slices, method=method, grid=9, max_points=300)
+    assert torch.equal(shard.counts if method == "refined" else shard, wanted.counts)
+
+
+MIXED = [*[rs.Simplex(list(DATA[:3]))] * 64, rs.Box(DATA[0], torch.eye(4)[:2], 1.0)]  # 64 are counted in one call
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -260,7 +214,6 @@ def test_the_bootstrap_interval_covers_the_mean_about_as_often_as_it_says() -> N
         ({"inputs": [rs.Segment(DATA[0], DATA[1])]}, r"got Segment\. Pass slices=\[\.\.\.\]"),
         ({"inputs": rs.sampled.Hulls(DATA)}, r"got Hulls. Pass it as slices="),
         ({"slices": 0}, "slices to be a whole number of at least 1, or a list of slices, got 0"),
-        ({"slices": "10"}, "slices to be a whole number of at least 1, or a list of slices, got '10'"),
         ({"slices": rs.sampled.Hulls(DATA)}, r"either inputs or slices=Hulls\(...\), got both. Leave the inputs out"),
         ({"batch_size": 0}, "batch_size to be a whole number of at least 1, got 0"),
         ({"memory": 5}, r"memory to be a whole number of bytes, at least 1 MiB \(1048576\), got 5"),
@@ -291,6 +244,7 @@ def test_the_bootstrap_interval_covers_the_mean_about_as_often_as_it_says() -> N
             for option in ({"grid": 50}, {"batch_size": 8}, {"autocast": torch.bfloat16})
         ),
         ({"slices": []}, "empty"),
+        ({"inputs": None, "grid": 3, "slices": MIXED}, "only simplices or only boxes, got both"),
     ],
 )
 def test_bad_input_is_one_sentence(options: dict[str, Any], words: str) -> None:
@@ -316,15 +270,6 @@ def test_a_model_in_half_precision_has_the_regions_of_its_weights(dtype: torch.d
     assert next(half.parameters()).dtype == dtype
 
 
-@pytest.mark.parametrize("method", ["grid", "refined"])
-@pytest.mark.parametrize("simplices", [1, 64])  # as many as are counted in one call
-def test_simplices_and_boxes_are_refused_in_any_order(method: Any, simplices: int) -> None:
-    mixed: list[rs.Slice] = [rs.Simplex(list(DATA[:3]))] * simplices
-    mixed.append(rs.Box(DATA[0], torch.eye(4)[:2], 1.0))
-    with pytest.raises(InputError, match="only simplices or only boxes, got both"):
-        rs.region_count(NET, slices=mixed, method=method, grid=3)
-
-
 def staircase(breaks: list[float]) -> nn.Module:
     """sum_i relu(x_1 - b_i): along the first axis one more region after every break."""
     model = nn.Sequential(nn.Linear(2, len(breaks)), nn.ReLU(), nn.Linear(len(breaks), 1))
@@ -335,20 +280,11 @@ def staircase(breaks: list[float]) -> nn.Module:
     return model
 
 
-def test_a_line_runs_from_the_origin_to_an_input() -> None:
-    inputs = torch.tensor([[3.0, 0.0], [0.0, 4.0], [0.0, 0.0]])
-    drawn = [LinesFromOrigin(inputs, seed=1).draw(i) for i in range(40)]
-    ends = {tuple(slice.embed(slice.corners).flatten().tolist()) for slice in drawn}
-    assert ends == {(0.0, 0.0, 3.0, 0.0), (0.0, 0.0, 0.0, 4.0)}  # the origin itself is drawn again
-    again = LinesFromOrigin(inputs, seed=1).draw(7)
-    assert torch.equal(again.embed(again.corners), drawn[7].embed(drawn[7].corners))
-
-
 def test_regions_along_the_lines_by_hand() -> None:
     model = staircase([-1.0, 1.0, 2.0, 5.0])
-    along = rs.measures.linear_region_count(model, torch.tensor([[4.0, 1.0]]), slices=5, through="origin")
+    along = measures.linear_region_count(model, torch.tensor([[4.0, 1.0]]), slices=5, through="origin")
     assert along.counts.tolist() == [3] * 5  # breaks at 1 and 2 lie between; -1 and 5 do not
-    across = rs.measures.linear_region_count(model, torch.tensor([[0.0, 1.0]]), slices=2, through="origin")
+    across = measures.linear_region_count(model, torch.tensor([[0.0, 1.0]]), slices=2, through="origin")
     assert across.counts.tolist() == [1, 1]
     labels = rs.region_count(nn.Sequential(nn.Linear(2, 2)), torch.tensor([[1.0, 0.0]]), slices=3, through="origin")
     assert labels.n == 3
@@ -382,7 +318,7 @@ def same(one: rs.RegionCount, other: rs.RegionCount) -> None:
 
 @pytest.mark.parametrize(("sampler", "options"), SAMPLERS)
 def test_a_sampler_gives_the_counts_of_the_arguments(sampler: Any, options: dict[str, Any]) -> None:
-    for count in (rs.region_count, rs.measures.linear_region_count):
+    for count in (rs.region_count, measures.linear_region_count):
         counted = count(NET, slices=sampler)
         assert counted.n == 30
         assert len(counted.counts.unique()) > 1
@@ -401,14 +337,9 @@ class Axes:
         return rs.Segment(-3 * torch.eye(4)[i], 3 * torch.eye(4)[i])
 
 
-def test_any_object_that_draws_slices_is_a_sampler() -> None:
+def test_any_object_that_draws_slices_is_a_sampler_and_those_with_a_seed_can_be_resumed(tmp_path: Path) -> None:
     drawn = [Axes().draw(i) for i in range(4)]
-    wanted = rs.region_count(NET, slices=drawn)
-    same(rs.region_count(NET, slices=Axes()), wanted)
-    same(rs.region_count(NET, slices=GivenSlices(drawn)), wanted)
-
-
-def test_the_count_of_a_sampler_can_be_resumed(tmp_path: Path) -> None:
+    same(rs.region_count(NET, slices=Axes()), rs.region_count(NET, slices=drawn))
     path = tmp_path / "counts.jsonl"
     wanted = rs.region_count(NET, slices=rs.sampled.Hulls(DATA, limit=40, seed=3))
     rs.region_count(NET, slices=rs.sampled.Hulls(DATA, limit=20, seed=3), path=path)
@@ -424,7 +355,7 @@ def test_the_count_of_a_sampler_can_be_resumed(tmp_path: Path) -> None:
 def test_options_of_the_sampler_are_refused_in_the_call(name: str) -> None:
     values = {"dim": 2, "through": "direction", "alpha": (0.0, 2.0), "length": 1.0, "seed": 1}
     option: dict[str, Any] = {name: values.get(name, torch.Generator())}
-    for count in (rs.region_count, rs.measures.linear_region_count):
+    for count in (rs.region_count, measures.linear_region_count):
         with pytest.raises(InputError, match=r"with slices=Hulls\(...\), got at least one of them"):
             count(NET, slices=rs.sampled.Hulls(DATA), **option)
 
@@ -466,7 +397,7 @@ def test_autocast_and_measures() -> None:
     rough = rs.region_count(net, images, slices=40, autocast=torch.bfloat16)
     assert abs(plain.value - rough.value) < 3 * math.hypot(plain.stderr, rough.stderr)
     labels = torch.arange(30) % 5
-    assert 0 <= rs.measures.error_rate(net, images, labels).value <= 1
-    assert rs.measures.sharpness(net, images.cuda(), labels.cuda(), samples=10).value == pytest.approx(
-        rs.measures.sharpness(net.cpu(), images, labels, samples=10).value, rel=0.02
+    assert 0 <= measures.error_rate(net, images, labels).value <= 1
+    assert measures.sharpness(net, images.cuda(), labels.cuda(), samples=10).value == pytest.approx(
+        measures.sharpness(net.cpu(), images, labels, samples=10).value, rel=0.02
     )

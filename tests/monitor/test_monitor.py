@@ -1,4 +1,4 @@
-"""Monitors: what a measure may return, rows in a file, measures and listeners that fail."""
+"""Monitors: when they measure, what a measure may return, rows in a file, measures and listeners that fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch import nn
 
 import regionscope as rs
 from regionscope.errors import InputError
-from regionscope.monitor import Monitor, Row, every, log_spaced, read_rows
+from regionscope.monitor import Monitor, Row, Schedule, every, log_spaced, parse_schedule, read_rows
 from regionscope_lab.train import TrainState, train
 from regionscope_lab.zoo import mlp
 from small_training import TRAINING, halves, noisy, weight
@@ -32,8 +32,10 @@ def test_a_loop_of_your_own(tmp_path: Path) -> None:
         listeners=[heard.append],
     )
     model = mlp([2, 8, 2])
-    for step in range(10):
+    for step in (*range(5), *map(np.int64, range(4, 8)), torch.tensor(8), 9):
         monitor(step, model)
+    with pytest.raises(InputError, match="Expected a whole number as step, got"):
+        monitor(torch.tensor(2.5), model)
     monitor(10, model, last=True)
     assert monitor.values("weight")[0] == [1, 2, 4, 8, 10]
     assert tuple(heard) == monitor.rows == read_rows(tmp_path / "deep" / "rows.jsonl")
@@ -42,19 +44,6 @@ def test_a_loop_of_your_own(tmp_path: Path) -> None:
     assert (heard[0].value, heard[0].stderr) == (direct.value, direct.stderr)
     assert heard[1].stderr is None
     assert monitor(8, model) == ()
-
-
-@pytest.mark.parametrize("kind", [np.int64, torch.tensor])
-def test_a_step_that_numpy_or_torch_counts(tmp_path: Path, kind: Any) -> None:
-    path, model = tmp_path / "rows.jsonl", mlp([2, 2])
-    monitor = Monitor({"weight": weight}, when=log_spaced(1, 4, 3), path=path)
-    for step in (0, 1, 2, 2, 3, 4):
-        monitor(kind(step), model)
-    assert monitor.values("weight")[0] == [1, 2, 4]
-    assert read_rows(path) == monitor.rows
-    assert not monitor.wants(kind(4))
-    with pytest.raises(InputError, match="Expected a whole number as step, got"):
-        monitor(kind(2.5) if kind is not np.int64 else 2.5, model)
 
 
 def test_what_a_measure_may_return() -> None:
@@ -240,3 +229,49 @@ def test_a_failing_listener_is_dropped_with_a_warning() -> None:
     monitor(1, mlp([2, 2]))
     assert [row.step for row in heard] == [0, 1]
     assert len(monitor.failures) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "steps"),
+    [
+        ("end", (100,)),
+        ("start", (0, 100)),
+        ("start and end", (0, 100)),
+        ("every 5 epochs", (0, 50, 100)),
+        ("every epoch", (0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)),
+        ("every 40 steps", (0, 40, 80, 100)),
+        ("log 1 1000 4", (1, 10, 100)),
+        ("start and log 1 10 2 and every 60 steps", (0, 1, 10, 60, 100)),
+        ("steps 3 7", (3, 7, 100)),
+    ],
+)
+def test_words(words: str, steps: tuple[int, ...]) -> None:
+    schedule = parse_schedule(words)
+    assert schedule.steps(100, per_epoch=10) == steps
+    assert parse_schedule(str(schedule)) == schedule
+    inside = [step for step in range(100) if schedule.includes(step, per_epoch=10)]
+    assert inside == [step for step in steps if step < 100]
+
+
+@pytest.mark.parametrize("words", ["", "sometimes", "every", "every 0 steps", "every -1 steps", "log 1 2", "log 5 2 3"])
+def test_words_that_are_none(words: str) -> None:
+    with pytest.raises(InputError):
+        parse_schedule(words)
+
+
+def test_schedules_in_python() -> None:
+    assert log_spaced(1, 1000, 4) == Schedule(points=(1, 10, 100, 1000))
+    dense = log_spaced(1, 10, 100).points
+    assert dense == tuple(range(1, 11))
+    assert every(2, "epochs") == parse_schedule("every 2 epochs")
+    for wrong in (lambda: every(0), lambda: every(1.5), lambda: every(True), lambda: every(2, "days")):
+        with pytest.raises(InputError, match="every"):
+            wrong()
+    for a, b, points in ((0, 10, 3), (5, 4, 3), (1, 10, 1), (1, 10, 2.5), (1.5, 10, 3)):
+        with pytest.raises(InputError, match=f"whole numbers 1 <= a .*got a = {a}, b = {b} and points = {points}"):
+            log_spaced(a, b, points)
+    assert str(Schedule(points=(5, 0))) == "start and steps 5 and end"
+    with pytest.raises(InputError, match=r"Write every[(]n[)], log_spaced[(]a, b, points[)]"):
+        Monitor({"weight": weight}, [1, 2, 3])
+    with pytest.raises(InputError, match="steps_per_epoch"):
+        every(2, "epochs").includes(4)

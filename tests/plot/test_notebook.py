@@ -20,8 +20,6 @@ from regionscope.complexity.measure_points import draw_points
 from regionscope.errors import InputError
 from regionscope.measures.over_slices import over_slices
 from regionscope.plot import notebook
-from regionscope_lab.sweep.table import RunTable
-from regionscope_lab.train.history import EpochRow, Trained
 from regionscope_lab.zoo import mlp
 from small_slices import SQUARE
 
@@ -31,12 +29,6 @@ FLIPS = rs.flips(NET, rs.Segment([-1.0, -1.0], [1.0, 1.0]))
 X = torch.rand(12, 2, generator=torch.Generator().manual_seed(0))
 COUNT = rs.region_count(NET, X, slices=5)
 LOCAL = rs.local_complexity(NET, X, dims=2, radius=0.3)
-ROWS = [
-    {"key": f"{i}", "status": "finished", "training.lr": 0.1 * i, "gap": 0.1 + i, "count": 2.0 * i, "count.stderr": 0.1}
-    for i in range(40)
-]
-TABLE = RunTable(("key", "status", "training.lr", "gap", "count", "count.stderr"), tuple(ROWS))
-TRAINED = Trained("finished", (EpochRow(1, 5, 0.5, 0.2, 0.3, 1.0), EpochRow(2, 10, 0.4, None, None, 1.0)), 10, 2.0)
 
 
 def watched() -> Any:
@@ -63,8 +55,6 @@ RESULTS: dict[str, Any] = {
     "local complexity": LOCAL,
     "history": watched(),
     "monitor": monitored(),
-    "training": TRAINED,
-    "runs": TABLE,
 }
 
 
@@ -98,8 +88,6 @@ def test_a_repr_has_the_numbers_that_matter() -> None:
     assert f"count={DECISION.count}" in repr(DECISION)
     assert f"area={PART.slice.size:.6g}" in repr(PART)
     assert f"area={DECISION.partition.slice.size:.6g}" in repr(DECISION)
-    assert "test_error" not in repr(TRAINED)
-    assert "40 rows" in repr(TABLE)
 
 
 def test_other_results_have_one_line_too() -> None:
@@ -117,7 +105,6 @@ def test_the_table_has_the_counts() -> None:
     for number in (PART.n_linear_regions, PART.n_activation_regions, *PART.by_layer.values()):
         assert f"<td>{number:,}</td>" in found
     assert f"<td>{COUNT.value:.4g} ± {COUNT.stderr:.2g}</td>" in html_of("count")
-    assert html_of("runs").count("<tr>") == 1 + notebook.MOST_ROWS
 
 
 def test_every_estimate_has_its_standard_error() -> None:
@@ -133,7 +120,6 @@ def test_every_estimate_has_its_standard_error() -> None:
         (html_of("history"), f"<td>train</td><td>{level.mean:.4g} ± {level.stderr:.2g}"),
         (shown, f"<td>lc</td><td>0</td><td>{LOCAL.mean:.4g} ± {LOCAL.stderr:.2g}"),
         (shown, "<td>exact</td><td>0</td><td>25,103"),
-        (html_of("runs"), "<td>0.1</td><td>1.1</td><td>2 ± 0.1"),
     ):
         assert f"{cells}</td>" in found
 
@@ -145,21 +131,6 @@ def test_large_partitions_have_no_inline_figure(monkeypatch: pytest.MonkeyPatch)
     assert "plot.regions_figure()" in found
     cube = rs.linear_regions(mlp([3, 2, 2]), rs.Box(torch.zeros(3), torch.eye(3), 1.0))
     assert "base64" not in notebook.as_html(cube)
-
-
-def test_unfinished_runs_show_their_status() -> None:
-    stopped = RunTable(TABLE.columns, tuple({**row, "status": "stopped", "gap": None, "count": None} for row in ROWS))
-    found = notebook.as_html(stopped)
-    assert "status" in found
-    assert "stopped" in found
-    assert "status" not in html_of("runs")
-
-
-def test_text_of_users_is_escaped() -> None:
-    table = RunTable(("<b>", "x"), ({"<b>": "<script>", "x": 1}, {"<b>": "a", "x": 2}))
-    found = notebook.as_html(table)
-    assert "<script>" not in found
-    assert "&lt;script&gt;" in found
 
 
 @pytest.fixture
@@ -220,8 +191,6 @@ COLUMNS = {
     "flips": (FLIPS, len(FLIPS), ["coords", "before", "after", "slope", "slope_before"]),
     "count": (COUNT, 5, ["count"]),
     "local complexity": (LOCAL, 12, ["total", *LOCAL.by_layer]),
-    "training": (TRAINED, 2, ["epoch", "step", "loss", "train_error", "test_error", "seconds"]),
-    "runs": (TABLE, 40, list(TABLE.columns)),
     "monitor": (RESULTS["monitor"], 3, ["step", "name", "value", "stderr", "seconds"]),
     "history": (
         RESULTS["history"], 2,

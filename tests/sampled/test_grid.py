@@ -130,15 +130,6 @@ def test_refining_finds_what_a_coarse_grid_misses() -> None:
     assert finer.grid.tolist() == [201, 201]
 
 
-def test_counts_that_keep_changing_are_not_settled() -> None:
-    def hash_like(x: Tensor) -> Tensor:
-        return ((x[:, 0] * 12.9898).sin() * 43758.5453).remainder(1).gt(0.5).long()
-
-    found = refined(hash_like, [Segment([0.0, 0.0], [1.0, 0.0])], 10, max_points=200)
-    assert found.settled.tolist() == [False]
-    assert found.grid.tolist() == [145]
-
-
 def test_a_thin_diagonal_wedge_is_one_region_at_every_spacing() -> None:
     def wedge(x: Tensor) -> Tensor:
         right = x[:, 0] - 0.113

@@ -20,7 +20,7 @@ from regionscope_lab.papers.beyond.factor_statistics import (
     pooled,
     spearman,
 )
-from regionscope_lab.papers.beyond.factors import FACTORS, MEASURES, Setting, experiments, outcome
+from regionscope_lab.papers.beyond.factors import FACTORS, MEASURES, DesignCell, experiments, outcome
 from regionscope_lab.papers.study import Outcome
 from regionscope_lab.papers.verdict import Grade
 
@@ -83,14 +83,14 @@ def test_intervals_are_over_settings_and_over_seeds() -> None:
 GRID = tuple((*cell, 0.0, 0.0) for cell in product((5.0, 10.0, 20.0), (0.0, 0.1, 0.2), (16.0, 32.0, 64.0)))
 
 
-def settings(seeds: int = 3, train_error: float = 0.5) -> tuple[Setting, ...]:
+def settings(seeds: int = 3, train_error: float = 0.5) -> tuple[DesignCell, ...]:
     """Regions rise with the noise as the gap does, and with the data, over which the gap falls."""
     found = []
     for n, noise, width, *rest in GRID:
         gap, regions = 100 / n + 100 * noise - width / 50, n + 300 * noise - width / 20
         numbers = {"gap": gap, "train_error": train_error, "test_error": gap, "epochs": 9.0}
         every = dict.fromkeys(MEASURES, regions) | {"margin": -gap}
-        found.append(Setting((n, noise, width, *rest), dict.fromkeys(range(seeds), numbers | every)))
+        found.append(DesignCell((n, noise, width, *rest), dict.fromkeys(range(seeds), numbers | every)))
     return tuple(found)
 
 
@@ -102,7 +102,7 @@ def test_claims_come_out_each_way() -> None:
     yes, no, undecided = Grade.REPRODUCED, Grade.NOT_REPRODUCED, Grade.INCONCLUSIVE
     found = outcome(settings())
     assert [claim.what for claim in found.claims[1:]] == [
-        f"regions and gap, {what}" for what in ("all settings", *(f"over {name}" for name in FACTORS))
+        f"regions and gap, {what}" for what in ("over all settings", *(f"over {name}" for name in FACTORS))
     ]
     assert grades(found)[1:] == [no, yes, yes, undecided, undecided]
     assert found.claims[2].ours == "-1.00"

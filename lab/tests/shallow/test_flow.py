@@ -41,9 +41,9 @@ from regionscope_lab.shallow.integrate import integrate
 from regionscope_lab.shallow.losses import pull
 from regionscope_lab.shallow.modes import Modes, guards, modes_of
 from regionscope_lab.shallow.network import initial_theta
-from regionscope_lab.shallow.reference import flow_without_events, small_steps
 from regionscope_lab.shallow.rosenbrock import _Solver, evaluate, rosenbrock_step
 from regionscope_lab.shallow.state import ENDS
+from shallow.reference import flow_without_events, small_steps
 
 pytestmark = pytest.mark.slow
 

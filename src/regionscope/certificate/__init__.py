@@ -10,7 +10,7 @@
   counts, ``result`` reports, ``document`` writes what ``tools/check_certificate.py`` checks.
 """
 
-from regionscope.certificate.certify import certify
+from regionscope.certificate.certify import certify, doubts
 from regionscope.certificate.result import Certificate, Refutation
 
-__all__ = ["Certificate", "Refutation", "certify"]
+__all__ = ["Certificate", "Refutation", "certify", "doubts"]

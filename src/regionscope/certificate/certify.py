@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from functools import cache, partial
@@ -29,6 +30,9 @@ from regionscope.checks import read_integer
 from regionscope.errors import InputError, LimitReached
 from regionscope.extras import import_extra
 from regionscope.types import IntArray
+
+# what ``doubts`` computes in a few seconds at most
+_MOST_INPUTS, _MOST_UNITS, _MOST_SIGNS, _MOST_IN_INTEGERS = 1000, 2000, 1 << 22, 1000
 
 
 def certify(
@@ -51,7 +55,28 @@ def certify(
             "Partition.load(path, program=trace(model, input_shape))."
         )
     import_extra("flint", who="certify() needs", library="python-flint", extra="certify")
-    proof = prove_in_integers(prove_in_floats(Subject.of(part, max_recomputed)))
+    return _certified(part, decision, max_recomputed, start)
+
+
+def doubts(part: Any, decision: tuple[IntArray, IntArray] | None = None) -> Certificate | None:
+    """The certificate of a partition that rounding made wrong or leaves open; None if it is right.
+
+    None too where rounding hid no sign, for an unfinished or stored partition, and for networks or partitions so large
+    that integers would take minutes. Needs no python-flint, which is faster only for large layers.
+    """
+    program, start = part.program, time.perf_counter()
+    if not part.stats.snapped or not part.status or program is None:
+        return None
+    units, inputs = program.n_units, math.prod(program.input_shape)
+    if inputs > _MOST_INPUTS or units > _MOST_UNITS or units * len(part) > _MOST_SIGNS:
+        return None
+    certificate = _certified(part, decision, _MOST_IN_INTEGERS, start)
+    return None if certificate.certified else certificate
+
+
+def _certified(part: Any, decision: tuple[IntArray, IntArray] | None, most: int, start: float) -> Certificate:
+    """most: largest number of regions to compute in integers."""
+    proof = prove_in_integers(prove_in_floats(Subject.of(part, most)))
     if not proof.left:
         try:
             return _compared(proof, part.linear_ids.cpu().numpy(), decision, start)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from regionscope.certificate.matrices import Matrix
 from regionscope.certificate.steps import AnyStep, FoldStep, Largest, PiecewiseStep, Steps
+from regionscope.errors import MissingLibrary
 from regionscope.extras import import_extra
 from regionscope.geometry import Slice
 
@@ -54,16 +55,19 @@ class PatternCell:
 
 
 class _Product:
-    """matrix @ columns in integers; by FLINT where the matrix is dense."""
+    """matrix @ columns in integers; by FLINT, if it is installed, where the matrix is dense."""
 
     def __init__(self, matrix: Matrix) -> None:
-        flint = import_extra("flint", who="certify() needs", library="python-flint", extra="certify")
+        try:
+            flint = import_extra("flint", who="", library="", extra="")
+        except MissingLibrary:
+            flint = None
         sparse = matrix.sparse
         data, self.denominator = as_integers(sparse.data)
         self.data, self.shape = data, sparse.shape
         self.indices, self.pointers = sparse.indices, sparse.indptr
         self.flint, self.dense, self.unit = flint, None, bool((data == 1).all()) and self.denominator == 1
-        self.as_dense = sparse.nnz > max(64, self.shape[0] * self.shape[1] // 8)
+        self.as_dense = flint is not None and sparse.nnz > max(64, self.shape[0] * self.shape[1] // 8)
 
     def scaled(self, factor: int) -> None:
         """Multiply all entries by a whole number."""

@@ -62,6 +62,11 @@ class Certificate:
     def __bool__(self) -> bool:
         return self.certified
 
+    @property
+    def n_open(self) -> int:
+        """Number of undecided signs, or of refuted regions; a wrong count is one."""
+        return self.unproved or sum(max(1, len(refutation.regions)) for refutation in self.refuted)
+
     def __repr__(self) -> str:
         found = {name: self.counts[name] for name in ("activation", "linear", "decision") if name in self.counts}
         counts = "".join(f", {name}={n}" for name, n in found.items())

@@ -65,9 +65,9 @@ def regions(job: PlaneJob, count_only: options.CountOnlyOption = False) -> None:
     }
     if isinstance(part, Partition):
         counts["linear regions"] = part.n_linear_regions
-        numbers |= {"linear_regions": part.n_linear_regions, "undecided_walls": part.n_undecided}
+        numbers |= {"linear_regions": part.n_linear_regions, "undecided": part.n_undecided}
         if part.n_undecided:
-            counts["walls where rounding hides whether the maps differ"] = part.n_undecided
+            counts["walls and regions that rounding leaves open"] = part.n_undecided
     _report(job, part, part, counts, numbers, plot.regions_figure)
 
 

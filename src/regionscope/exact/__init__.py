@@ -11,7 +11,6 @@ Start here: ``linear`` (``linear_regions``) and ``decision`` (``decision_regions
 - Following regions: ``tracking`` finds the region of a point, and the same region after more training.
 - ``surfaces``: level sets and decision boundaries (``level_set``), with ``bounding`` to leave out the rest.
 - ``questions``: what a partition answers without sampling, from attributions to topology.
-- Slow twins for tests: ``reference``, ``reference_space`` and ``known_answers``.
 """
 
 from regionscope.exact.affine_maps import AffineMaps

@@ -6,6 +6,7 @@ Each function raises CheckFailed with the reason. ``Partition.check`` calls thos
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from hashlib import blake2b
 
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regionscope.certificate import Certificate
 from regionscope.errors import CheckFailed
 from regionscope.exact.affine_maps import AffineMaps
 from regionscope.exact.budget import Budget, embed_on_slices
@@ -22,6 +24,7 @@ from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
 from regionscope.network import Program, full_precision, patterns
 from regionscope.tolerance import COVERAGE_ERROR, FLAT, TINY, UNIT, Tolerance
+from regionscope.types import Reading
 
 _ADVICE = "Look for very large weights. If there are none, report the model and the slice."
 _ASK = (
@@ -98,6 +101,26 @@ def check_network(
                         f"{seen[key]} and {start + i}. {_ASK}"
                     )
                 seen.setdefault(key, start + i)
+
+
+def check_decided(n_undecided: int, doubts: Certificate | None) -> None:
+    """Raise if rounding leaves walls or regions open. doubts: what integers say about them."""
+    if n_undecided:
+        reason = "" if doubts is None else f" ({doubts})"
+        raise CheckFailed(
+            f"Expected signs that rounding does not hide, got {n_undecided} walls or regions that it leaves "
+            f"open{reason}. Rescale layers whose weights are very large or small, or take a smaller slice."
+        )
+
+
+def warn_of_rounding(n_undecided: int) -> Reading:
+    """Warn that walls or regions are undecided, and return their number as a reading."""
+    warnings.warn(
+        f"Rounding leaves {n_undecided} walls or regions open, and counts may be wrong there. Partition.check() names "
+        "them. Rescale layers whose weights are very large or small, or take a smaller slice.",
+        stacklevel=3,
+    )
+    return "undecided", n_undecided, None
 
 
 def check_sample(

@@ -12,9 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regionscope.certificate import Certificate, certify
+from regionscope.certificate import Certificate, certify, doubts
 from regionscope.checks import read_path
 from regionscope.errors import CheckFailed, InputError
+from regionscope.exact.check import warn_of_rounding
 from regionscope.exact.linear import exact_regions, on_workers, program_of
 from regionscope.exact.partition import Partition
 from regionscope.exact.questions.export import geojson, pandas_table, svg_paths
@@ -31,7 +32,7 @@ from regionscope.geometry.slice_lists import read_slices
 from regionscope.network import Program, with_decision
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import EQUAL_OUTPUTS, HIDDEN_SHARE, UNIT, Tolerance
-from regionscope.types import Progress, Reading
+from regionscope.types import IntArray, Progress, Reading
 
 _LABELS = ("piece_labels", "piece_regions", "labels")  # stored beside the arrays of the partition
 
@@ -69,9 +70,25 @@ class DecisionRegions:
         return data_frame({name: column.cpu().numpy() for name, column in columns.items()})
 
     def readings(self) -> tuple[Reading, ...]:
-        """The number of decision regions, and of signs that rounding hides if any; see ``Partition.n_snapped``."""
-        snapped = self.partition.n_snapped
-        return (("", self.count, None), *([("snapped", snapped, None)] if snapped else []))
+        """The number of decision regions, of signs that rounding hides if any (see ``Partition.n_snapped``), and of
+        undecided places if any, with a warning.
+        """
+        numbers: list[Reading] = [("", self.count, None)]
+        if self.partition.n_snapped:
+            numbers.append(("snapped", self.partition.n_snapped, None))
+        if self.n_undecided:
+            numbers.append(warn_of_rounding(self.n_undecided))
+        return tuple(numbers)
+
+    @cached_property
+    def n_undecided(self) -> int:
+        """Number of pieces, and of their labels, that rounding leaves open; see ``Partition.n_undecided``."""
+        found = doubts(self.partition, self._claims)
+        return 0 if found is None else found.n_open
+
+    @property
+    def _claims(self) -> tuple[IntArray, IntArray]:
+        return self.piece_labels.cpu().numpy(), self.piece_regions.cpu().numpy()
 
     @property
     def n_classes(self) -> int:
@@ -168,8 +185,7 @@ class DecisionRegions:
 
     def certify(self, *, max_recomputed: int = 10_000) -> Certificate:
         """Whether pieces, labels and decision regions are the true ones; see ``Partition.certify``."""
-        claims = self.piece_labels.cpu().numpy(), self.piece_regions.cpu().numpy()
-        return certify(self.partition, claims, max_recomputed=max_recomputed)
+        return certify(self.partition, self._claims, max_recomputed=max_recomputed)
 
     def save(self, path: str | Path) -> Path:
         """Write everything but the network to an .npz file."""

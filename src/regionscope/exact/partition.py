@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regionscope.certificate import Certificate, certify
+from regionscope.certificate import Certificate, certify, doubts
 from regionscope.checks import check_instance, one_of, read_device, read_path
 from regionscope.errors import CheckFailed, InputError, LimitReached
 from regionscope.exact.affine_maps import AffineMaps, affine_maps, different_maps, maps_at
-from regionscope.exact.check import check_coverage, check_maps, check_network
+from regionscope.exact.check import check_coverage, check_decided, check_maps, check_network, warn_of_rounding
 from regionscope.exact.questions.export import dual_graph, geojson, networkx_graph, pandas_table, svg_paths
 from regionscope.exact.questions.extremes import Extremes, extremes
 from regionscope.exact.questions.lipschitz import Lipschitz, lipschitz
@@ -72,17 +71,10 @@ class Partition:
     compared: tuple[Tensor, Tensor] | None = field(default=None, repr=False)
 
     def readings(self) -> tuple[Reading, ...]:
-        """The number of linear regions, of activation regions, of signs that rounding hides if any, and of undecided
-        walls if any, with a warning.
-        """
+        """The numbers of linear and activation regions; of hidden signs and undecided places if any, with a warning."""
         undecided: tuple[Reading, ...] = (("snapped", self.n_snapped, None),) if self.n_snapped else ()
         if self.n_undecided:
-            undecided += (("undecided", self.n_undecided, None),)
-            warnings.warn(
-                f"Rounding hides whether the maps differ on both sides of {self.n_undecided} walls; they are counted "
-                "as different linear regions.",
-                stacklevel=2,
-            )
+            undecided += (warn_of_rounding(self.n_undecided),)
         return ("", self.n_linear_regions, None), ("activation", self.n_activation_regions, None), *undecided
 
     def __repr__(self) -> str:
@@ -92,7 +84,7 @@ class Partition:
             return f"Partition(dim={self.dim}, {regions}, incomplete)"
         if "linear_ids" in vars(self):
             regions = f"n_linear_regions={self.n_linear_regions}, {regions}"
-        if "_compared" in vars(self) and self.n_undecided:
+        if vars(self).get("n_undecided"):
             regions += f", n_undecided={self.n_undecided}"
         if self.n_snapped:
             regions += f", n_snapped={self.n_snapped}"
@@ -134,14 +126,16 @@ class Partition:
         same, _ = self._compared
         return xp.components(len(self), self.walls.regions[self.walls.inner][same])
 
-    @property
+    @cached_property
     def n_undecided(self) -> int:
-        """Number of walls for which rounding hides whether the maps on both sides differ.
+        """Number of walls and regions that rounding leaves open; 0 if the counts are the true ones.
 
-        A wall is undecided if no unit changes its piece there; no such wall is known. It counts as a wall between
-        different maps.
+        Where rounding hides signs (``n_snapped``) and the network is small (at most 1,000 inputs and 2,000 units), the
+        partition is compared with the true one as by ``certify``: the regions that are not true ones count. In any
+        network those walls count at which no unit changes its piece. They are taken for walls between different maps.
         """
-        return int(self._compared[1].sum())
+        found = doubts(self)
+        return int(self._compared[1].sum()) + (0 if found is None else found.n_open)
 
     @property
     def n_snapped(self) -> int:
@@ -314,7 +308,8 @@ class Partition:
 
         Coverage: no region has a negative size and the sizes add up to that of the slice. Continuity: the map of every
         region meets the shared outputs at all its corners. Truth: map and network agree at every interior point.
-        Activation: no two regions have the same pattern there, except regions thinner than rounding. Raises
+        Activation: no two regions have the same pattern there, except regions thinner than rounding. Rounding: no place
+        counts in ``n_undecided``. Raises
         ``InputError`` if the partition has no network (pass it to ``load``). Cost: one forward pass over the regions.
         """
         if not self.status:
@@ -324,6 +319,7 @@ class Partition:
         at, rounding, accuracy = self.corners, self.stats.rounding, self.tolerance.slope
         check_maps(self.maps, owners(self.offsets), self.vertices[at], self.outputs[at], rounding, accuracy)
         check_network(program, self.slice, self.interior, self.maps, rounding, accuracy)
+        check_decided(self.n_undecided, doubts(self))
 
     def certify(self, *, max_recomputed: int = 10_000) -> Certificate:
         """Certify that this is the true partition of ``program``, whose constants are taken as exact float64 numbers.

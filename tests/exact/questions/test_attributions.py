@@ -17,9 +17,9 @@ from regionscope.errors import InputError, NotPiecewiseAffine, SliceError
 from regionscope.exact.questions import paths as paths_module
 from regionscope.exact.questions.legendre import gauss_legendre
 from regionscope.exact.questions.quadrature_steps import RULES, quadrature
-from regionscope.exact.reference import reference_partition
 from regionscope_lab.zoo import mlp
 from strategies import Problem, problems
+from twins.reference import reference_partition
 
 NET = mlp([6, 12, 12, 3], seed=3).double()
 X = torch.randn(5, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

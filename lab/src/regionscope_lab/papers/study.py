@@ -24,7 +24,7 @@ PAPERS = {
     "qi2023": "Qi & Wei 2023, The Evolution of the Interplay between Input Distributions and Linear Regions",
     "safran2022": "Safran et al. 2022, On the Effective Number of Linear Regions in Shallow Univariate ReLU Networks",
     "transformers": "Beyond the papers: transformers",
-    "beyond": "Beyond the papers: penalties",
+    "beyond": "Beyond the papers: penalties and predictors",
 }
 
 

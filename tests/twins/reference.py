@@ -19,11 +19,11 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from regionscope.exact.reference_space import Cell, clip, measure, neighbours, ordered, root_cell
 from regionscope.geometry import Slice
 from regionscope.network import Maxima, Program, Thresholds
 from regionscope.tolerance import Tolerance
 from regionscope.types import FloatArray, IntArray
+from twins.reference_space import Cell, clip, measure, neighbours, ordered, root_cell
 
 TOLERANCE = Tolerance.of(torch.float64)
 
