@@ -30,6 +30,6 @@ def test_a_command_has_the_options_of_its_instrument(
     for name, parameter in inspect.signature(instrument).parameters.items():
         of_lists = name == "dask" and command is not count  # the other commands take one slice
         if name not in PYTHON_ONLY and not of_lists:
-            option = {"output": "output_name"}.get(name, name)  # output is a module of the commands
+            option = {"output": "head"}.get(name, name)
             assert option in offered, f"{command.__name__} lacks {name}"
             assert offered[option].default == parameter.default or name in CHOSEN_LATER

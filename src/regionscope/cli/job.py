@@ -71,7 +71,7 @@ class NetworkJob:
 
     model: options.ModelOption = None
     weights: options.WeightsOption = None
-    output_name: options.OutputOption = None
+    head: options.HeadOption = None
     input_shape: options.ShapeOption = None
     json_file: options.JsonOption = None
     plot_file: options.PlotOption = None
@@ -109,7 +109,7 @@ class NetworkJob:
 
     def network(self) -> nn.Module:
         """The network on the device, with its chosen output."""
-        chosen = options.read_output(self.output_name)
+        chosen = options.read_head(self.head)
         network = self.built(chosen)
         device_and_dtype(network)  # says that weights have no values, where torch would raise
         moved = network.to(options.read_device(self.device))

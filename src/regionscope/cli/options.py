@@ -46,10 +46,10 @@ ModelOption = Annotated[
         NETWORK,
     ),
 ]
-OutputOption = Annotated[
+HeadOption = Annotated[
     str | None,
     option(
-        "--output NAME",
+        "--head NAME",
         "Output to use if the network has several: a name, such as logits, or an index from 0.",
         NETWORK,
     ),
@@ -175,10 +175,10 @@ def read_shape(text: str | None) -> tuple[int, ...] | None:
     return tuple(int(n) for n in text.split(","))
 
 
-def read_output(text: str | None) -> str | int | None:
+def read_head(text: str | None) -> str | int | None:
     """Read the name or the index of an output.
 
-    >>> read_output("logits"), read_output("-1")
+    >>> read_head("logits"), read_head("-1")
     ('logits', -1)
     """
     return int(text) if text is not None and re.fullmatch(r"-?\d+", text) else text

@@ -45,7 +45,7 @@ def train(
         ),
     ] = None,
     model: lab_options.OwnModelOption = None,
-    output_name: options.OutputOption = None,
+    head: options.HeadOption = None,
     measure: Annotated[
         list[str] | None,
         options.option(
@@ -79,7 +79,7 @@ def train(
     """
     if network is not None and model is not None:
         raise InputError(f"Expected --network or --model, got both ({network} and {model}). Leave one out.")
-    shown: dict[str, Any] = {"data.name": data, "network.name": network or model, "network.output": output_name}
+    shown: dict[str, Any] = {"data.name": data, "network.name": network or model, "network.output": head}
     shown |= {"seed": seed, "training.epochs": epochs, "training.lr": lr, "training.batch_size": batch_size}
     experiment = _experiment(file, shown, settings or [], measure or [])
     output.check_json(json_file)
