@@ -100,7 +100,7 @@ def test_the_library_still_says_what_is_replaced() -> None:
             "Choose it with --head: one of 'hidden', 'logits'.",
         ),
         (
-            "surface --model net.py:build --box -1 1",
+            "level-set --model net.py:build --box -1 1",
             "Pass --index I for one output, or --index I --minus J for the difference of two.",
         ),
         (

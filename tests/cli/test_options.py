@@ -11,7 +11,7 @@ import pytest
 import regionscope as rs
 from regionscope.cli.complexity import complexity
 from regionscope.cli.count import count
-from regionscope.cli.regions import decision, regions
+from regionscope.cli.regions import decisions, regions
 
 PYTHON_ONLY = {"model", "inputs", "x", "slice", "generator", "autocast", "tolerance", "on_limit"}
 PYTHON_ONLY |= {"args", "position", "attention_mask", "attention", "norms"}  # the last four: token ids, not in files
@@ -21,7 +21,7 @@ CHOSEN_LATER = {"memory", "through", "seed"}  # from the device, from --length, 
 @pytest.mark.parametrize(
     ("command", "instrument"),
     [(count, rs.region_count), (complexity, rs.local_complexity), (regions, rs.linear_regions),
-     (decision, rs.decision_regions)],
+     (decisions, rs.decision_regions)],
 )  # fmt: skip
 def test_a_command_has_the_options_of_its_instrument(
     command: Callable[..., Any], instrument: Callable[..., Any]

@@ -53,7 +53,7 @@ def test_the_timeout_interrupts_reading(files: tuple[Path, Path, float], monkeyp
     property.write_text(PROPERTY.format(largest + 0.5))
     monkeypatch.setattr(load, "load_model", lambda *_, **__: time.sleep(60))
     start, before = time.monotonic(), signal.getsignal(signal.SIGALRM)
-    done = run("verify", network, property, "--timeout", 0.1, "--out", property.with_name("result.txt"))
+    done = run("verify", network, property, "--timeout", 0.1, "-o", property.with_name("result.txt"))
     assert time.monotonic() - start < 30
     assert (done.exit_code, property.with_name("result.txt").read_text()) == (0, "timeout\n")
     assert signal.getsignal(signal.SIGALRM) is before
@@ -66,7 +66,7 @@ def test_version_two_names_the_tensors_of_the_witness(files: tuple[Path, Path, f
     bounds = "".join(f"(assert (and (<= In[0,{i}] 1) (>= In[0,{i}] -1)))" for i in (0, 1))
     declared = "(declare-network f (declare-input In float32 [1, 2]) (declare-output Out real [2]))"
     property.write_text(f"(vnnlib-version <2.0>) {declared} {bounds} (assert (>= Out[0] {largest - 0.5}))")
-    assert run("verify", network, property, "--out", property.with_name("result.txt")).exit_code == 0
+    assert run("verify", network, property, "-o", property.with_name("result.txt")).exit_code == 0
     lines = property.with_name("result.txt").read_text().splitlines()
     assert [lines[0], lines[1], lines[4]] == ["sat", "In float32 [1,2]", "Out real [2]"]
     x, y = torch.tensor([float(line) for line in lines[2:4]]), [float(line) for line in lines[5:]]
@@ -77,7 +77,7 @@ def test_version_two_names_the_tensors_of_the_witness(files: tuple[Path, Path, f
 def test_a_witness_is_printed_and_written(files: tuple[Path, Path, float], tmp_path: Path) -> None:
     network, property, largest = files
     property.write_text(PROPERTY.format(largest - 0.5))
-    done = run("verify", network, property, "--out", tmp_path / "result.txt", "--json", tmp_path / "result.json")
+    done = run("verify", network, property, "-o", tmp_path / "result.txt", "-o", tmp_path / "result.json")
     assert done.exit_code == 0, done.output
     assert done.output.startswith("sat\n")
     verdict, assignment = (tmp_path / "result.txt").read_text().split("\n", 1)
@@ -91,14 +91,14 @@ def test_a_witness_is_printed_and_written(files: tuple[Path, Path, float], tmp_p
 def test_unsat_gives_the_closest_miss(files: tuple[Path, Path, float], tmp_path: Path) -> None:
     network, property, largest = files
     property.write_text(PROPERTY.format(largest + 0.5))
-    done = run("verify", network, property, "--out", tmp_path / "result.txt")
+    done = run("verify", network, property, "-o", tmp_path / "result.txt")
     assert done.exit_code == 0
     assert "margin: -0.5" in done.output
     assert (tmp_path / "result.txt").read_text() == "unsat\n"
-    fixed = run("verify", network, property, "--fix", "0=0.25", "--json", "-")
+    fixed = run("verify", network, property, "--fix", "0=0.25", "--json")
     assert json.loads(fixed.output)["margin"] <= -0.5
     both, twice = (
-        json.loads(run("verify", network, property, *options, "--json", "-").output)["margin"]
+        json.loads(run("verify", network, property, *options, "--json").output)["margin"]
         for options in (["--fix", "0=0.25,1=0.5"], ["--fix", "0=0.25", "--fix", "1=0.5"])
     )
     assert both == twice < json.loads(fixed.output)["margin"]
@@ -107,7 +107,7 @@ def test_unsat_gives_the_closest_miss(files: tuple[Path, Path, float], tmp_path:
 def test_an_error_is_written_for_the_competition(files: tuple[Path, Path, float], tmp_path: Path) -> None:
     network, property, _ = files
     property.write_text("(assert (or))")
-    done = run("verify", network, property, "--out", tmp_path / "result.txt")
+    done = run("verify", network, property, "-o", tmp_path / "result.txt")
     assert done.exit_code == 2
     assert (tmp_path / "result.txt").read_text() == "error\n"
     property.write_text(PROPERTY.format(0))
@@ -122,12 +122,12 @@ def test_a_fault_is_one_sentence_too(
     network, property, largest = files
     property.write_text(PROPERTY.format(largest - 0.5))
     monkeypatch.delattr("onnx.reference.ReferenceEvaluator.run")
-    done = run("verify", network, property, "--out", tmp_path / "result.txt")
+    done = run("verify", network, property, "-o", tmp_path / "result.txt")
     assert done.exit_code == 2
     assert "verification failed with AttributeError" in " ".join(done.stderr.split())
     assert "Traceback" not in done.output
     assert (tmp_path / "result.txt").read_text() == "error\n"
-    refused = run("verify", network, property, "--out", tmp_path / "b.txt", "--json", tmp_path / "none/b.json")
+    refused = run("verify", network, property, "-o", tmp_path / "b.txt", "-o", tmp_path / "none/b.json")
     assert (refused.exit_code, (tmp_path / "b.txt").read_text()) == (2, "error\n")
 
 
@@ -147,10 +147,10 @@ def test_a_long_witness_says_that_it_is_cut(tmp_path: Path) -> None:
     bounds = [f"(assert (<= X_{i} {int(i < 2)})) (assert (>= X_{i} 0))" for i in range(64)]
     declared = [*(f"(declare-const X_{i} Real)" for i in range(64)), "(declare-const Y_0 Real)"]
     property.write_text("\n".join([*declared, *bounds, "(assert (<= Y_0 1000))"]))
-    done = run("verify", network, property, "--json", tmp_path / "found.json")
+    done = run("verify", network, property, "-o", tmp_path / "found.json")
     assert done.exit_code == 0, done.output
     line = next(line for line in done.stdout.splitlines() if line.startswith("witness: "))
-    assert line.endswith(", ... (64 inputs; --out and --json have all)]")
+    assert line.endswith(", ... (64 inputs; --output and --json have all)]")
     assert len(line.split(", ...")[0].split(",")) == 20
     assert len(json.loads((tmp_path / "found.json").read_text())["witness"]) == 64
 
@@ -158,7 +158,7 @@ def test_a_long_witness_says_that_it_is_cut(tmp_path: Path) -> None:
 def test_two_inputs_vary_in_their_own_units(tmp_path: Path) -> None:
     network = relu_network(tmp_path / "net.onnx", [4, 10, 3])
     options = ["--model", network, "--vary", 0, 2, "--range", "0=0:100,2=-1:1", "--at", "1=5,3=0.5"]
-    options += ["--scaling", "0=50:25,1=5:2", "--json", tmp_path / "found.json", "--plot", tmp_path / "found.png"]
+    options += ["--scaling", "0=50:25,1=5:2", "-o", tmp_path / "found.json", "-o", tmp_path / "found.png"]
     done = run("regions", *options)
     assert done.exit_code == 0, done.output
     assert "input 0 in [0, 100], input 2 in [-1, 1]; input 1 = 5, input 3 = 0.5." in done.output
@@ -169,7 +169,7 @@ def test_two_inputs_vary_in_their_own_units(tmp_path: Path) -> None:
     assert found["activation_regions"] == part.n_activation_regions
     assert found["plane"]["scaling"]["0"] == {"offset": 50.0, "unit": 25.0}
     assert (tmp_path / "found.png").exists()
-    assert run("decision", *options[:-2]).exit_code == 0
+    assert run("decisions", *options[:-2]).exit_code == 0
 
 
 @pytest.mark.parametrize(

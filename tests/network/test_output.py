@@ -248,11 +248,11 @@ def test_the_command_line_names_an_output(tmp_path: Path, monkeypatch: pytest.Mo
     np.savez("data.npz", x=X.numpy(), y=Y.numpy())
     for words in (
         "regions --box -1 1",
-        "decision --box -1 1",
+        "decisions --box -1 1",
         "count --data x.npy --slices 3",
         "complexity --data x.npy",
     ):
-        command = [*words.split(), "--model", "net.py:Net", "--json", "-"]
+        command = [*words.split(), "--model", "net.py:Net", "--json"]
         found = [CliRunner().invoke(app, [*command, "--head", output]) for output in ("logits", "1")]
         assert [done.exit_code for done in found] == [0, 0], found[0].output
         first, second = (json.loads(done.stdout) for done in found)

@@ -41,7 +41,7 @@ NormOption = Annotated[str, options.option("--norm P", "Norm of inputs and outpu
 def extremes(job: SliceJob, index: IndexOption = None, minus: MinusOption = None) -> None:
     """Find the smallest and the largest value of an output, or of the difference of two, on a slice.
 
-    Example: regionscope ask extremes --model net.py:build --box -1 1 --index 0 --minus 1 --plot extremes.png
+    Example: regionscope ask extremes --model net.py:build --box -1 1 --index 0 --minus 1 -o extremes.png
     """
     network, where = job.start()
     target = chosen_output(index, minus, network, where)
@@ -90,7 +90,7 @@ def flips(job: SliceJob, class_names: options.ClassNamesOption = None) -> None:
 
     The points of --points have slice coordinates 0 and 1. Slopes are per unit of length in input space.
 
-    Example: regionscope ask flips --model net.py:build --points two_inputs.npy --json flips.json
+    Example: regionscope ask flips --model net.py:build --points two_inputs.npy -o flips.json
     """
     network, where = job.start(dim=1, what="flips")
     names = job.class_names(class_names, network, where)
@@ -111,7 +111,7 @@ def flips(job: SliceJob, class_names: options.ClassNamesOption = None) -> None:
 def topology(job: SliceJob, class_names: options.ClassNamesOption = None) -> None:
     """Count the components and holes of each class on a plane, and measure the length of its boundary.
 
-    Example: regionscope ask topology --model net.py:build --box -1 1 --plot topology.png
+    Example: regionscope ask topology --model net.py:build --box -1 1 -o topology.png
     """
     network, where = job.start(dim=2, what="topology")
     names = job.class_names(class_names, network, where)

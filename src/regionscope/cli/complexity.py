@@ -111,7 +111,7 @@ def complexity(
         }  # fmt: skip
     seconds = time.perf_counter() - start
     gap = complexity_gap(found["train"], found["test"]) if "test" in found else None
-    if not job.quiet:
+    if not job.as_json:
         _print(found, gap, seconds)
     job.write(_numbers(found, gap, seconds))
     job.draw(layers_figure, found)

@@ -130,12 +130,12 @@ def count(
     with work_bar("Counting", progress) as bar, job.explaining(network, inputs):
         working["progress"] = bar
         result = region_count(network, inputs, dim=dim, slices=slices, grid=grid, method=method, **drawing, **working)
-    if not job.quiet:
+    if not job.as_json:
         console = Console()
         console.print(_title(result), highlight=False)
         console.print(_table(result))
     job.write(_numbers(result))
-    if job.plot_file is not None:
+    if job.pictures:
         sampler = slice_sampler(inputs, dim=dim, slices=slices, **drawing)
         chosen = [sampler.draw(i) for i in range(min(_EXAMPLES, result.n))]
         examples = _examples(network, inputs, chosen, result.grid, bytes_allowed)

@@ -73,14 +73,15 @@ class NetworkJob:
     weights: options.WeightsOption = None
     head: options.HeadOption = None
     input_shape: options.ShapeOption = None
-    json_file: options.JsonOption = None
-    plot_file: options.PlotOption = None
+    files: options.OutputOption = None
+    as_json: options.JsonOption = False
     device: options.DeviceOption = "cpu"
+    endings: ClassVar[tuple[str, ...]] = (*output.PICTURES, *output.JSON)
 
     @property
-    def quiet(self) -> bool:
-        """Whether stdout takes the JSON and nothing else."""
-        return self.json_file == "-"
+    def pictures(self) -> list[Path]:
+        """The files of --output that are figures."""
+        return self.named(output.PICTURES)
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -165,36 +166,36 @@ class NetworkJob:
 
     def check_targets(self, dim: int) -> None:
         """Raise ``InputError`` if a file cannot be written. dim: dimension of the slice that the picture shows."""
-        output.check_json(self.json_file)
-        if self.plot_file is not None:
-            output.check_plot(self.plot_file, dim)
+        output.check_files(self.files or (), self.endings, dim=dim)
+
+    def named(self, endings: Sequence[str]) -> list[Path]:
+        """The files of --output with one of these endings."""
+        return output.with_ending(self.files or (), endings)
 
     def write(self, numbers: Mapping[str, Any]) -> None:
-        """Write the JSON, and print where the weights are from."""
+        """Write and print the JSON, or print where the weights are from."""
         about, said = self.source()
-        numbers = {**numbers, **about}
-        if said and not self.quiet:
+        if said and not self.as_json:
             Console(soft_wrap=True).print(said, style="dim", markup=False, highlight=False)
-        if self.json_file is not None:
-            output.write_result(numbers, self.json_file)
+        output.write_result({**numbers, **about}, self.files or (), printed=self.as_json)
 
     def draw(self, figure: Callable[..., Figure], *what: Any, **chosen: Any) -> None:
-        """Write the figure of --plot, if asked for. Inputs have the names that the data give them."""
-        if self.plot_file is None:
+        """Write the figure, if asked for. Inputs have the names that the data give them."""
+        if not self.pictures:
             return
         drawn = figure(*what, **chosen)
         names = {f"input {i}": name for i, name in enumerate(self.input_names) if name}
         for axis in (axis for ax in drawn.axes for axis in (ax.xaxis, ax.yaxis)):
             label = axis.get_label_text()
             axis.set_label_text(names.get(label, label))
-        output.save_plot(drawn, self.plot_file)
+        for path in self.pictures:
+            output.save_plot(drawn, path)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SliceJob(NetworkJob):
     """A network on one slice, and the limits of the exact partition."""
 
-    plot_file: options.SlicePlotOption = None
     points: options.PointsOption = None
     box: options.BoxOption = None
     memory: options.MemoryOption = None
@@ -260,7 +261,7 @@ class SliceJob(NetworkJob):
     def report(self, found: Any, rows: Mapping[str, float], numbers: Mapping[str, Any], *, more: str = "") -> None:
         """The table and the JSON of a result that has a slice and statistics."""
         slice, stats = found.slice, found.stats
-        if not self.quiet:
+        if not self.as_json:
             output.print_counts(f"{slice}{more}, {stats.seconds:.3g} s", rows)
         about = {"dim": slice.dim, "input_shape": list(slice.input_shape), "size": slice.size}
         self.write({**numbers, "slice": about, "stats": asdict(stats)})

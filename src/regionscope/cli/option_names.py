@@ -37,8 +37,10 @@ def options_of(parameters: Iterable[Any]) -> Iterator[None]:
     for each in parameters:
         for option in each.opts:
             if option.startswith("--"):
-                names = (each.name, option.removeprefix("--").replace("-", "_"), _ALSO.get(option))
-                found |= {name: option for name in names if name}
+                same = (
+                    None if option == "--output" else option.removeprefix("--").replace("-", "_")
+                )  # output= is a head
+                found |= {name: option for name in (each.name, same, _ALSO.get(option)) if name}
     token = _running.set(found)
     try:
         yield

@@ -31,9 +31,10 @@ def option(
 
     least: the smallest number it takes. complete: the words that the shell offers.
     """
-    name, _, metavar = spec.partition(" ")
+    names = [word for word in spec.split() if word.startswith("-")]
+    metavar = " ".join(word for word in spec.split() if not word.startswith("-"))
     return typer.Option(
-        name, metavar=metavar or None, min=least, rich_help_panel=panel, help=help, autocompletion=complete
+        *names, metavar=metavar or None, min=least, rich_help_panel=panel, help=help, autocompletion=complete
     )
 
 
@@ -102,16 +103,10 @@ ClassNamesOption = Annotated[
         OUTPUT,
     ),
 ]
-JsonOption = Annotated[
-    str | None, option("--json FILE", "JSON file to write; - writes to stdout instead of the table.", OUTPUT)
-]
-PlotOption = Annotated[
-    Path | None,
-    option("--plot FILE", "Figure to write (.png, .pdf, .svg).", OUTPUT),
-]
-SlicePlotOption = Annotated[
-    Path | None,
-    option("--plot FILE", "Figure to write (.png, .pdf, .svg); regions need a slice of dimension 1 or 2.", OUTPUT),
+JsonOption = Annotated[bool, option("--json", "Print the result as JSON instead of a table.", OUTPUT)]
+OutputOption = Annotated[
+    list[Path] | None,
+    option("--output -o FILE", "File to write: .json, or a figure (.png, .pdf, .svg); can be repeated.", OUTPUT),
 ]
 MemoryOption = Annotated[
     str | None,

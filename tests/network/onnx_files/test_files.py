@@ -101,7 +101,7 @@ def test_one_of_several_outputs_is_read_alone(tmp_path: Path) -> None:
 
 
 def test_the_command_line_chooses_an_output(tmp_path: Path) -> None:
-    words = ["regions", "--model", str(two_headed(tmp_path)), "--box", "-1", "1", "--json", "-"]
+    words = ["regions", "--model", str(two_headed(tmp_path)), "--box", "-1", "1", "--json"]
     counts = [json.loads(CliRunner().invoke(app, [*words, "--head", each]).stdout) for each in ("y", "0")]
     assert counts[0]["linear_regions"] == counts[1]["linear_regions"] > 1
     refused = CliRunner().invoke(app, words)
