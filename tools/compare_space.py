@@ -3,7 +3,8 @@
 A partition of at most ``--twin`` cells is compared with the slow reference, which cuts one cell at a time; a larger one
 with the engine that cuts by one unit after another. Counts of every layer, volumes and ``Partition.check`` must agree.
 
-PYTHONPATH=tests python tools/compare_space.py [--networks 500] [--maxima 150] [--twin 20]    # docs/benchmarks/space-random.json
+PYTHONPATH=tests python tools/compare_space.py [--networks 500] [--maxima 150] [--twin 20]
+It writes docs/benchmarks/space-random.json.
 """
 
 from __future__ import annotations

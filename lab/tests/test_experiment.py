@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,8 @@ from regionscope.errors import DiskFull, InputError, Stopped
 from regionscope_lab import experiment as experiment_module
 from regionscope_lab import instruments
 from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
-from regionscope_lab.data import load
 from regionscope_lab.experiment import fail, run
 from regionscope_lab.store import RunFolder, files
-from regionscope_lab.train import TrainState
 
 EXPERIMENT = Experiment(
     data=DataSpec(name="random_labels", n_train=40, n_test=30),
@@ -52,28 +51,23 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 
 def test_the_result_and_the_rows(undisturbed: RunFolder) -> None:
-    found = outcome(undisturbed)
-    assert (found["status"], found["epochs"], found["steps"]) == ("finished", 4, 12)
-    assert found["gap"] == pytest.approx(found["test_error"] - found["train_error"])
+    result = outcome(undisturbed)
+    assert (result["status"], result["epochs"], result["steps"]) == ("finished", 4, 12)
+    assert result["gap"] == pytest.approx(result["test_error"] - result["train_error"])
     rows = undisturbed.rows()
     assert [row["epoch"] for row in rows if row["name"] == "test_error"] == [1, 2, 3, 4]
     assert {row["step"] for row in rows if row["name"].startswith("norm")} == {0, 4, 8, 12}
     counted = next(row for row in rows if row["name"] == "region_count")
-    assert found["measures"]["region_count"] == {"value": counted["value"], "stderr": counted["stderr"]}
+    assert result["measures"]["region_count"] == {"value": counted["value"], "stderr": counted["stderr"]}
     moved = [row["value"] for row in rows if row["name"] == "moved"]
-    assert moved[0] == 0
-    assert moved[-1] > 0
+    assert moved[0] == 0 < moved[-1]
     assert [stored.epoch for stored in undisturbed.checkpoints()] == [0, 2, 4]
-    error = found["test_error"]
-    split = undisturbed.split()
-    model = undisturbed.model_at(undisturbed.checkpoints()[-1])
-    assert float((model(split.test.inputs).argmax(1) != split.test.labels).double().mean()) == pytest.approx(error)
-
-
-def test_what_it_was_computed_with_is_kept(undisturbed: RunFolder) -> None:
-    found = undisturbed.provenance
-    assert {"regionscope", "commit", "torch", "python", "machine", "device", "device_name", "command"} <= set(found)
-    assert (found["seed"], found["device"]) == (0, "cpu")
+    split, model = undisturbed.split(), undisturbed.model_at(undisturbed.checkpoints()[-1])
+    wrong = (model(split.test.inputs).argmax(1) != split.test.labels).double()
+    assert float(wrong.mean()) == pytest.approx(result["test_error"])
+    kept = undisturbed.provenance
+    assert {"regionscope", "commit", "torch", "python", "machine", "device_name", "command"} <= set(kept)
+    assert (kept["seed"], kept["device"]) == (0, "cpu")
 
 
 def test_a_run_that_has_ended_is_left_alone(undisturbed: RunFolder) -> None:
@@ -83,8 +77,10 @@ def test_a_run_that_has_ended_is_left_alone(undisturbed: RunFolder) -> None:
     assert outcome(again) == outcome(undisturbed)
 
 
-@pytest.mark.parametrize("moment", ["save_state", "append", "save_checkpoint", "finish"])
-@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    ("moment", "late"),
+    [("save_state", False), ("append", True), ("append", False), ("save_checkpoint", True), ("finish", False)],
+)
 def test_killed_at_every_write_and_continued_it_is_the_same(
     moment: str, late: bool, undisturbed: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,29 +129,6 @@ def test_stopped_when_asked_and_continued(undisturbed: RunFolder, tmp_path: Path
     assert outcome(run(EXPERIMENT, tmp_path)) == outcome(undisturbed)
 
 
-def test_states_are_saved_rarely_but_stopping_is_not_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    saved = []
-    monkeypatch.setattr(RunFolder, "save_state", lambda self, state: saved.append(state.step))
-    folder = RunFolder.create(tmp_path, EXPERIMENT)
-    saver = experiment_module._Saver(folder, lambda: len(saved) == 1, 1000.0)
-    state = TrainState(1, {}, {})
-    saver(state)
-    assert saved == []
-    saver.due = 0.0
-    saver(state)
-    assert saved == [1]
-    with pytest.raises(Stopped):
-        saver(replace(state, step=2))
-    assert saved == [1, 2]
-
-
-def test_every_checkpoint_has_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    saved = []
-    monkeypatch.setattr(RunFolder, "save_state", lambda self, state: saved.append(state.step))
-    run(EXPERIMENT, tmp_path, save_every=1e6)
-    assert saved == [0, 6, 12]
-
-
 def test_divergence_is_a_result(tmp_path: Path) -> None:
     wild = replace(EXPERIMENT, training=replace(EXPERIMENT.training, lr=1e30))
     folder = run(wild, tmp_path)
@@ -166,16 +139,29 @@ def test_divergence_is_a_result(tmp_path: Path) -> None:
     assert folder.verify()
 
 
-def test_an_error_is_stored_and_the_next_start_tries_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise RuntimeError("the cable is loose\nand more")
+def failing(error: BaseException) -> Callable[..., None]:
+    """A function that raises the error, for a failure in the middle of a run."""
 
+    def fail_now(*_: object, **__: object) -> None:
+        raise error
+
+    return fail_now
+
+
+def test_an_error_is_stored_and_the_next_start_tries_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(experiment_module, "train", broken)
+        patch.setattr(experiment_module, "train", failing(RuntimeError("the cable is loose\nand more")))
         folder = run(EXPERIMENT, tmp_path)
     wanted = {"status": "failed", "error": "RuntimeError: the cable is loose", "measures": {}, "checkpoints": {}}
     assert outcome(folder) == wanted
     assert run(EXPERIMENT, tmp_path).status == "finished"
+    other = replace(EXPERIMENT, seed=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "save_checkpoint", failing(DiskFull("There is no room.")))
+        with pytest.raises(DiskFull):  # which is not the run's failure
+            run(other, tmp_path)
+    stopped = RunFolder.open(tmp_path / other.key)
+    assert (stopped.result(), stopped.status) == (None, "stopped")
 
 
 SMOOTH = replace(
@@ -190,28 +176,22 @@ SMOOTH = replace(
 
 def test_a_measure_that_is_not_possible_is_noted_and_the_rest_is_there(tmp_path: Path) -> None:
     folder = run(SMOOTH, tmp_path)
-    found = outcome(folder)
-    assert found["status"] == "finished"
-    assert 0 <= found["train_error"] <= 1
-    assert 0 <= found["test_error"] <= 1
-    assert found["measures"]["region_count"]["value"] >= 1
-    assert found["measures"]["linear_regions"] == {"value": None, "stderr": None}
-    assert found["note"].startswith("linear_regions: Expected a piecewise-affine network")
-    assert found["note"].count("is Tanh, which is not piecewise affine") == 1
-    missing = [row for row in folder.rows() if row["name"] == "linear_regions"]
-    assert [row["step"] for row in missing] == [0, 12]
-    assert all(math.isnan(row["value"]) for row in missing)
+    result = outcome(folder)
+    assert result["status"] == "finished"
+    assert 0 <= result["test_error"] <= 1 <= result["measures"]["region_count"]["value"]
+    assert result["measures"]["linear_regions"] == {"value": None, "stderr": None}
+    assert result["note"].startswith("linear_regions: Expected a piecewise-affine network")
+    assert result["note"].count("is Tanh, which is not piecewise affine") == 1
+    missing = [(row["step"], math.isnan(row["value"])) for row in folder.rows() if row["name"] == "linear_regions"]
+    assert missing == [(0, True), (12, True)]
     assert len(folder.checkpoints()) == 3
     assert folder.verify()
 
 
 def test_the_note_outlives_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(*_: object) -> None:
-        raise Killed
-
     early = replace(SMOOTH, measures=(replace(SMOOTH.measures[0], when="start"), SMOOTH.measures[1]))
     with monkeypatch.context() as patch:
-        patch.setattr(RunFolder, "finish", killed)
+        patch.setattr(RunFolder, "finish", failing(Killed()))
         with pytest.raises(Killed):
             run(early, tmp_path)
     assert "is Tanh" in outcome(run(early, tmp_path))["note"]
@@ -220,35 +200,29 @@ def test_the_note_outlives_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_another_error_of_a_measure_fails_the_run_but_the_network_is_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_: object) -> float:
-        raise RuntimeError("a bug")
-
-    one = replace(EXPERIMENT, measures=(MeasureSpec(instrument="error_rate", when="end"),))
+    single = replace(EXPERIMENT, measures=(MeasureSpec(instrument="error_rate", when="end"),))
     with monkeypatch.context() as patch:
-        patch.setattr(instruments, "build", lambda *_, **__: broken)
-        folder = run(one, tmp_path)
+        patch.setattr(instruments, "build", lambda *_, **__: failing(RuntimeError("a bug")))
+        folder = run(single, tmp_path)
     assert outcome(folder)["error"] == "RuntimeError: a bug"
     assert [stored.step for stored in folder.checkpoints()] == [0, 6, 12]
     epochs: list[Any] = []
-    found = run(one, tmp_path, on_progress=epochs.append)
+    again = run(single, tmp_path, on_progress=epochs.append)
     assert epochs == [], "nothing is trained again"
-    assert outcome(found)["measures"]["error_rate"]["value"] == outcome(found)["test_error"]
+    assert outcome(again)["measures"]["error_rate"]["value"] == outcome(again)["test_error"]
 
 
 def test_the_measures_take_the_loss_that_is_trained_on(tmp_path: Path) -> None:
-    measures = (
-        MeasureSpec(instrument="loss"),
-        MeasureSpec(instrument="loss", name="squared", options={"loss": "mse"}),
-        MeasureSpec(instrument="loss", name="entropy", options={"loss": "cross_entropy"}),
-        MeasureSpec(instrument="sharpness"),
-        MeasureSpec(instrument="sharpness", name="sharp.squared", options={"loss": "mse"}),
-        MeasureSpec(instrument="sharpness", name="sharp.entropy", options={"loss": "cross_entropy"}),
+    measures = tuple(
+        MeasureSpec(instrument=name, name=f"{name}.{kind}" if kind else name, options={"loss": kind} if kind else {})
+        for name in ("loss", "sharpness")
+        for kind in ("", "mse", "cross_entropy")
     )
-    for loss, same, other in (("mse", "squared", "entropy"), ("cross_entropy", "entropy", "squared")):
+    for loss, other in (("mse", "cross_entropy"), ("cross_entropy", "mse")):
         training = replace(EXPERIMENT.training, loss=loss)
-        found = outcome(run(replace(EXPERIMENT, training=training, measures=measures), tmp_path))["measures"]
-        assert found["loss"] == found[same] != found[other]
-        assert found["sharpness"] == found[f"sharp.{same}"] != found[f"sharp.{other}"]
+        values = outcome(run(replace(EXPERIMENT, training=training, measures=measures), tmp_path))["measures"]
+        for name in ("loss", "sharpness"):
+            assert values[name] == values[f"{name}.{loss}"] != values[f"{name}.{other}"]
 
 
 def test_weights_come_back_in_the_precision_of_the_training(tmp_path: Path, undisturbed: RunFolder) -> None:
@@ -268,52 +242,6 @@ def test_a_failure_that_cannot_be_stored_ends_nothing(tmp_path: Path) -> None:
         assert folder.result() is None
     fail(EXPERIMENT, tmp_path, "Its worker died.")
     assert (folder.result() or {})["error"] == "Its worker died."
-
-
-def test_a_full_disk_is_not_the_runs_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise DiskFull("There is no room.")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(RunFolder, "save_checkpoint", full)
-        with pytest.raises(DiskFull):
-            run(EXPERIMENT, tmp_path)
-    folder = RunFolder.open(tmp_path / EXPERIMENT.key)
-    assert (folder.result(), folder.status) == (None, "stopped")
-
-
-def test_runs_share_their_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = []
-
-    def counting(spec: DataSpec, **options: Any) -> Any:
-        loaded.append(spec.seed)
-        return load(spec, **options)
-
-    monkeypatch.setattr(experiment_module, "load", counting)
-    experiment_module._data_cache.clear()
-    for seed in range(2):
-        run(replace(EXPERIMENT, seed=seed), tmp_path)
-    assert loaded == [0]
-    for seed in (1, 2, 0):
-        experiment_module._data(replace(EXPERIMENT.data, seed=seed), None, torch.device("cpu"))
-    assert loaded == [0, 1, 2, 0]
-
-
-def test_what_is_trained_is_what_the_config_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A network's name changes no setting: a paper's special rule belongs to the experiments of its study."""
-    trained = []
-    monkeypatch.setattr(experiment_module, "train", lambda model, split, training, **rest: trained.append(training))
-    monkeypatch.setattr(experiment_module, "_result", lambda found, rows: {"status": "finished", "measures": {}})
-    one = replace(
-        EXPERIMENT,
-        network=NetworkSpec(name="vgg19"),
-        data=DataSpec(name="digits"),
-        training=Training(lr=0.1),
-        measures=(),
-    )
-    folder = run(one, tmp_path)
-    assert folder.status == "finished"
-    assert trained == [one.training]
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 import math
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +15,12 @@ import pytest
 import torch
 from torch import nn
 
-from regionscope.errors import Damaged, DiskFull, InputError, RegionscopeError
-from regionscope.file_io import append_bytes
+import forked
+from regionscope.errors import Busy, Damaged, DiskFull, InputError, LockLost, RegionscopeError
 from regionscope.monitor import Row
-from regionscope.monitor.row_files import fingerprint
 from regionscope_lab import zoo
 from regionscope_lab.config import DataSpec, Experiment, NetworkSpec
-from regionscope_lab.store import RunFolder, files
+from regionscope_lab.store import RunFolder, files, is_held, lock
 from regionscope_lab.sweep import read_runs
 from regionscope_lab.train import TrainState
 
@@ -138,25 +139,6 @@ def test_state_returns_with_the_rows_of_its_moment(folder: RunFolder) -> None:
         folder.load_state()
 
 
-def test_a_state_knows_its_rows_without_reading_them_again(claimed: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    claimed.append([row(0)])
-    reads: list[Path] = []
-    read = Path.read_bytes
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_bytes", lambda path: reads.append(path) or read(path))
-        for step in range(1, 5):
-            claimed.append([row(step), row(step, "b")])
-            claimed.save_state(state(step))
-    assert claimed.path / "rows.jsonl" not in reads
-    path = claimed.path / "rows.jsonl"
-    _, notes = files.read_tensors(claimed.path / "state.safetensors")
-    wanted = fingerprint(path.read_bytes())
-    assert (notes["rows_bytes"], notes["rows_crc32"]) == (str(wanted["bytes"]), wanted["crc32"])
-    path.write_bytes(path.read_bytes() + b"\n")  # what somebody else has added is seen
-    claimed.save_state(state(5))
-    assert files.read_tensors(claimed.path / "state.safetensors")[1]["rows_bytes"] == str(wanted["bytes"] + 1)
-
-
 def test_a_torn_line_is_dropped_and_said(folder: RunFolder) -> None:
     with folder.claim():
         folder.append([row(1), row(2)])
@@ -195,49 +177,49 @@ def empty(path: Path) -> None:
 DAMAGE = [cut, flip, zero, empty]
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
-@pytest.mark.parametrize("name", ["config.json", "result.json", "provenance.json"])
+@pytest.mark.parametrize(
+    ("damage", "name"),
+    [
+        (cut, "config.json"),
+        (flip, "result.json"),
+        (zero, "provenance.json"),
+        (empty, "config.json"),
+        (cut, "result.json"),
+    ],
+)
 def test_a_damaged_document_is_set_aside_and_said(damage, name: str, folder: RunFolder, tmp_path: Path) -> None:
     with folder.claim():
         files.write_document(folder.path / "provenance.json", {"seed": 1, "more": "x" * 20})
         folder.finish(RESULT)
     damage(folder.path / name)
+    (folder.path / ".state.safetensors.123-abcd.tmp").write_bytes(b"half")
     with pytest.raises(Damaged):
         files.read_document(folder.path / name)
     again = RunFolder.create(tmp_path, EXPERIMENT)
     with again.claim():
         pass
     assert any(name in sentence and "set aside" in sentence for sentence in again.repaired)
+    assert any("half-written" in sentence for sentence in again.repaired)
+    assert not list(folder.path.glob(".*.tmp"))
     assert (folder.path / f"{name}.damaged-1").exists()
     assert again.verify() is (name != "result.json")
     assert RunFolder.open(folder.path).experiment == EXPERIMENT
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_state_means_from_the_beginning(damage, folder: RunFolder) -> None:
-    with folder.claim():
-        folder.append([row(1)])
-        folder.save_state(state())
-    damage(folder.path / "state.safetensors")
-    with folder.claim():
-        assert folder.load_state() is None
-        assert folder.rows() == []
-    assert any("from the beginning" in sentence for sentence in folder.repaired)
-
-
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_damaged_rows_are_never_continued(damage, folder: RunFolder) -> None:
+@pytest.mark.parametrize("name", ["state.safetensors", "rows.jsonl"])
+def test_a_damaged_state_or_row_means_from_the_beginning(damage, name: str, folder: RunFolder) -> None:
     with folder.claim():
         folder.append([row(1), row(2)])
         folder.save_state(state())
-    damage(folder.path / "rows.jsonl")
+    damage(folder.path / name)
     with folder.claim():
         assert folder.load_state() is None
         assert folder.rows() == []
     assert any("from the beginning" in sentence for sentence in folder.repaired)
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("damage", [cut, flip])
 def test_rows_that_changed_after_the_end_undo_the_result(damage, folder: RunFolder) -> None:
     with folder.claim():
         folder.append([row(1), row(2)])
@@ -264,19 +246,26 @@ def test_a_damaged_checkpoint_undoes_the_result(damage, folder: RunFolder) -> No
     assert stored.path.exists()  # a look changes nothing
     assert not folder.verify()
     assert folder.checkpoints() == []
-    assert [name in folder.repaired[1] for name in (stored.path.name, "done again")] == [True, True]
+    assert all(words in folder.repaired[1] for words in (stored.path.name, "done again"))
 
 
 def test_a_checkpoint_of_another_run_is_not_taken_for_this_one(folder: RunFolder) -> None:
-    """It is whole; only the checksum in the result tells."""
+    """It is whole, so only the checksum in the result tells; older results have none."""
     with folder.claim():
-        folder.save_checkpoint(5, 1, network())
+        stored = folder.save_checkpoint(5, 1, network())
         folder.finish(RESULT)
         folder.save_checkpoint(5, 2, network())
     assert not folder.is_done
+    result = files.read_document(folder.path / "result.json")
+    assert result is not None
+    del result["checkpoints"]
+    files.write_document(folder.path / "result.json", result)
+    assert folder.is_done
+    flip(stored.path)
+    assert not folder.is_done
 
 
-@pytest.mark.parametrize("damage", [*DAMAGE, Path.unlink])
+@pytest.mark.parametrize("damage", [flip, Path.unlink])
 def test_a_checkpoint_lost_before_the_end_is_made_again(damage, folder: RunFolder) -> None:
     with folder.claim():
         folder.append([row(1)])
@@ -290,26 +279,13 @@ def test_a_checkpoint_lost_before_the_end_is_made_again(damage, folder: RunFolde
     assert "from the beginning" in folder.repaired[-1]
 
 
-def test_a_result_of_an_older_version_names_no_checkpoints(folder: RunFolder) -> None:
-    with folder.claim():
-        stored = folder.save_checkpoint(5, 1, network())
-        folder.finish(RESULT)
-    result = files.read_document(folder.path / "result.json")
-    assert result is not None
-    del result["checkpoints"]
-    files.write_document(folder.path / "result.json", result)
-    assert folder.is_done
-    flip(stored.path)
-    assert not folder.is_done
+def no_room(*_: object, **__: object) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_a_full_disk_keeps_what_was_there(claimed: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     claimed.append([row(1)])
     claimed.save_state(state(3))
-
-    def no_room(*_: object) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     with monkeypatch.context() as full:
         full.setattr(os, "fsync", no_room)
         for write in (
@@ -323,38 +299,9 @@ def test_a_full_disk_keeps_what_was_there(claimed: RunFolder, monkeypatch: pytes
     assert claimed.status == "running"
     assert [each["step"] for each in claimed.rows()] == [1]
     assert not list(claimed.path.rglob(".*.tmp"))
-    found = claimed.load_state()
-    assert found is not None
-    assert found.step == 3
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_the_words_of_a_really_full_device() -> None:
-    with pytest.raises(DiskFull):
-        append_bytes(Path("/dev/full"), b"row\n")
-
-
-def test_half_written_files_are_cleared(folder: RunFolder) -> None:
-    (folder.path / ".state.safetensors.123-abcd.tmp").write_bytes(b"half")
-    with folder.claim():
-        pass
-    assert "half-written" in folder.repaired[0]
-    assert not list(folder.path.glob(".*.tmp"))
-
-
-def test_two_processes_find_the_same_damage(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other one is quicker: it has set the file aside when this one is about to."""
-    path = folder.path / "result.json"
-    path.write_text("{")
-    rename = os.replace
-
-    def late(source: Path, target: Path) -> None:
-        rename(source, target)
-        rename(source, target)
-
-    monkeypatch.setattr(os, "replace", late)
-    assert not folder.verify()
-    assert [found.name for found in folder.path.glob("result.json*")] == ["result.json.damaged-1"]
+    kept = claimed.load_state()
+    assert kept is not None
+    assert kept.step == 3
 
 
 def test_mistakes_have_sentences(tmp_path: Path) -> None:
@@ -366,9 +313,6 @@ def test_mistakes_have_sentences(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_is_already_full_has_its_sentence(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_room(*_: object, **__: object) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     with monkeypatch.context() as full:
         full.setattr(os, "pwrite", no_room)
         with pytest.raises(DiskFull, match="The disk is full"), folder.claim():
@@ -376,15 +320,94 @@ def test_a_disk_that_is_already_full_has_its_sentence(folder: RunFolder, monkeyp
     with folder.claim(), monkeypatch.context() as full:  # the lock that could not be written is nobody's
         full.setattr(Path, "mkdir", no_room)
         with pytest.raises(DiskFull, match="The disk is full"):
-            folder.save_checkpoint(1, 1, network())
-        with pytest.raises(DiskFull, match="The disk is full"):
             RunFolder.create(folder.path.parent, replace(EXPERIMENT, seed=1))
 
 
-def test_a_folder_that_cannot_be_made_has_its_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def nowhere(*_: object, **__: object) -> None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+def test_one_process_at_a_time(folder: RunFolder) -> None:
+    other = RunFolder.open(folder.path)
+    with folder.claim(), pytest.raises(Busy, match=f"process {os.getpid()}"), other.claim():
+        pass
+    with other.claim():
+        assert is_held(folder.path)
+    assert not is_held(folder.path)
 
-    monkeypatch.setattr(Path, "mkdir", nowhere)
-    with pytest.raises(InputError, match="cannot be created"):
-        RunFolder.create(tmp_path, EXPERIMENT)
+
+def hold(folder: RunFolder, held: int) -> None:
+    with folder.claim():
+        os.write(held, b"held")
+        time.sleep(60)
+
+
+@pytest.mark.kill
+def test_the_lock_of_a_killed_process_is_taken_over(folder: RunFolder) -> None:
+    reading, writing = os.pipe()
+    holder = forked.start(lambda: hold(RunFolder.open(folder.path), writing))
+    os.close(writing)
+    try:
+        assert os.read(reading, 4) == b"held"
+        with pytest.raises(Busy, match=str(holder)), folder.claim():
+            pass
+        assert folder.status == "running"
+    finally:
+        os.close(reading)
+        forked.kill(holder)
+    assert folder.status == "new"
+    with folder.claim():
+        pass
+    assert f"process {holder}" in folder.repaired[0]
+    assert "taken over" in folder.repaired[0]
+
+
+def leave_lock(folder: RunFolder, **changes: object) -> Path:
+    path = folder.path / "lock"
+    owner = replace(lock.Owner.me(), token="theirs", **changes)
+    path.write_text(json.dumps(owner.__dict__))
+    return path
+
+
+def test_a_silent_owner_on_another_machine_loses_the_run(folder: RunFolder) -> None:
+    path = leave_lock(folder, host="elsewhere", boot="other")
+    assert is_held(folder.path)
+    with pytest.raises(Busy, match="elsewhere"), folder.claim():
+        pass
+    old = path.stat().st_mtime - 2 * lock.SILENCE
+    os.utime(path, (old, old))
+    assert not is_held(folder.path)
+    with folder.claim():
+        leave_lock(folder, host="third")
+        with pytest.raises(LockLost, match="third"):
+            folder.append([Row(1, "a", 1.0, None, 0.1)])
+        (folder.path / "lock").unlink()
+    assert folder.rows() == []
+
+
+def test_a_lock_from_the_future_does_not_block_its_run(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "BEAT", 0.01)
+    path = leave_lock(folder, host="elsewhere", boot="other")
+    future = path.stat().st_mtime + 1e8
+    os.utime(path, (future, future))
+    assert not is_held(folder.path)
+    with folder.claim():
+        pass
+    assert "taken over" in folder.repaired[0]
+
+
+def test_a_live_owner_whose_clock_is_ahead_keeps_its_run(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = leave_lock(folder, host="elsewhere", boot="other")
+    future = path.stat().st_mtime + 1e8
+    os.utime(path, (future, future))
+    monkeypatch.setattr(time, "sleep", lambda seconds: os.utime(path, (future + seconds, future + seconds)))
+    with pytest.raises(Busy, match="elsewhere"), folder.claim():
+        pass
+
+
+def test_a_lock_that_the_kernel_has_released_is_free_and_a_torn_one_nobodys(folder: RunFolder) -> None:
+    leave_lock(folder)  # names a live process of this machine, which does not hold it
+    with folder.claim():
+        pass
+    assert "taken over" in folder.repaired[0]
+    again = RunFolder.open(folder.path)
+    (folder.path / "lock").write_text('{"host": "el')
+    with again.claim():
+        pass
+    assert again.repaired == []

@@ -19,7 +19,7 @@ import forked
 from dask_cluster import two_workers
 from regionscope.errors import InputError
 from regionscope_lab import experiment
-from regionscope_lab.store import RunFolder, files
+from regionscope_lab.store import RunFolder
 from regionscope_lab.sweep import Sweep, read_runs, run_sweep
 
 BASE = {
@@ -189,13 +189,3 @@ def test_no_scheduler_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(InputError, match=r"No Dask scheduler found at tcp://127\.0\.0\.1:9"):
         run_sweep(small(1), tmp_path, dask="tcp://127.0.0.1:9")
     assert not list(tmp_path.glob("*/result.json"))
-
-
-def test_leftover_plan_damage_is_no_obstacle(tmp_path: Path) -> None:
-    sweep = small(1, epochs=1)
-    run_sweep(sweep, tmp_path)
-    plan = next(tmp_path.glob("sweep-*.json"))
-    plan.write_text("{")
-    assert len(read_runs(tmp_path)) == 1
-    assert run_sweep(sweep, tmp_path).complete
-    assert files.read_document(plan) is not None

@@ -1,8 +1,11 @@
+"""The training loop: its steps, its reports, precision, divergence, evaluation, and the small trainer beside it."""
+
 from __future__ import annotations
 
 import math
 import random
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +16,11 @@ from torch.nn import functional
 from careless import Doubled
 from regionscope.errors import InputError
 from regionscope.network import select_output
-from regionscope_lab.config import Training
-from regionscope_lab.data import Dataset, DataSplit
+from regionscope_lab.config import DataSpec, Training
+from regionscope_lab.data import Dataset, DataSplit, load
 from regionscope_lab.train import EpochRow, TrainingProgress, evaluate, evaluation, train
 from regionscope_lab.train.evaluation import error_share
+from regionscope_lab.train.small_mlp import train_small
 from regionscope_lab.zoo import mlp
 
 PLAIN = Training(epochs=3, optimizer="adam", lr=1e-2, batch_size=32, schedule="constant")
@@ -70,9 +74,15 @@ def by_hand(model: nn.Module, data: Dataset, training: Training, seed: int) -> l
     return losses
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "adagrad"])
-@pytest.mark.parametrize("schedule", ["constant", "cosine"])
-@pytest.mark.parametrize("loss", ["cross_entropy", "mse"])
+@pytest.mark.parametrize(
+    ("optimizer", "schedule", "loss"),
+    [
+        ("sgd", "cosine", "mse"),
+        ("adam", "constant", "cross_entropy"),
+        ("adamw", "cosine", "cross_entropy"),
+        ("adagrad", "constant", "mse"),
+    ],
+)
 def test_it_is_the_loop_one_would_write(optimizer: str, schedule: str, loss: str) -> None:
     training = replace(PLAIN, optimizer=optimizer, schedule=schedule, loss=loss, weight_decay=0.01, precision="float64")
     data = halves(70)
@@ -88,24 +98,20 @@ def test_it_learns_and_tells() -> None:
     model = mlp([2, 16, 2])
     rows: list[EpochRow] = []
     told: list[TrainingProgress] = []
-    found = train(model, split(), replace(PLAIN, epochs=30), on_epoch=rows.append, on_progress=told.append)
-    assert found.status == "finished"
+    training = replace(PLAIN, epochs=30, evaluate_every=4)
+    done = train(model, split(), training, on_epoch=rows.append, on_progress=told.append)
+    assert done.status == "finished"
     assert [row.epoch for row in rows] == list(range(1, 31))
-    assert found.history == tuple(rows)
+    assert [row.epoch for row in rows if row.train_error is not None] == [*range(4, 29, 4), 30]
+    assert done.history == tuple(rows)
     assert rows[-1].loss < rows[0].loss / 2
     loss, accuracy = evaluate(model, split().train.inputs, split().train.labels)
     assert loss < 0.3
     assert rows[-1].train_error == pytest.approx(1 - accuracy)
     assert rows[-1].test_error is not None
     assert rows[-1].test_error < 0.1
-    assert told[-1].step == told[-1].total_steps == found.steps == 30 * 7
+    assert told[-1].step == told[-1].total_steps == done.steps == 30 * 7
     assert told[-1].epoch == 30
-
-
-def test_errors_are_taken_when_asked() -> None:
-    found = train(mlp([2, 4, 2]), halves(), replace(PLAIN, epochs=5, evaluate_every=2))
-    assert [row.train_error is not None for row in found.history] == [False, True, False, True, True]
-    assert all(row.test_error is None for row in found.history)
 
 
 def test_the_same_seed_gives_the_same_weights_even_with_dropout() -> None:
@@ -119,18 +125,24 @@ def test_the_same_seed_gives_the_same_weights_even_with_dropout() -> None:
     assert not torch.equal(weights(1), weights(1, inner=0.0))
 
 
-def test_no_trace_is_left() -> None:
-    model = mlp([2, 4, 2]).eval()
+def test_no_trace_is_left_and_callbacks_change_nothing() -> None:
+    model, calm = (nn.Sequential(*mlp([2, 8], seed=1), nn.Dropout(0.5), *mlp([8, 2], seed=2)).eval() for _ in range(2))
     model[1].train()
     before = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()  # noqa: NPY002
 
-    def careless(*_: object) -> None:
+    def careless(*things: object) -> None:
         torch.rand(3)
         np.random.rand()  # noqa: NPY002
         random.random()
+        if isinstance(things[-1], nn.Module):
+            things[-1].eval()
+            things[-1][0].weight.data.zero_()
 
-    train(model, split(), PLAIN, on_epoch=careless, on_progress=careless, on_checkpoint=careless, save_state=careless)
+    often = replace(PLAIN, checkpoints="every 1 steps")
+    train(model, split(), often, on_epoch=careless, on_progress=careless, on_checkpoint=careless, save_state=careless)
+    train(calm, split(), PLAIN)
     evaluate(model, split().train.inputs, split().train.labels)
+    assert torch.equal(flat(model), flat(calm))
     assert torch.equal(before[0], torch.get_rng_state())
     assert before[1:] == (np.random.get_state()[1].tolist(), random.getstate())  # noqa: NPY002
     assert [module.training for module in model] == [False, True, False]
@@ -147,21 +159,6 @@ def test_a_model_that_writes_into_its_inputs_leaves_the_data_alone() -> None:
         assert torch.equal(data.inputs, inputs)
         weights.append(torch.cat([value.detach().flatten() for value in model.parameters()]))
     assert torch.equal(*weights)
-
-
-def test_callbacks_cannot_change_the_weights() -> None:
-    noisy, calm = (nn.Sequential(nn.Linear(2, 8), nn.Dropout(0.5), nn.ReLU(), nn.Linear(8, 2)) for _ in range(2))
-    calm.load_state_dict(noisy.state_dict())
-
-    def careless(step: int, epoch: int, model: nn.Module) -> None:
-        torch.rand(3)
-        model.eval()
-        model[0].weight.data.zero_()
-
-    often = replace(PLAIN, checkpoints="every 1 steps")
-    train(noisy, halves(), often, on_checkpoint=careless, on_epoch=lambda row: torch.rand(5))
-    train(calm, halves(), PLAIN)
-    assert torch.equal(flat(noisy), flat(calm))
 
 
 def test_checkpoints_come_at_their_schedule() -> None:
@@ -183,23 +180,17 @@ def test_the_last_batch_may_be_short_but_not_one_with_batch_norm() -> None:
 
 @pytest.mark.parametrize("precision", ["float32", "float64", "bf16"])
 def test_precision(precision: str) -> None:
-    model = mlp([2, 16, 2])
-    found = train(model, halves(), replace(PLAIN, epochs=20, precision=precision))
-    assert model[0].weight.dtype == (torch.float64 if precision == "float64" else torch.float32)
-    assert found.last.train_error is not None
-    assert found.last.train_error < 0.1
-
-
-def test_bf16_computes_in_bf16() -> None:
-    seen = []
-    model = mlp([2, 16, 2])
+    seen, model = [], mlp([2, 16, 2])
     model[0].register_forward_hook(lambda module, args, output: seen.append(output.dtype))
-    train(model, halves(), replace(PLAIN, epochs=1, precision="bf16"))
-    assert seen[0] is torch.float32  # the look at one example before training
-    assert set(seen[1:]) == {torch.bfloat16}
+    done = train(model, halves(), replace(PLAIN, epochs=20, precision=precision))
+    stored = torch.float64 if precision == "float64" else torch.float32
+    assert model[0].weight.dtype is stored
+    assert set(seen[1:]) == {torch.bfloat16 if precision == "bf16" else stored}  # the first looks at one example
+    assert done.last.train_error is not None
+    assert done.last.train_error < 0.1
 
 
-def test_augmentation_changes_batches_and_needs_images() -> None:
+def test_augmentation_changes_batches() -> None:
     def weights(**options: object) -> Tensor:
         model = nn.Sequential(nn.Flatten(), mlp([192, 8, 3], seed=1))
         train(model, images(), replace(PLAIN, batch_size=16, **options), seed=2)
@@ -209,37 +200,25 @@ def test_augmentation_changes_batches_and_needs_images() -> None:
     found = [weights(**each) for each in kinds]
     assert all(torch.equal(one, weights(**each)) for one, each in zip(found, kinds, strict=True))
     assert all(not torch.equal(found[i], found[j]) for i in range(4) for j in range(i))
-    with pytest.raises(InputError, match="Expected images"):
-        train(mlp([2, 4, 2]), halves(), replace(PLAIN, augment="crop_flip"))
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_divergence_is_a_status(optimizer: str) -> None:
-    data = halves()
+@pytest.mark.parametrize(("optimizer", "batch"), [("sgd", 2), ("adam", 32)])
+def test_divergence_is_a_status_and_seen_in_a_long_epoch(optimizer: str, batch: int) -> None:
+    data = halves(2000)
     large = Dataset("large", data.inputs * 1e30, data.labels, 2)
     model = mlp([2, 4, 2]).eval()
     checkpoints: list[int] = []
-    training = replace(PLAIN, optimizer=optimizer, lr=1e30, epochs=50)
+    training = replace(PLAIN, optimizer=optimizer, lr=1e30, epochs=50, batch_size=batch)
     found = train(model, DataSplit(large, large), training, on_checkpoint=lambda s, e, m: checkpoints.append(s))
     assert found.status == "diverged"
-    assert found.steps < 50 * 7
+    assert found.steps == 256 if batch == 2 else found.steps < 50 * 63
     assert not math.isfinite(found.last.loss) or not bool(torch.isfinite(flat(model)).all())
     assert not model.training
     assert checkpoints == []
 
 
-def test_divergence_in_a_long_epoch_is_seen_before_its_end() -> None:
-    data = halves(2000)
-    large = Dataset("large", data.inputs * 1e30, data.labels, 2)
-    found = train(mlp([2, 4, 2]), large, replace(PLAIN, optimizer="sgd", lr=1e30, batch_size=2))
-    assert found.status == "diverged"
-    assert found.steps == 256
-    assert found.last.epoch == 1
-
-
 def test_nan_outputs_are_wrong() -> None:
-    data = halves(10)
-    broken = mlp([2, 4, 2])
+    data, broken = halves(10), mlp([2, 4, 2])
     with torch.no_grad():
         broken[2].bias[0] = math.nan
     assert error_share(broken, data.inputs, data.labels) == 1.0
@@ -259,19 +238,6 @@ def test_evaluation_by_hand() -> None:
     assert error_share(identity, logits, labels) == 0.25
 
 
-def test_evaluation_reads_its_sums_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a GPU each reading waits for the device."""
-    data, model = halves(50), mlp([2, 8, 2])
-    monkeypatch.setitem(evaluation._NUMBERS, "cpu", 2 * 7)
-    reads: list[str] = []
-    for name in ("__float__", "__int__", "__bool__", "item", "tolist", "cpu", "numpy"):
-        own = getattr(torch.Tensor, name)
-        monkeypatch.setattr(torch.Tensor, name, lambda value, name=name, own=own: reads.append(name) or own(value))
-    evaluate(model, data.inputs, data.labels)
-    error_share(model, data.inputs, data.labels)
-    assert reads == ["tolist", "__float__", "__int__", "__float__"]  # the range of the labels first
-
-
 def test_evaluation_in_small_batches_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     data, model = halves(50), mlp([2, 8, 2])
     whole = evaluate(model, data.inputs, data.labels), error_share(model, data.inputs, data.labels)
@@ -282,27 +248,66 @@ def test_evaluation_in_small_batches_is_the_same(monkeypatch: pytest.MonkeyPatch
         assert (again[1], error_share(model, data.inputs, data.labels)) == (whole[0][1], whole[1])
 
 
-def test_bad_input_gets_a_sentence() -> None:
-    nan = Dataset("nan", torch.full((3, 2), torch.nan), torch.zeros(3, dtype=torch.long), 2)
-    with pytest.raises(InputError, match="NaN or infinite"):
-        train(mlp([2, 4, 2]), nan, PLAIN)
-    with pytest.raises(InputError, match=r"that takes inputs of shape \(2,\)"):
-        train(mlp([3, 4, 2]), halves(), PLAIN)
-    with pytest.raises(InputError, match=r"outputs of shape \(1, 2\) .*got shape \(1, 1\)"):
-        train(mlp([2, 4, 1]), halves(), PLAIN)
-    several = select_output(mlp([2, 4, 2]), lambda logits: {"logits": logits})
-    with pytest.raises(InputError, match=r'got a dict\. .*network = \{name = \.\.\., output = "logits"\}'):
-        train(several, halves(), PLAIN)
-    train(select_output(several, "logits"), halves(), PLAIN)
-    with pytest.raises(InputError, match="with trainable parameters, got none"):
-        train(mlp([2, 2]).requires_grad_(False), halves(), PLAIN)
-    with pytest.raises(InputError, match="evaluate_every"):
-        train(mlp([2, 4, 2]), halves(), replace(PLAIN, evaluate_every=0))
-    with pytest.raises(InputError, match="Expected a schedule"):
-        train(mlp([2, 4, 2]), halves(), replace(PLAIN, checkpoints="sometimes"))
-    with pytest.raises(InputError, match=r"Expected a Dataset\(name, inputs, labels, n_classes\) .*, got tuple"):
-        train(mlp([2, 4, 2]), (halves().inputs, halves().labels), PLAIN)
-    with pytest.raises(InputError, match=r"Expected a Training for train\(\), got dict"):
-        train(mlp([2, 4, 2]), halves(), {"epochs": 3})
+NAN = Dataset("nan", torch.full((3, 2), torch.nan), torch.zeros(3, dtype=torch.long), 2)
+SEVERAL = select_output(mlp([2, 4, 2]), lambda logits: {"logits": logits})
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "training", "words"),
+    [
+        (mlp([2, 4, 2]), NAN, PLAIN, "NaN or infinite"),
+        (mlp([3, 4, 2]), halves(), PLAIN, r"that takes inputs of shape \(2,\)"),
+        (mlp([2, 4, 1]), halves(), PLAIN, r"outputs of shape \(1, 2\) .*got shape \(1, 1\)"),
+        (SEVERAL, halves(), PLAIN, r'got a dict\. .*network = \{name = \.\.\., output = "logits"\}'),
+        (mlp([2, 2]).requires_grad_(False), halves(), PLAIN, "with trainable parameters, got none"),
+        (mlp([2, 4, 2]), halves(), replace(PLAIN, checkpoints="sometimes"), "Expected a schedule"),
+        (mlp([2, 4, 2]), (halves().inputs, halves().labels), PLAIN, r"Expected a Dataset\(name, .*, got tuple"),
+        (mlp([2, 4, 2]), halves(), {"epochs": 3}, r"Expected a Training for train\(\), got dict"),
+        (mlp([2, 4, 2]), halves(), replace(PLAIN, augment="crop_flip"), "Expected images"),
+    ],
+)
+def test_bad_input_gets_a_sentence(model: nn.Module, data: Any, training: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        train(model, data, training)
+
+
+def test_an_output_is_selected_and_a_device_exists() -> None:
+    assert train(select_output(SEVERAL, "logits"), halves(), PLAIN).status == "finished"
     with pytest.raises(InputError, match=r"Expected device .* this machine .* got 'cuda:99'"):
         train(mlp([2, 4, 2]), halves(), PLAIN, device="cuda:99")
+
+
+@pytest.mark.parametrize(("n", "weight_decay"), [(64, 0.0), (70, 1e-2)])  # the last batch is whole, or not
+def test_the_small_trainer_takes_the_steps_of_train(n: int, weight_decay: float) -> None:
+    data = load(DataSpec(name="random_labels", n_train=n, n_test=10, seed=3)).train
+    ours, theirs = (mlp([2, 8, 8, 2], seed=1).double() for _ in range(2))
+    start, seen = flat(ours), dict[int, Tensor]()
+    setting = {"lr": 0.01, "weight_decay": weight_decay, "batch_size": 32}
+
+    def look(epoch: int, model: nn.Module) -> None:
+        seen[epoch] = flat(model)
+
+    train_small(ours, data.inputs, data.labels, epochs=[0, 2, 5], on_epoch=look, seed=4, **setting)
+    assert list(seen) == [0, 2, 5]
+    assert torch.equal(seen[0], start)
+    assert torch.equal(seen[5], flat(ours))
+    plan = Training(epochs=5, optimizer="adam", schedule="constant", precision="float64", **setting)
+    train(theirs, data, plan, seed=4)
+    torch.testing.assert_close(flat(ours), flat(theirs), rtol=1e-9, atol=1e-12)
+    assert not torch.equal(flat(ours), start)
+
+
+@pytest.mark.parametrize(
+    ("model", "epochs", "words"),
+    [
+        (mlp([2, 4, 2]), [], "Expected epochs in ascending order"),
+        (mlp([2, 4, 2]), [2, 1], "Expected epochs in ascending order"),
+        (mlp([2, 4, 2]), [-1, 2], "Expected epochs in ascending order"),
+        (nn.Sequential(nn.Linear(2, 2), nn.ReLU()), [1], r"Use train\(\)"),
+        (nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 2)), [1], r"Use train\(\)"),
+        (nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2, bias=False)), [1], r"Use train\(\)"),
+    ],
+)
+def test_the_small_trainer_refuses(model: nn.Sequential, epochs: list[int], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        train_small(model, torch.zeros(2, 2), torch.zeros(2, dtype=torch.long), epochs=epochs, on_epoch=print)

@@ -11,14 +11,13 @@ import torch
 from regionscope.default_slice import default_slice, plane_of
 from regionscope.errors import InputError
 from regionscope.exact import decision_regions, linear_regions
-from regionscope.geometry import Box, Segment
+from regionscope.geometry import Box
 from regionscope.geometry.coordinates import on_slice
 from regionscope.monitor.frames import (
     ModelAtStep,
     curves_of_rows,
     frames_of_models,
     frames_of_partitions,
-    thin,
 )
 from regionscope_lab import instruments
 from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
@@ -41,15 +40,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return run(experiment, tmp_path_factory.mktemp("runs"))
 
 
-def test_the_frames_of_a_run_holds_the_regions_of_its_checkpoints(folder: RunFolder) -> None:
-    training = frames_of_run(folder)
+def test_the_frames_of_a_run_hold_the_regions_of_its_checkpoints(folder: RunFolder) -> None:
+    training, fewer = frames_of_run(folder), frames_of_run(folder, frames=2)
     stored = folder.checkpoints()
-    assert [frame.step for frame in training.frames] == [one.step for one in stored]
-    assert [frame.epoch for frame in training.frames] == [one.epoch for one in stored]
-    last = linear_regions(folder.model_at(stored[-1]), training.slice)
-    assert training.frames[-1].linear.n_linear_regions == last.n_linear_regions
-    assert training.frames[-1].decision is not None
-    assert training.frames[-1].decision.count == decision_regions(folder.model_at(stored[-1]), training.slice).count
+    assert [(frame.step, frame.epoch) for frame in training.frames] == [(one.step, one.epoch) for one in stored]
+    assert [frame.step for frame in fewer.frames] == [stored[0].step, stored[-1].step]
+    assert fewer.notes == (f"2 of {len(stored)} checkpoints are shown.",)
+    model, last = folder.model_at(stored[-1]), training.frames[-1]
+    assert last.linear.n_linear_regions == linear_regions(model, training.slice).n_linear_regions
+    assert last.decision is not None
+    assert last.decision.count == decision_regions(model, training.slice).count
     assert training.title == folder.experiment.label
     assert training.steps_per_epoch == 2
 
@@ -79,18 +79,6 @@ def test_the_table_of_a_run_counts_on_the_slice_of_its_page(data: str, tmp_path:
     assert torch.equal(where.embed(where.corners), shown.slice.embed(shown.slice.corners))
 
 
-def test_a_frame_holds_one_copy_of_the_weights(folder: RunFolder) -> None:
-    for frame in frames_of_run(folder).frames:
-        assert frame.decision is not None
-        programs = (frame.linear.program, frame.decision.partition.program)
-        held = [
-            {id(weight) for kink in one.kinks for step in kink.instructions for weight in step.constants}
-            for one in programs
-            if one is not None
-        ]
-        assert held[0] == held[1] != set()
-
-
 def test_its_curves_are_the_rows_and_the_counts(folder: RunFolder) -> None:
     training = frames_of_run(folder)
     curves = {curve.name: curve for curve in training.curves}
@@ -104,19 +92,22 @@ def test_its_curves_are_the_rows_and_the_counts(folder: RunFolder) -> None:
     assert curves["linear regions"].values.tolist() == counts
 
 
-def test_the_names_of_curves_are_words() -> None:
-    names = ["linear_regions", "linear_regions.activation", "linear_regions.undecided", "local_complexity.layers.0"]
-    names += ["complexity@0.1"]
-    curves = curves_of_rows({"step": 0, "name": name, "value": 1.0} for name in names)
-    shown = [
-        "linear regions",
-        "activation regions",
-        "linear regions, undecided",
-        "local complexity, layers.0",
-        "complexity@0.1",
-    ]
-    assert [curve.name for curve in curves] == shown
-    assert [curve.panel for curve in curves] == [*["region counts"] * 3, *["local complexity"] * 2]
+@pytest.mark.parametrize(
+    ("name", "shown", "panel"),
+    [
+        ("linear_regions.activation", "activation regions", "region counts"),
+        ("linear_regions.undecided", "linear regions, undecided", "region counts"),
+        ("local_complexity.layers.0", "local complexity, layers.0", "local complexity"),
+        ("complexity@0.1", "complexity@0.1", "local complexity"),
+        ("sharpness", "sharpness", "sharpness"),
+    ],
+)
+def test_the_names_of_curves_are_words(name: str, shown: str, panel: str) -> None:
+    rows = [{"step": 2, "name": name, "value": 3.0, "stderr": None}, {"step": 1, "name": name, "value": 4.0}]
+    (curve,) = curves_of_rows(rows)
+    assert (curve.name, curve.panel) == (shown, panel)
+    assert (curve.steps.tolist(), curve.values.tolist()) == ([1, 2], [4, 3])
+    assert math.isnan(curve.stderr[0])
 
 
 def test_its_points_are_the_training_data_in_the_square(folder: RunFolder) -> None:
@@ -125,19 +116,6 @@ def test_its_points_are_the_training_data_in_the_square(folder: RunFolder) -> No
     inside = train.inputs.abs().amax(1) <= 1
     torch.testing.assert_close(training.points, train.inputs[inside].double())
     assert torch.equal(training.labels, train.labels[inside])
-
-
-def test_fewer_frames_are_spread_and_the_notes_say_so(folder: RunFolder) -> None:
-    training = frames_of_run(folder, frames=2)
-    stored = folder.checkpoints()
-    assert [frame.step for frame in training.frames] == [stored[0].step, stored[-1].step]
-    assert training.notes == (f"2 of {len(stored)} checkpoints are shown.",)
-
-
-def test_a_run_without_checkpoints_says_what_to_do(tmp_path: Path) -> None:
-    experiment = Experiment(data=DataSpec(name="two_moons"), network=NetworkSpec(name="mlp"))
-    with pytest.raises(InputError, match="checkpoints = "):
-        frames_of_run(RunFolder.create(tmp_path, experiment))
 
 
 def test_numbers_of_regions_are_carried_from_frame_to_frame() -> None:
@@ -155,13 +133,6 @@ def test_numbers_of_regions_are_carried_from_frame_to_frame() -> None:
     assert len(training.points) == 0
 
 
-@pytest.mark.parametrize(
-    ("n", "most", "expected"), [(5, None, [0, 1, 2, 3, 4]), (5, 9, [0, 1, 2, 3, 4]), (5, 1, [4]), (9, 3, [0, 4, 8])]
-)
-def test_thin(n: int, most: int | None, expected: list[int]) -> None:
-    assert thin(n, most) == expected
-
-
 def test_default_slices() -> None:
     labels = torch.tensor([0, 0, 1, 2])
     wide = torch.tensor([[0.0, 0.0], [4.0, 1.0], [2.0, 0.5], [1.0, 1.0]])
@@ -173,15 +144,6 @@ def test_default_slices() -> None:
     assert on.tolist() == [True, False, True, True]  # the first points of the three classes
     assert default_slice(torch.tensor([[0.5], [-1.0]]), labels[:2]).dim == 1
     assert plane_of(images, [1, 2]).dim == 1
-
-
-def test_points_off_the_slice_are_left_out() -> None:
-    line = Segment([0.0, 0.0], [2.0, 2.0])
-    coords, on = on_slice(line, torch.tensor([[1.0, 1.0], [1.0, 1.1], [3.0, 3.0]]))
-    assert on.tolist() == [True, False, False]
-    assert coords[0].tolist() == pytest.approx([0.5])
-    with pytest.raises(InputError, match="shape"):
-        on_slice(line, torch.zeros(2, 3))
 
 
 @pytest.mark.parametrize("classes", [10, 12])
@@ -204,27 +166,19 @@ def test_the_classes_of_a_known_data_set_have_names(tmp_path: Path, classes: int
     assert frames_of_run(folder, frames=1, data_root=tmp_path, class_names=own).class_names == tuple(own)
 
 
-def test_rows_with_unknown_names_get_a_panel_of_their_own() -> None:
-    rows = [
-        {"step": 2, "name": "sharpness", "value": 3.0, "stderr": None},
-        {"step": 1, "name": "sharpness", "value": 4.0},
-    ]
-    (curve,) = curves_of_rows(rows)
-    assert (curve.panel, curve.steps.tolist(), curve.values.tolist()) == ("sharpness", [1, 2], [4, 3])
-    assert math.isnan(curve.stderr[0])
-
-
-def test_mistakes_are_sentences() -> None:
+def test_mistakes_are_sentences(tmp_path: Path) -> None:
     square = Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
-    model = mlp([2, 4, 3], seed=0)
-    with pytest.raises(InputError, match="at least one model"):
-        frames_of_models([], square)
-    for names in ("ab", "abcd"):
-        with pytest.raises(InputError, match=f"Expected 3 class names, got {len(names)}"):
-            frames_of_models([ModelAtStep(0, model)], square, class_names=tuple(names))
-    with pytest.raises(InputError, match="three training points"):
-        plane_of(torch.zeros(5, 4), [0, 1, 5])
-    with pytest.raises(InputError, match="three training points for the default plane, got 2"):
-        default_slice(torch.rand(2, 4), torch.tensor([0, 1]))
-    with pytest.raises(InputError, match="dimension 1 or 2"):
-        frames_of_partitions([(0, linear_regions(mlp([3, 3, 2]), Box([0.0] * 3, torch.eye(3), 1.0)))])
+    moments = [ModelAtStep(0, mlp([2, 4, 3], seed=0))]
+    solid = linear_regions(mlp([3, 3, 2]), Box([0.0] * 3, torch.eye(3), 1.0))
+    unstarted = Experiment(data=DataSpec(name="two_moons"), network=NetworkSpec(name="mlp"))
+    for call, words in (
+        (lambda: frames_of_models([], square), "at least one model"),
+        (lambda: frames_of_models(moments, square, class_names=("a", "b")), "Expected 3 class names, got 2"),
+        (lambda: plane_of(torch.zeros(5, 4), [0, 1, 5]), "three training points"),
+        (lambda: default_slice(torch.rand(2, 4), torch.tensor([0, 1])), "for the default plane, got 2"),
+        (lambda: frames_of_partitions([(0, solid)]), "dimension 1 or 2"),
+        (lambda: on_slice(square, torch.zeros(2, 3)), "shape"),
+        (lambda: frames_of_run(RunFolder.create(tmp_path, unstarted)), "checkpoints = "),
+    ):
+        with pytest.raises(InputError, match=words):
+            call()

@@ -11,14 +11,11 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
-from devices import needs_cuda
 from regionscope_lab import zoo
 
 SHAPE = (3, 4, 4)
 EXACT: list[tuple[str, dict[str, Any], float]] = [  # name, options, length of the segment
-    ("resnet18", {"width": 16}, 0.05),
     ("resnet18", {"bn": False, "width": 16}, 0.1),
-    ("resnet34", {"width": 16}, 0.05),
     ("resnet18", {"stem": "imagenet", "width": 16}, 0.2),
     ("preactresnet18", {"width": 16}, 0.05),
     ("vgg19", {}, 0.004),
@@ -26,9 +23,7 @@ EXACT: list[tuple[str, dict[str, Any], float]] = [  # name, options, length of t
     ("shufflenetv2", {}, 0.002),
     ("regnetx200mf", {}, 0.002),
     ("simpledla", {}, 0.0015),
-    ("mlp", {}, 2.0),
     ("mlp", {"activation": "hardtanh"}, 2.0),
-    ("cnn", {}, 0.5),
     ("cnn", {"bn": False, "pooling": "avg", "activation": "leaky_relu"}, 0.5),
 ]
 SMOOTH: list[tuple[str, dict[str, Any], str]] = [
@@ -89,10 +84,10 @@ def test_every_network_can_be_counted_and_watched(name: str) -> None:
     count = rs.region_count(model, images(6), dim=1, slices=3, grid=8, method="grid")
     assert count.counts.shape == (3,)
     assert 1 <= count.value <= 8
-    found = rs.local_complexity(model, images(2), dims=3, radius=0.5)
-    assert found.mean > 0
+    lc = rs.local_complexity(model, images(2), dims=3, radius=0.5)
+    assert lc.mean > 0
     kinds = nn.ReLU | nn.SiLU | nn.Sigmoid | nn.GELU
-    assert set(found.by_layer) == {n for n, m in model.named_modules() if isinstance(m, kinds)}
+    assert set(lc.by_layer) == {n for n, m in model.named_modules() if isinstance(m, kinds)}
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
 
 
@@ -114,15 +109,3 @@ def test_local_complexity_with_the_stem_for_imagenet() -> None:
     assert len(found.by_layer) == 18
     plain = rs.local_complexity(model, x, frames=frame, radius=2.0)
     assert torch.equal(plain.total, found.total - found.by_layer["stem.pool1"])
-
-
-@needs_cuda
-def test_local_complexity_of_a_residual_network_on_cuda() -> None:
-    model = zoo.build("resnet18", classes=4, input_shape=(3, 20, 20), width=4, stem="imagenet").double().eval()
-    x = torch.randn(3, 3, 20, 20, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-    here = rs.local_complexity(model, x, dims=4, radius=2.0, max_pool=True)
-    there = rs.local_complexity(model.cuda(), x, dims=4, radius=2.0, max_pool=True)
-    assert there.total.is_cuda
-    assert {name: counts.tolist() for name, counts in there.by_layer.items()} == {
-        name: counts.tolist() for name, counts in here.by_layer.items()
-    }

@@ -61,7 +61,7 @@ def train(
         for rows in torch.randperm(len(inputs), generator=generator, device="cpu").split(batch_size):
             optimizer.zero_grad()
             loss = functional.cross_entropy(model(inputs[rows]), labels[rows])
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             optimizer.step()
             step += 1
             monitor(step, model, last=step == steps)

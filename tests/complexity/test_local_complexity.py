@@ -184,8 +184,8 @@ def test_layers_by_name_pattern_and_type() -> None:
 
 def test_counts_by_hand() -> None:
     pool, x = nn.MaxPool1d(2), torch.tensor([[[0.0, 1.0, 5.0, 5.1]], [[3.0, 3.1, 0.0, 0.1]], [[0.0, 9.0, 9.0, 0.0]]])
-    found = local_complexity(pool, x, frames=torch.eye(4).reshape(4, 1, 4), radius=0.2, max_pool=True)
-    assert found.total.tolist() == [1, 2, 0]  # windows whose winner changes
+    windows = local_complexity(pool, x, frames=torch.eye(4).reshape(4, 1, 4), radius=0.2, max_pool=True)
+    assert windows.total.tolist() == [1, 2, 0]  # windows whose winner changes
     model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU())
     model[0].weight.data = torch.tensor([[1.0, 0.0], [0.0, 0.0]])
     x = torch.tensor([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]])
@@ -201,10 +201,10 @@ def test_the_same_counts_on_cuda() -> None:
 
 
 def test_the_result_says_its_spread() -> None:
-    found = local_complexity(wide(), torch.randn(50, 20), dims=5, radius=0.4)
-    assert found.stderr == found.std / math.sqrt(50) == Estimate.of(found.total).stderr
-    assert found.units == {"1": 40, "3": 40}
-    assert "points=50" in repr(found)
+    counted = local_complexity(wide(), torch.randn(50, 20), dims=5, radius=0.4)
+    assert counted.stderr == counted.std / math.sqrt(50) == Estimate.of(counted.total).stderr
+    assert counted.units == {"1": 40, "3": 40}
+    assert "points=50" in repr(counted)
 
 
 def test_a_seed_keeps_the_frame_and_a_generator_moves_on() -> None:

@@ -198,9 +198,9 @@ def test_the_bootstrap_interval_covers_the_mean_about_as_often_as_it_says() -> N
 def test_the_share_of_a_worker_has_the_counts_of_one_call(method: Any) -> None:
     slices = [rs.sampled.Hulls(DATA, dim=2).draw(i) for i in range(70)]  # more than are counted in one call
     options = {"batch_size": None, "memory": None, "autocast": None, "max_points": 300}
-    found = _count_shard(lambda first: open_counter(NET, None, first, method=method, grid=9, **options), slices)
+    shard = _count_shard(lambda first: open_counter(NET, None, first, method=method, grid=9, **options), slices)
     wanted = rs.region_count(NET, slices=slices, method=method, grid=9, max_points=300)
-    assert torch.equal(found.counts if method == "refined" else found, wanted.counts)
+    assert torch.equal(shard.counts if method == "refined" else shard, wanted.counts)
 
 
 MIXED = [*[rs.Simplex(list(DATA[:3]))] * 64, rs.Box(DATA[0], torch.eye(4)[:2], 1.0)]  # 64 are counted in one call

@@ -184,9 +184,9 @@ def test_the_sharpness_of_weight_normalised_networks(dim: int | None) -> None:
     model = nn.Sequential(weight_norm(nn.Linear(5, 6), dim=dim), nn.GELU(), nn.Linear(6, 3)).double().eval()
     flat, loss = flat_loss(model, x, y)
 
-    def slope(at: torch.Tensor) -> torch.Tensor:
-        at = at.requires_grad_(True)
-        return torch.autograd.grad(loss(at), at)[0]
+    def slope(weights: torch.Tensor) -> torch.Tensor:
+        weights = weights.requires_grad_(True)
+        return torch.autograd.grad(loss(weights), weights)[0]
 
     steps = 1e-5 * torch.eye(len(flat), dtype=torch.float64)
     hessian = torch.stack([(slope(flat + step) - slope(flat - step)) / 2e-5 for step in steps])

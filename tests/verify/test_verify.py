@@ -201,9 +201,9 @@ def test_fixed_inputs_and_properties_without_inputs() -> None:
         assert rs.verify(network, box("0.5", "0.5", at_least(0, str(threshold)))).verdict == verdict
     empty = replace(box("-1", "1", at_least(0, "0")), cases=())
     for property in (empty, empty.fixed({0: 7})):
-        found = rs.verify(network, property)
-        assert found.verdict == "unsat"
-        assert found.reason == "The property allows no input: its conditions contradict each other."
+        decided = rs.verify(network, property)
+        assert decided.verdict == "unsat"
+        assert decided.reason == "The property allows no input: its conditions contradict each other."
 
 
 WIDE = box("-1", "0.1", at_least(0, "100"))

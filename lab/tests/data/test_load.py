@@ -9,7 +9,7 @@ import torch
 
 from regionscope.errors import InputError, MissingLibrary
 from regionscope_lab.config import DataSpec
-from regionscope_lab.data import Dataset, DataSplit, add_label_noise, data_root, digits, load
+from regionscope_lab.data import Dataset, DataSplit, add_label_noise, digits, load
 from regionscope_lab.data.dataset import balanced_choice, stratified_choice
 
 
@@ -134,14 +134,6 @@ def test_missing_data_names_the_folders_and_the_command(tmp_path: Path, monkeypa
     assert repr(str(tmp_path / "there" / "MNIST" / "raw")) in str(caught.value)
 
 
-def test_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("REGIONSCOPE_DATA", raising=False)
-    assert data_root() == Path("data")
-    monkeypatch.setenv("REGIONSCOPE_DATA", str(tmp_path))
-    assert data_root() == tmp_path
-    assert data_root(tmp_path / "mine") == tmp_path / "mine"
-
-
 def test_parts_that_do_not_fit_are_refused() -> None:
     first = Dataset("a", torch.zeros(2, 3), torch.zeros(2, dtype=torch.long), 2)
     with pytest.raises(InputError, match=r"training and test parts of .*got inputs \(3,\) and \(4,\), 2 and 2 classes"):
@@ -164,20 +156,6 @@ def test_windows_are_labelled_by_the_next_byte(tmp_path: Path) -> None:
     assert split.test.inputs[0, 0] == 60
     assert split.n_classes == 256
     assert split.train.inputs.dtype == torch.int64
-
-
-def test_parts_of_a_text_share_no_window_and_follow_the_seed() -> None:
-    one, same, other = (load(text(n_train=20, n_test=5, stride=10, seed=seed)) for seed in (0, 0, 1))
-    assert len(one.train) == 20
-    assert len(one.test) == 5
-    assert torch.equal(one.train.inputs, same.train.inputs)
-    assert not torch.equal(one.train.inputs, other.train.inputs)
-
-
-def test_a_file_goes_before_the_package(tmp_path: Path) -> None:
-    (tmp_path / "text").mkdir()
-    (tmp_path / "text" / "asv.txt").write_text("In the beginning " * 20)
-    assert load(text(book="asv"), root=tmp_path).train.inputs[0, 0] == ord("I")
 
 
 def test_the_package_of_the_text_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from regionscope.errors import InputError
 from regionscope_lab import sweep
 from regionscope_lab.papers.chart_figures import chart_figure
 from regionscope_lab.papers.charts import Pictures
@@ -23,12 +25,11 @@ from regionscope_lab.papers.humayun2023 import (
     layers,
     partition,
     shift,
-    width,
 )
 from regionscope_lab.papers.humayun2023.curves import Curve
 from regionscope_lab.papers.humayun2023.regularisation import _alike, normalisation_claims
-from regionscope_lab.papers.humayun2023.settings import FINE, cnn, imagenet, mlp, mlp_grid, resnet
-from regionscope_lab.papers.study import Claim, Size, Study
+from regionscope_lab.papers.humayun2023.shape import double_descent, turning_points
+from regionscope_lab.papers.study import Claim, Study
 from regionscope_lab.papers.verdict import Grade
 from regionscope_lab.papers.workspace import Workspace
 
@@ -43,9 +44,6 @@ def a_curve(values: Sequence[float], error: float = 0.01, seeds: int = 1) -> Cur
 
 def grades(found: Sequence[Claim]) -> list[Grade]:
     return [claim.verdict.grade for claim in found]
-
-
-# Curves and claims
 
 
 def test_the_error_of_a_mean_curve_is_the_larger_of_points_and_seeds() -> None:
@@ -69,22 +67,6 @@ def test_changes_along_a_curve_leave_out_the_steady_distance_of_the_seeds() -> N
     assert shaken.shape.ascent is None
 
 
-def test_one_large_seed_error_does_not_hide_an_ascent() -> None:
-    course = np.array([5.0, 3.0, 1.0, 1.0, 1.6, 1.9, 2.0, 1.0, 0.6, 0.4])
-    apart = np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 5.0, 1.0, -1.0, 1.0]) * 0.06  # the top is the least sure look
-    table = np.stack([course + apart, course - apart])
-    one = Curve(tuple(range(10)), table, np.full_like(table, 0.01))
-    assert (2.0 - 1.0) / math.hypot(one.errors[2], one.errors[6]) < 3.5
-    assert one.shape.clear == (True, True, True)
-    assert one.shape.peak == 6
-
-
-def test_the_last_two_looks_count_once_where_they_are_one() -> None:
-    assert curves._apart([0, 1, 4000, 8000, 8036]) == (0, 1, 4000, 8036)
-    assert curves._apart([0, 1, 4000, 8000]) == (0, 1, 4000, 8000)
-    assert curves._apart([999, 1000]) == (999, 1000)
-
-
 def test_claims_about_an_ascent_say_where_there_is_none() -> None:
     up, down = a_curve(DOUBLE), a_curve((5, 4, 3, 2, 1))
     for value in (claims.peak, claims.start_of_ascent, claims.end_of_ascent, claims.duration, claims.second_descent):
@@ -103,25 +85,39 @@ def test_claims_about_an_ascent_say_where_there_is_none() -> None:
     assert curves.phases_table("", {"": down}).rows[0][2:4] == ("none", "none")
 
 
-def test_three_phases_can_come_out_each_way() -> None:
-    courses = (DOUBLE, (1, 2, 5, 3, 1), (5, 4, 3, 2, 1))
-    assert grades([claims.three_phases("", a_curve(one)) for one in courses]) == [YES, HALF, NO]
+FALLS, STAYS = (5, 4, 3, 2, 1), (5, 1, 2, 4, 4)
+HIGH, FAR = (8, 4, 5, 7, 7), (9, 9, 9, 9, 9)
+STAGES = {"stage1.block1.before.relu1": a_curve(STAYS), "stage1.block1.branch.relu1": a_curve(DOUBLE)}
+KNOWN = a_curve((0.1, 0.5, 1, 1, 1, 1))
 
 
-def test_batch_normalisation_is_judged_by_level_and_second_descent() -> None:
-    def parts(values: Sequence[float]) -> dict[str, Curve]:
-        return {part: a_curve(values) for part in ("train", "test", "random")}
-
-    high = [value + 3 for value in (5, 1, 2, 4, 4)]
-    assert grades(normalisation_claims("", parts(DOUBLE), parts(high))) == [YES] * 5
-    assert grades(normalisation_claims("", parts(high), parts(DOUBLE))) == [HALF, NO, NO, NO, NO]
-    assert normalisation_claims("", parts((5, 4, 3, 2, 1)), parts(high))[-1].verdict.grade is NO
+def parts(*courses: Sequence[float]) -> dict[str, Curve]:
+    return {part: a_curve(course) for part, course in zip(("train", "test", "random"), courses, strict=True)}
 
 
-def test_train_and_test_are_alike_or_not() -> None:
-    near, far = a_curve((5, 1, 2, 4, 0.6)), a_curve((9, 9, 9, 9, 9))
-    assert _alike("", {"train": a_curve(DOUBLE), "test": near, "random": far}).verdict.grade is YES
-    assert _alike("", {"train": a_curve(DOUBLE), "test": far, "random": near}).verdict.grade is NO
+@pytest.mark.parametrize(
+    ("made", "wanted"),
+    [
+        ([claims.three_phases("", a_curve(one)) for one in (DOUBLE, (1, 2, 5, 3, 1), FALLS)], [YES, HALF, NO]),
+        (normalisation_claims("", parts(*[DOUBLE] * 3), parts(*[HIGH] * 3)), [YES] * 5),
+        (normalisation_claims("", parts(*[HIGH] * 3), parts(*[DOUBLE] * 3)), [HALF, NO, NO, NO, NO]),
+        ([_alike("", parts(DOUBLE, (5, 1, 2, 4, 0.6), FAR))], [YES]),
+        ([_alike("", parts(DOUBLE, FAR, (5, 1, 2, 4, 0.6)))], [NO]),
+        (
+            depth.early("", {str(v): a_curve((0.1, v, 1, 1, 1)) for v in (0.99, 0.95, 0.8)}, a_curve(DOUBLE)),
+            [YES, HALF, NO],
+        ),
+        ([layers.alternation({**STAGES, "stage2.x": a_curve(STAYS)})], [YES]),
+        ([layers.alternation({**STAGES, "stage1.block2.before.relu1": a_curve(DOUBLE)})], [NO]),
+        (exact.together(a_curve((*DOUBLE, 0.6)), a_curve((*DOUBLE, 0.6))), [YES] * 3),
+        (exact.together(a_curve((*DOUBLE, 0.6)), a_curve((1, 5, 2, 1.5, 5, 5.1)))[2:], [NO]),
+        ([grokking.delay("", KNOWN, a_curve((0.1, 0.1, 0.1, 0.2, 0.5, 0.9)))], [YES]),
+        ([grokking.delay("", KNOWN, a_curve((0.1, 0.5, 0.9, 0.9, 0.9, 0.9)))], [NO]),
+        ([grokking.delay("", KNOWN, a_curve((0.1, 0.1, 0.1, 0.1, 0.2, 0.3)))], [NO]),
+    ],
+)
+def test_claims_about_curves_come_out_each_way(made: Sequence[Claim], wanted: list[Grade]) -> None:
+    assert grades(made) == wanted
 
 
 def test_the_gap_is_judged_at_the_peak_and_at_the_end_whatever_its_sign() -> None:
@@ -153,25 +149,6 @@ def test_depth_is_judged_by_rises_gaps_and_accuracy() -> None:
     assert [claim.verdict.grade for claim in other if claim.what == "largest rise, depth 2"] == [YES, OPEN]
 
 
-def test_accuracy_at_the_valley_comes_out_each_way() -> None:
-    train = a_curve(DOUBLE)
-    known = {str(v): a_curve((0.1, v, 1.0, 1.0, 1.0)) for v in (0.99, 0.95, 0.8)}
-    assert grades(depth.early("", known, train)) == [YES, HALF, NO]
-    assert grades(depth.early("", known, a_curve((5, 4, 3, 2, 1)))) == [NO] * 3
-
-
-def test_grokking_needs_a_late_test_accuracy_that_comes() -> None:
-    train = a_curve((0.1, 0.5, 1, 1, 1, 1))
-    late, early, never = (
-        (0.1, 0.1, 0.1, 0.2, 0.5, 0.9),
-        (0.1, 0.5, 0.9, 0.9, 0.9, 0.9),
-        (0.1, 0.1, 0.1, 0.1, 0.2, 0.3),
-    )
-    assert grokking.reached(a_curve(late)) == 10_000
-    found = [grokking.delay("", train, a_curve(test)) for test in (late, early, never)]
-    assert grades(found) == [YES, NO, NO]
-
-
 def test_grokking_without_an_ascent_says_so() -> None:
     known, new = a_curve((0.1, 0.5, 1, 1, 1)), a_curve((0.1, 0.1, 0.1, 0.2, 0.9))
     assert grades(grokking.of_depth("", a_curve(DOUBLE), known, new)) == [YES] * 5 + [NO]  # one peak of two
@@ -191,13 +168,6 @@ def test_migration_is_a_rise_and_a_fall_next_to_the_data_and_a_fall_to_the_bound
     assert grades(partition.migration_claims(near, away, None, None)) == [NO, NO, NO, YES]
 
 
-def test_exact_counts_move_with_local_complexity_or_not() -> None:
-    values = (5.0, 1.0, 2.0, 4.0, 0.5, 0.6)
-    other = (1.0, 5.0, 2.0, 1.5, 5.0, 5.1)
-    assert grades(exact.together(a_curve(values), a_curve(values))) == [YES] * 3
-    assert grades(exact.together(a_curve(values), a_curve(other)))[2] is NO
-
-
 def test_layers_are_judged_by_peak_and_gap() -> None:
     flat = (1.0, 1.0, 1.1, 1.2, 1.0)
     train = {"relu1": a_curve(DOUBLE), "relu2": a_curve(flat)}
@@ -205,13 +175,6 @@ def test_layers_are_judged_by_peak_and_gap() -> None:
     assert grades(layers.layer_claims(train, test)) == [YES] * 4
     swapped = [dict(reversed(one.items())) for one in (train, test)]
     assert grades(layers.layer_claims(*swapped)) == [HALF, NO, NO, NO]
-
-
-def test_the_second_descent_alternates_in_the_first_stage_or_not() -> None:
-    falls, stays = a_curve(DOUBLE), a_curve((5, 1, 2, 4, 4))
-    one = {"stage1.block1.before.relu1": stays, "stage1.block1.branch.relu1": falls, "stage2.x": stays}
-    assert layers.alternation(one).verdict.grade is YES
-    assert layers.alternation({**one, "stage1.block2.before.relu1": falls}).verdict.grade is NO
 
 
 def test_a_meeting_with_random_points_takes_an_ascent_and_two_looks() -> None:
@@ -258,82 +221,6 @@ def test_deformation_grows_in_a_cnn_and_shrinks_in_a_resnet() -> None:
     assert grades(deform.cnn_claims(both(affine)))[2:] == [OPEN, Grade.SHOWN] * 2  # the same share at every radius
 
 
-def test_deformation_is_compared_on_average_over_the_radii_on_each_side() -> None:
-    change = {0.0014: 0.5, 0.014: 0.1, 0.14: 0.4, 1.4: 0.9}  # the least above is below the most up to 0.014
-    judged, shown = deform.calmer("size", {r: [(r, 0.0), (r * (1 + c), 0.01 * r)] for r, c in change.items()})
-    assert judged.verdict.grade is YES
-    assert judged.ours == "r > 0.014: 0.65, r <= 0.014: 0.3"
-    turned, _ = deform.calmer("size", {r: [(r, 0.0), (r * (2 - c), 0.01 * r)] for r, c in change.items()})
-    assert turned.verdict.grade is NO
-    assert shown.verdict.grade is Grade.SHOWN
-
-
-def test_sharpness_has_two_readings() -> None:
-    slow, fast = a_curve((5, 1, 2, 3, 4)), a_curve((5, 1, 3, 2, 1))
-    assert claims.rise(slow) > claims.rise(fast)
-    assert claims.steepness(slow)[0] == pytest.approx(3 / math.log10(1001 / 2))
-    assert claims.steepness(fast)[0] == pytest.approx(2 / math.log10(11 / 2))
-    assert claims.steepness(fast) > claims.steepness(slow)
-    assert claims.steepness(a_curve((5, 4, 3, 2, 1)))[0] == 0.0
-
-
-def test_sizes_of_seeds_are_joined_with_the_larger_error_and_without_the_input_twice() -> None:
-    one, other = [[1.0, 0.1], [1.0, 0.1], [2.0, 0.1]], [[1.0, 0.1], [1.0, 0.1], [4.0, 0.1]]
-    found = deform.over_seeds([one, other])
-    assert len(found) == 2
-    assert found[0] == pytest.approx((1.0, math.sqrt(0.02) / 2))
-    assert found[1] == pytest.approx((3.0, 1.0))
-
-
-def test_the_papers_widths_are_those_that_are_there() -> None:
-    assert width._paper_peak((20, 1000)) == "more with width up to 1,000"
-    assert width._paper_peak((20, 1000, 2000)) == "more with width up to 1,000, less at 2,000"
-
-
-# Runs
-
-
-def test_studies_share_the_runs_of_the_usual_network() -> None:
-    keys = {study.name: {one.key for one in study.experiments("desk")} for study in STUDIES}
-    base = {one.key for one in mlp("desk", depth=4)}
-    assert base == keys["humayun2023-figure1"] == keys["humayun2023-migration"] == keys["humayun2023-gap"]
-    assert base < keys["humayun2023-figure3"]
-    assert keys["humayun2023-figure14"] <= keys["humayun2023-figure3"] & keys["humayun2023-figure10"]
-    assert keys["humayun2023-figure18"] < keys["humayun2023-figure7"]
-
-
-def test_images_lie_in_the_cube_of_the_random_points() -> None:
-    for one in (cnn("full", depth=5, bn=False)[0], resnet("full", bn=True)[0]):
-        assert (one.data.normalise, one.data.options) == (False, {"symmetric": True})
-        assert next(m for m in one.measures if m.name == "lc").options["domain"] == [-1.0, 1.0]
-    assert cnn("full", depth=5, bn=False)[0].network.options["flatten"] is True
-
-
-@pytest.mark.parametrize("figure", [1, 3, 4, 6, 7, 8, 10, 11, 13, 14, 15, 18])
-def test_pages_about_networks_of_a_depth_define_it(figure: int) -> None:
-    (study,) = (one for one in STUDIES if one.name == f"humayun2023-figure{figure}")
-    assert "Depth is the number of" in study.scaled["desk"]
-    assert "Depth is the number of" in study.scaled["full"]
-
-
-@pytest.mark.parametrize("size", ["desk", "full"])
-def test_no_page_gives_the_paper_a_batch_size(size: Size) -> None:
-    for study in STUDIES:
-        assert "in place of 200" not in study.scaled.get(size, "")
-
-
-def test_the_full_size_is_the_papers() -> None:
-    one = mlp("full", depth=4)[0]
-    assert (one.data.name, one.data.n_train, one.data.normalise) == ("mnist", 1000, False)
-    assert one.network.options == {"depth": 3, "width": 200, "activation": "relu", "scale": 1.0}
-    training = one.training
-    assert (training.lr, training.weight_decay, training.loss) == (1e-3, 0.01, "mse")
-    assert training.epochs * 5 == 100_000
-    assert {measure.options.get("radius") for measure in one.measures} >= {FINE, 0.5}
-    assert mlp_grid("full").widths == (20, 100, 500, 1000, 2000)
-    assert imagenet("full")[0].network.options == {"stem": "imagenet"}
-
-
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     return Workspace(tmp_path_factory.mktemp("humayun2023"))
@@ -357,10 +244,63 @@ def test_every_study_runs_at_smoke_size(study: Study, workspace: Workspace) -> N
     assert json.dumps([claim.ours for claim in again.claims]) == json.dumps([claim.ours for claim in outcome.claims])
 
 
-def test_dashed_curves_have_the_colour_of_what_they_are_compared_with() -> None:
-    pairs = {"depth 2": a_curve(DOUBLE), "depth 3": a_curve((1, 2, 3, 4, 5))}
-    drawn = chart_figure(curves.chart("", pairs, pairs)).axes[0].lines
-    colours = [line.get_color() for line in drawn]
-    assert colours[:2] == colours[2:]
-    assert len(set(colours)) == 2
-    assert [line.get_linestyle() for line in drawn] == ["-", "-", "--", "--"]
+def test_a_double_descent_has_its_three_phases_and_their_places() -> None:
+    shape = double_descent([0, 1, 10, 100, 1000], DOUBLE, [0.1] * 5)
+    assert shape.ascent is not None
+    assert shape.second_descent is not None
+    assert [change.amount for change in (shape.first_descent, shape.ascent, shape.second_descent)] == [4.0, 3.0, 3.5]
+    assert shape.clear == (True, True, True)
+    assert (shape.valley, shape.peak) == (1, 3)
+    assert shape.turns == (1, 3)
+    assert shape.peaks == 1
+    assert shape.ascent.error == pytest.approx(0.1 * math.sqrt(2))
+
+
+@pytest.mark.parametrize(
+    ("values", "clear"),
+    [
+        ((5, 4, 3, 2, 1), (True, False, False)),
+        ((1, 2, 3, 4, 5), (False, True, False)),
+        ((1, 2, 5, 3, 1), (False, True, True)),
+        ((5, 3, 1, 2, 4), (True, True, False)),
+        ((5, 4, 4.1, 2, 1), (True, False, False)),
+        ((3, 3, 3, 3, 3), (False, False, False)),
+    ],
+)
+def test_phases_that_are_missing_are_not_clear(values: tuple[float, ...], clear: tuple[bool, ...]) -> None:
+    shape = double_descent(range(5), values, [0.1] * 5)
+    assert shape.clear == clear
+    assert (shape.ascent is None) == (not clear[1])
+
+
+def noisy(course: NDArray[np.float64], draws: np.random.Generator, *, seeds: int = 2, noise: float = 0.1) -> Curve:
+    """Seeds with the independent noise of their points, whose mean has this standard error."""
+    each = noise * math.sqrt(seeds)
+    values = course + draws.normal(0, each, (seeds, len(course)))
+    return Curve(tuple(range(len(course))), values, np.full_like(values, each))
+
+
+def test_noise_after_a_descent_is_seldom_an_ascent_and_a_double_descent_is_found() -> None:
+    draws, looks = np.random.default_rng(0), np.arange(40)
+    fall = np.where(looks < 13, 5 - 4 * looks / 13, 1.0)
+    double = fall + np.exp(-(((looks - 26) / 4) ** 2))
+    called = sum(noisy(fall, draws).shape.ascent is not None for _ in range(200))
+    found = sum(all(noisy(double, draws).shape.clear) for _ in range(200))
+    assert called < 20
+    assert found > 190
+
+
+def test_two_peaks_are_counted_and_small_ones_are_not() -> None:
+    shape = double_descent(range(7), [0, 4, 1, 1.1, 1, 3, 0], [0.1] * 7)
+    assert shape.turns == (1, 2, 5)
+    assert shape.peaks == 2
+    assert turning_points([3, 3.05, 3], [0.1] * 3) == ()
+    assert double_descent([0, 1, 2], [1, 0, 1], [0.1] * 3).peaks == 0
+    assert double_descent([0, 1, 2], [0, 1, 0], [0.1] * 3).peaks == 1
+
+
+def test_what_is_no_curve_is_refused() -> None:
+    with pytest.raises(InputError, match="two or more steps, values and errors"):
+        double_descent([0], [1], [0])
+    with pytest.raises(InputError, match="NaN"):
+        double_descent([0, 1], [1, math.nan], [0, 0])

@@ -1,9 +1,8 @@
-"""The studies of Qi & Wei 2023: their runs, what they read from them, and verdicts that can come out each way."""
+"""The studies of Qi & Wei 2023 and hypotheses about them: runs, readings, verdicts that can come out each way."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,15 +13,26 @@ from torch import nn
 from regionscope.errors import InputError
 from regionscope.exact import linear_regions
 from regionscope.geometry import Box
-from regionscope.monitor import parse_schedule
 from regionscope_lab import zoo
+from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
 from regionscope_lab.papers import verdict
 from regionscope_lab.papers.chart_figures import chart_figure
-from regionscope_lab.papers.charts import Lines, Pictures
-from regionscope_lab.papers.qi2023 import STUDIES, compare, data, epochs, layers, lines, paper, random_labels, settings
+from regionscope_lab.papers.charts import Pictures
+from regionscope_lab.papers.qi2023 import (
+    STUDIES,
+    compare,
+    decay,
+    epochs,
+    layers,
+    lines,
+    paper,
+    random_labels,
+    settings,
+    theorem1,
+)
 from regionscope_lab.papers.qi2023.pictures import model_at_epoch
-from regionscope_lab.papers.qi2023.read import Course, course, course_of, curves
-from regionscope_lab.papers.study import SIZES, Claim, Outcome, Study
+from regionscope_lab.papers.qi2023.read import Course, course, course_of
+from regionscope_lab.papers.study import Claim, Outcome, Study
 from regionscope_lab.papers.verdict import Grade
 from regionscope_lab.papers.workspace import Workspace
 from regionscope_lab.sweep import run_sweep
@@ -50,31 +60,6 @@ def some_course(values: Sequence[Sequence[float]], at: Sequence[int] | None = No
 
 def grades(claims: Sequence[Claim]) -> dict[str, Grade]:
     return {claim.what: claim.verdict.grade for claim in claims}
-
-
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("study", STUDIES, ids=lambda one: one.name)
-def test_every_size_counts_at_its_epochs(study: Study, size: str) -> None:
-    (scale,) = (one for one in SIZES if one == size)
-    for experiment in study.experiments(scale):
-        n = experiment.data.n_train
-        assert n is not None
-        per_epoch = -(-n // experiment.training.batch_size)
-        steps = parse_schedule(experiment.measures[0].when).steps(
-            experiment.training.epochs * per_epoch, per_epoch=per_epoch
-        )
-        wanted = settings.random_grid(scale) if experiment.data.name == "random_labels" else settings.toy_grid(scale)
-        assert tuple(step // per_epoch for step in steps) == wanted.epochs
-
-
-def test_full_size_is_the_papers() -> None:
-    assert settings.toy_grid("full").epochs == paper.EPOCHS
-    assert settings.toy_grid("full").widths == paper.WIDTHS
-    assert len(settings.toy_grid("full").seeds) == 10
-    assert settings.random_grid("full").epochs == paper.RANDOM_EPOCHS
-    assert settings.random_grid("full").sizes == paper.RANDOM_SIZES
-    assert {len(row) for row in (*paper.MOONS.values(), *paper.QUANTILES.values())} == {len(paper.EPOCHS)}
-    assert {len(row) for row in paper.RANDOM.values()} == {len(paper.RANDOM_EPOCHS)}
 
 
 @pytest.mark.parametrize(("width", "count"), [(16, 206), (32, 1151), (64, 4113)])
@@ -111,7 +96,6 @@ def test_every_study_runs_at_smoke_size(study: Study, outcomes: list[Outcome]) -
 def test_counts_before_training_come_through_the_runs(place: Workspace, outcomes: list[Outcome]) -> None:
     for outcome in outcomes[3:6]:
         claims = [claim for claim in outcome.claims if "epoch 0, seed 5" in claim.what]
-        assert claims
         assert {claim.verdict.grade for claim in claims} == {Grade.REPRODUCED}
     runs = place.runs(settings.quantiles("smoke"))
     assert course(runs[:2], "linear_regions").first_seed[0] == 206
@@ -159,12 +143,6 @@ def test_errors_over_epochs_are_paired() -> None:
     assert "a single seed does not show" in compare.course_claim("counts", (1, 5), alone).ours
 
 
-def test_more_than_three_curves_have_no_bands() -> None:
-    one = some_course([(1, 2), (2, 3)])
-    assert all(series.std for series in curves({str(i): one for i in range(3)}))
-    assert not any(series.std for series in curves({str(i): one for i in range(4)}))
-
-
 def test_a_ratio_has_students_interval() -> None:
     found = compare.ratio_of(np.array([2.0, 4.0, 8.0]), np.array([1.0, 1.0, 1.0]))
     assert (found.value, found.first_seed) == (pytest.approx(4.0), 2.0)
@@ -207,23 +185,22 @@ def test_what_stays_is_near_1(seeds: Sequence[float], wanted: Grade) -> None:
     assert verdict.stays(compare.ratio_of(np.array(seeds), np.ones(3)).interval).grade is wanted
 
 
-def test_wiggles_of_the_papers_one_run_are_not_compared() -> None:
+@pytest.mark.parametrize(
+    ("printed", "said", "grade"),
+    [
+        ((100, 190, 200, 310), "5 of 6 pairs compared", Grade.REPRODUCED),  # ours falls from 200 to 150
+        ((100, 150, 200, 310), "6 of 6 pairs", Grade.SAME_TREND),
+        ((100, 101, 102, 150), "3 of 6 pairs", Grade.REPRODUCED),
+        ((100, 110, 115, 130), "1 of 6 pairs", Grade.SAME_TREND),
+        ((100, 101, 102, 103), "no pair compared", Grade.SHOWN),
+    ],
+)
+def test_wiggles_of_the_papers_one_run_are_not_compared(printed: Sequence[int], said: str, grade: Grade) -> None:
     ours = some_course([(90, 200, 150, 300), (100, 190, 160, 310), (110, 210, 140, 290)])
-    wiggle = compare.course_claim("a", (100, 190, 200, 310), ours)  # ours falls from 200 to 150
-    assert wiggle.verdict.grade is Grade.REPRODUCED
-    assert "5 of 6 pairs compared" in wiggle.ours
-    assert wiggle.spread == "sd 10, 10, 10, 10"
-    step = compare.course_claim("a", (100, 150, 200, 310), ours)
-    assert step.verdict.grade is Grade.SAME_TREND
-    few = compare.course_claim("a", (100, 101, 102, 150), ours)
-    assert "3 of 6 pairs" in few.ours
-    assert few.verdict.grade is Grade.REPRODUCED
-    fewer = compare.course_claim("a", (100, 110, 115, 130), ours)
-    assert "1 of 6 pairs" in fewer.ours
-    assert fewer.verdict.grade is Grade.SAME_TREND
-    none = compare.course_claim("a", (100, 101, 102, 103), ours)
-    assert none.verdict.grade is Grade.SHOWN
-    assert "no pair compared" in none.ours
+    claim = compare.course_claim("a", printed, ours)
+    assert claim.verdict.grade is grade
+    assert said in claim.ours
+    assert claim.spread == "sd 10, 10, 10, 10"
 
 
 def test_table_3_doubles_and_then_stays() -> None:
@@ -245,33 +222,6 @@ def test_table_3_doubles_and_then_stays() -> None:
     assert not any("stays" in claim.what for claim in plain)
 
 
-def test_figure_1_is_judged_over_all_seeds() -> None:
-    def found(linear: Sequence[float], decision: Sequence[float]) -> list[Grade]:
-        columns = [some_course([(1, value) for value in values]) for values in (linear, decision)]
-        return [claim.verdict.grade for claim in data.judge("a", 7082, *columns)]
-
-    assert found((7000, 9000), (2, 2)) == [Grade.REPRODUCED, Grade.REPRODUCED]
-    assert found((9_500, 10_500), (2, 3)) == [Grade.SAME_TREND, Grade.NOT_REPRODUCED]
-    assert found((500, 700), (1, 2))[0] is Grade.NOT_REPRODUCED
-
-
-def test_facts_of_the_data_judge_nothing(outcomes: list[Outcome]) -> None:
-    claims = outcomes[0].claims
-    described = [claim.verdict.grade for claim in claims if "points, classes, range" in claim.what]
-    assert described == [Grade.SHOWN, Grade.SHOWN]
-
-
-def test_pages_say_what_the_paper_leaves_open(outcomes: list[Outcome]) -> None:
-    for outcome in outcomes:
-        notes = " ".join(outcome.notes)
-        assert "neither the noise" in notes or "not known" in notes
-    early = {10_000: some_course([(1151, 1000, 900), (1151, 1100, 700)], (0, 30, 100))}
-    said = " ".join(random_labels._notes(early))
-    assert "353 regions at epoch 30, 79 regions at epoch 100" in said
-    assert "1050 at epoch 30, 800 at epoch 100" in said
-    assert "collapse" not in " ".join(outcomes[3].notes)
-
-
 def test_tables_2_and_3_can_be_reproduced_or_not() -> None:
     printed = {16: paper.MOONS[16], 32: paper.MOONS[32]}
 
@@ -286,13 +236,6 @@ def test_tables_2_and_3_can_be_reproduced_or_not() -> None:
     assert same["wider networks have more regions, last epoch"] is Grade.REPRODUCED
     turned = found({16: paper.MOONS[32][::-1], 32: paper.MOONS[16][::-1]})
     assert set(turned.values()) == {Grade.NOT_REPRODUCED, Grade.SHOWN}
-
-
-def test_cells_within_the_range_of_the_seeds_are_counted() -> None:
-    counts = {16: some_course([(206, 150, 319), (200, 250, 300)], (0, 2, 5))}
-    last = epochs.judge(paper.MOONS, counts | {32: some_course([(1151, 1, 1), (1, 1, 1)], (0, 2, 5))})[-1]
-    assert "in 2 of 4 cells" in last.ours  # 198 and 319 of Table 2, at epochs 2 and 5
-    assert "100% at most" in last.ours
 
 
 def test_figure_2_needs_more_regions_after_every_layer() -> None:
@@ -350,27 +293,100 @@ def test_table_1_can_be_reproduced_or_not() -> None:
     assert (same[most], found(rising, (0.1,) * 6)[most]) == (Grade.REPRODUCED, Grade.NOT_REPRODUCED)
 
 
-def test_the_papers_curves_are_dashed_in_the_colour_of_ours(outcomes: list[Outcome]) -> None:
-    chart = outcomes[4].charts[0]
-    assert isinstance(chart, Lines)
-    drawn = {line.get_label(): line for line in chart_figure(chart).axes[0].get_lines()}
-    for width in (16, 32):
-        ours, theirs = drawn[str([width] * 3)], drawn[f"{[width] * 3}, paper"]
-        assert ours.get_color() == theirs.get_color()
-        assert (ours.get_linestyle(), theirs.get_linestyle()) == ("-", "--")
+EPOCHS = (0, 10, 30, 50, 80, 100)
+SIZES = (1000, 5000, 10_000)
 
 
-def test_the_curves_of_table_1_say_that_they_are_means(outcomes: list[Outcome]) -> None:
-    titles = [chart.title for outcome in outcomes for chart in outcome.charts if chart.title.startswith("Figure 4")]
-    assert titles == [
-        "Figure 4: ours, mean of 2 seeds",
-        "Figure 4: the paper's Table 1",
-        "Figure 4: accuracy, ours, mean of 2 seeds",
-    ]
+def some(n: int, factor: float = 1.0) -> Course:
+    """Three runs that follow the paper's counts, times ``factor`` after the start."""
+    printed = np.array(paper.RANDOM[n][: len(EPOCHS)], dtype=float)
+    printed[1:] *= factor
+    return Course(EPOCHS, printed * np.array([[0.99], [1.0], [1.01]]))
 
 
-def test_studies_write_nothing_beside_the_workspace(place: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip  # noqa: E501
-    monkeypatch.chdir(tmp_path)
-    for study in STUDIES[:3]:
-        study.analyse(place, "smoke")
-    assert list(tmp_path.iterdir()) == []
+def grade_of(claims: Sequence[Claim], start: str) -> Grade:
+    (found,) = (claim.verdict.grade for claim in claims if claim.what.startswith(start))
+    return found
+
+
+def test_the_printed_setting_and_the_hypothesis_have_grades_of_their_own() -> None:
+    flat = {n: Course(EPOCHS, np.array([[1000.0] * 6, [1010.0] * 6, [990.0] * 6])) for n in SIZES}
+    claims = decay.judge({0.0: flat, decay.HYPOTHESIS: {n: some(n) for n in SIZES}, 1e-3: flat})
+    assert not any("0.001" in claim.what for claim in claims)  # other decays judge nothing
+    assert grade_of(claims, "hypothesis (decay 0.0001), 10,000 points, epochs") is Grade.REPRODUCED
+    assert grade_of(claims, "hypothesis (decay 0.0001), 10,000 points: ours / paper") is Grade.REPRODUCED
+    assert grade_of(claims, "hypothesis (decay 0.0001), epoch 100: regions with 1,000") is Grade.REPRODUCED
+    assert grade_of(claims, "as printed (no decay), 10,000 points: ours / paper") is not Grade.REPRODUCED
+    assert grade_of(claims, "as printed (no decay), epoch 100: regions with 1,000") is Grade.NOT_REPRODUCED
+
+
+def test_counts_are_those_of_the_training_loop(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The same points, weights, batches and decay as a stored run: the same counts."""
+    ours = decay.random_counts(n=60, decay=1e-3, seed=6, epochs=[0, 3])
+    when = "start and steps 6"
+    theirs = Experiment(
+        data=DataSpec(name="random_labels", n_train=60, n_test=1, seed=6),
+        network=NetworkSpec(name="mlp", options={"depth": 3, "width": 32}),
+        training=Training(epochs=3, optimizer="adam", lr=1e-3, batch_size=32, schedule="constant", weight_decay=1e-3),
+        measures=(
+            MeasureSpec(instrument="linear_regions", when=when, options={"box": [-1.0, 1.0]}),
+            MeasureSpec(instrument="error_rate", when=when, options={"points": "train"}),
+        ),
+        seed=6,
+    )
+    place = Workspace(tmp_path_factory.mktemp("decay"))
+    assert run_sweep([theirs], place.runs_folder).count("finished") == 1
+    runs = place.runs([theirs])
+    assert tuple(ours["regions"]) == course(runs, "linear_regions").first_seed
+    assert [1 - one for one in ours["accuracy"]] == pytest.approx(course(runs, "error_rate").first_seed)
+
+
+@pytest.mark.parametrize(("biases", "variance"), [("he", 2 / 50), ("small", 1e-6), ("default", 1 / 150)])
+def test_he_weights(biases: str, variance: float) -> None:
+    model = theorem1.he_weights(zoo.mlp([50, 4000, 2], seed=1), biases=biases, seed=3)
+    assert float(model[0].weight.detach().var()) == pytest.approx(2 / 50, rel=0.02)
+    assert float(model[0].bias.detach().var()) == pytest.approx(variance, rel=0.1)
+    again = theorem1.he_weights(zoo.mlp([50, 4000, 2], seed=1), biases=biases, seed=3)
+    assert torch.equal(again[2].weight, model[2].weight)
+
+
+def starts(*levels: float) -> theorem1.Starts:
+    """Counts whose ratio to neurons times length has these levels, width by width."""
+    return {
+        biases: {
+            width: {length: [round(3 * width * float(length) * level)] * 2 for length in ("0.5", "1.0", "2.0")}
+            for width, level in zip((100, 200), levels, strict=True)
+        }
+        for biases in theorem1.BIASES
+    }
+
+
+@pytest.mark.parametrize(
+    ("levels", "constant", "level"),
+    [
+        ((1.0, 1.2), Grade.REPRODUCED, Grade.REPRODUCED),
+        ((0.3, 0.3), Grade.REPRODUCED, Grade.SAME_TREND),
+        ((0.1, 0.3), Grade.NOT_REPRODUCED, Grade.NOT_REPRODUCED),
+    ],
+)
+def test_theorem_1_each_way(levels: tuple[float, float], constant: Grade, level: Grade) -> None:
+    claims = theorem1.judge_start(starts(*levels))
+    start = "Theorem 1, biases of variance 2 / fan-in: regions / (neurons x length)"
+    assert grade_of(claims, f"{start} over widths") is constant
+    assert grade_of(claims, f"{start} over lengths") is Grade.REPRODUCED
+    assert grade_of(claims, f"{start}, mean") is level
+
+
+@pytest.mark.parametrize(
+    ("wide", "grade"), [(1.1, Grade.REPRODUCED), (2.0, Grade.SAME_TREND), (3.0, Grade.NOT_REPRODUCED)]
+)
+def test_constancy_over_widths(wide: float, grade: Grade) -> None:
+    ratios = {w: Course((0, 5), np.full((3, 2), level)) for w, level in ((16, 1.0), (64, wide))}
+    claims = theorem1.judge_training(ratios, 0.5)
+    assert grade_of(claims, "He initialisation, all widths") is grade
+    assert grade_of(claims, "He initialisation, [16, 16, 16]: regions / neurons over training") is Grade.REPRODUCED
+
+
+def test_a_run_without_epochs_is_refused() -> None:
+    with pytest.raises(InputError, match="Expected epochs"):
+        decay.random_counts(n=20, decay=0.0, seed=0, epochs=[])

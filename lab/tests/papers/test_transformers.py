@@ -17,7 +17,7 @@ from regionscope_lab.papers.study import Claim, Study
 from regionscope_lab.papers.transformers import STUDIES
 from regionscope_lab.papers.transformers.correlation import outcome
 from regionscope_lab.papers.transformers.grokking import claims_of, phases
-from regionscope_lab.papers.transformers.settings import IMAGES, TEXT, grid, sums
+from regionscope_lab.papers.transformers.settings import IMAGES, TEXT, grid
 from regionscope_lab.papers.verdict import Grade
 from regionscope_lab.papers.workspace import Workspace
 from regionscope_lab.sweep.grid import Sweep
@@ -81,16 +81,6 @@ def test_claims_about_the_correlation_come_out_each_way() -> None:
     fitted = outcome(chosen, chosen[:3]).claims[1]
     assert "below 1%" in fitted.what
     assert "3 settings" in fitted.spread
-
-
-def test_runs_at_full_size_are_those_that_the_pages_describe() -> None:
-    assert len(grid(TEXT["full"])) == 27
-    assert len(grid(IMAGES["full"])) == 45
-    for experiment in sums("full"):
-        assert experiment.network.options == {"depth": 1, "width": 128, "activation": "relu", "norm": False}
-        assert experiment.training.epochs * 4 == 40_000  # 3,831 pairs in batches of 1,024
-    assert {one.training.weight_decay for one in sums("full", decay=0.0)} == {0.0}
-    assert {one.data.label_noise for one in sums("full", random_labels=True)} == {1.0}
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda one: one.name)

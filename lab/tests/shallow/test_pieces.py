@@ -152,18 +152,6 @@ def test_classification_error_is_exact() -> None:
     assert classification_error(teacher.network.scaled(7.0), teacher) == pytest.approx(0.0, abs=1e-12)
 
 
-def test_a_steep_unit_does_not_hide_what_others_do() -> None:
-    always = teacher_from_switches([])
-    assert classification_error(Network([1.0, 1.0], [1.5, -0.9], [1.0, 1e14]), always) == 0.0
-    falling = Network([-1.0, 1.0], [0.4, -0.9], [1.0, 1e14])  # zero from 0.4 to 0.9
-    assert classification_error(falling, always) == pytest.approx(0.25)
-    below = Network([-1.0, 1.0, 1.0], [0.4, -0.4, -0.9], [1.0, -1.0, 1e14])
-    assert classification_error(below, always) == pytest.approx(0.25)
-    ends, signs = sign_pieces(below, 1.0)
-    assert signs.tolist() == [1, -1, 1]
-    assert ends.tolist() == pytest.approx([-1.0, 0.4, 0.9, 1.0])
-
-
 def exact_share_below_zero(network: Network) -> float:
     """P[N(x) <= 0] for x uniform on [-1, 1], in fractions."""
     w, b, v = ([Fraction(number) for number in row.tolist()] for row in network.theta)

@@ -122,7 +122,7 @@ def _points(
 ) -> dict[str, Tensor]:
     """The sets of points by name: those of the files, or those that are stored with the network."""
     least = 1 if test is None else 2  # a gap has an error from two points on
-    found = job.points(seed) or {"train": job.inputs(data, least=least)}
+    found = job.stored_points(seed) or {"train": job.inputs(data, least=least)}
     if test is not None:
         found["test"] = torch.from_numpy(load.load_points(test, input_shape=job.shape))
     if random:

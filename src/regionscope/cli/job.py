@@ -149,7 +149,7 @@ class NetworkJob:
             raise InputError("Expected --data FILE, got none. Pass a file of inputs.")
         return torch.from_numpy(load.load_points(data, input_shape=self.shape, least=least))
 
-    def points(self, seed: int) -> dict[str, Tensor]:
+    def stored_points(self, seed: int) -> dict[str, Tensor]:
         """Sets of points by name at which to measure in place of files; none without stored data."""
         return {}
 

@@ -80,7 +80,7 @@ class RunJob(NetworkJob):
     def inputs(self, data: Path | None, *, least: int = 1) -> Tensor:
         return self.context.split.train.inputs
 
-    def points(self, seed: int) -> dict[str, Tensor]:
+    def stored_points(self, seed: int) -> dict[str, Tensor]:
         most = instruments.names()["local_complexity"]["n"]
         return {part: self.context.points(part, most, {"seed": seed}) for part in ("train", "test")}
 
