@@ -52,7 +52,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (f"level-set {MODEL} --box -1 1 --minus 1", "Expected --index I for a network with"),
         (f"level-set {MODEL} --box -1 1", "the difference of two. Pass --classes I,J for the boundary"),
         (
-            f"regions {MODEL} --vary 0 5 --range 0=0:1,5=0:1",
+            f"regions {MODEL} --plane 0=0:1,5=0:1",
             "Expected inputs 0 to 1, the only ones of the network, got 5.",
         ),
         ("data get nothing", "got 'nothing'. Choose from mnist, fashion_mnist, cifar10, cifar100."),
@@ -73,7 +73,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (f"complexity {DATA} --radius -1", "Expected --radius to be positive, got -1.0."),
         (f"count {DATA} --slices 0", "a whole number of at least 1 for --slices, got '0'. Write --slices 100, for"),
         (f"regions {MODEL} --box a b", "Expected two numbers for --box, got 'a', 'b'. Write --box 0 1, for example."),
-        (f"regions {MODEL} --vary 0 b", "Expected two whole numbers for --vary, got '0', 'b'."),
         (
             "train --data two_moons --network mlp --lr=fast",
             "Expected a number for --lr, got 'fast'. Write --lr 0.1, for",

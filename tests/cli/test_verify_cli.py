@@ -14,7 +14,6 @@ from typer.testing import CliRunner, Result
 import regionscope as rs
 from onnx_graphs import relu_network
 from regionscope.cli import app, load
-from regionscope.cli.input_plane import read_plane
 
 pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")
 pytestmark = pytest.mark.usefixtures("stored")
@@ -153,63 +152,3 @@ def test_a_long_witness_says_that_it_is_cut(tmp_path: Path) -> None:
     assert line.endswith(", ... (64 inputs; --output and --json have all)]")
     assert len(line.split(", ...")[0].split(",")) == 20
     assert len(json.loads((tmp_path / "found.json").read_text())["witness"]) == 64
-
-
-def test_two_inputs_vary_in_their_own_units(tmp_path: Path) -> None:
-    network = relu_network(tmp_path / "net.onnx", [4, 10, 3])
-    options = ["--model", network, "--vary", 0, 2, "--range", "0=0:100,2=-1:1", "--at", "1=5,3=0.5"]
-    options += ["--scaling", "0=50:25,1=5:2", "-o", tmp_path / "found.json", "-o", tmp_path / "found.png"]
-    done = run("regions", *options)
-    assert done.exit_code == 0, done.output
-    assert "input 0 in [0, 100], input 2 in [-1, 1]; input 1 = 5, input 3 = 0.5." in done.output
-    assert "input 0 = (value - 50) / 25" in done.output
-    found = json.loads((tmp_path / "found.json").read_text())
-    box = rs.Box([0.0, 0.0, 0.0, 0.5], [[1.0, 0, 0, 0], [0, 0, 1.0, 0]], [2.0, 1.0])
-    part = rs.linear_regions(rs.read_onnx(network), box)
-    assert found["activation_regions"] == part.n_activation_regions
-    assert found["plane"]["scaling"]["0"] == {"offset": 50.0, "unit": 25.0}
-    assert (tmp_path / "found.png").exists()
-    assert run("decisions", *options[:-2]).exit_code == 0
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--vary", 0, 1, "--at", "2=0,3=0"], "got no --range"),
-        (["--vary", 0, 1, "--range", "0=0:1,1=0:1"], "got no value for 2, 3. For example, pass --at 2=0,3=0."),
-        (["--vary", 0, 1, "--range", "0=0:1,1=0:1", "--at", "1=0,2=0,3=0"], "got 1 in both. For example, pass --at 2="),
-        (["--vary", 0, 1, "--range", "0=0:1,1=0:1", "--at", "1=0,2=0.5"], "for 3. For example, pass --at 2=0.5,3=0."),
-        (["--vary", 0, 9, "--range", "0=0:1,9=0:1", "--at", "1=0,2=0,3=0"], "0 to 3"),
-        (["--vary", 0, 1, "--range", "0=1:0,1=0:1", "--at", "2=0,3=0"], "LO < HI"),
-        (["--vary", 0, 0, "--range", "0=0:1", "--at", "2=0,3=0"], "two inputs"),
-        (["--vary", 0, 1, "--range", "0=0:1,1=0", "--at", "2=0,3=0"], "--range K=LO:HI"),
-        (["--vary", 0, 1, "--range", "0=0:1,1=0:nan", "--at", "2=0,3=0"], "--range K=LO:HI"),
-        (["--vary", 0, 1, "--range", "0=0:1,1=0:1", "--at", "2=0,3=0", "--scaling", "0=1:0"], "positive units"),
-        (["--at", "2=0"], "--vary I J"),
-        (["--vary", 0, 1, "--range", "0=0:1,1=0:1", "--at", "2=0,3=0", "--box", -1, 1], "one of --points"),
-    ],
-)  # fmt: skip
-def test_a_wrong_plane_is_one_sentence(options: list[object], message: str, tmp_path: Path) -> None:
-    network = relu_network(tmp_path / "net.onnx", [4, 6, 3])
-    done = run("regions", "--model", network, *options)
-    assert done.exit_code == 2
-    assert message in done.output
-
-
-def test_numbers_at_the_axes_are_those_of_the_user() -> None:
-    from matplotlib.figure import Figure
-
-    plane = read_plane((0, 1), "0=0:100,1=-1:1", "2=3", "0=50:25")
-    assert plane is not None
-    ax = Figure().add_subplot()
-    ax.set_xlim(-2, 2)
-    ax.set_ylim(-1, 1)
-    plane.label(ax)
-    assert [float(label.get_text()) for label in ax.get_xticklabels()][:3] == [0, 20, 40]
-    assert ax.get_xlabel() == "input 0"
-    far = read_plane((0, 1), "0=0:20000,1=-3.14:3.14", "2=3", None)
-    assert far is not None
-    far.label(ax := Figure().add_subplot())
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["0", "5000", "10000", "15000", "20000"]
-    assert [label.get_text().replace("\N{MINUS SIGN}", "-") for label in ax.get_yticklabels()] == ["-2", "0", "2"]
-    assert "input 2 = 3" in ax.get_title()

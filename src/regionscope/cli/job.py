@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import wraps
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from regionscope.checks import check_class_names
 from regionscope.cli import load, options, output
-from regionscope.cli.input_plane import InputPlane
 from regionscope.cli.running import work_bar
+from regionscope.cli.slice_file import SliceFile, read_plane, read_slice_file
 from regionscope.errors import CallFailed, InputError
 from regionscope.geometry import Slice
 from regionscope.network import device_and_dtype, trace
@@ -37,6 +37,7 @@ _PANELS = (
     options.OUTPUT,
     options.WORK,
 )
+_SLICES = "--points FILE, --plane I=LO:HI,J=LO:HI,K=VALUE,..., --box LO HI and --slice FILE.toml"
 _PRACTICAL = 3  # dimensions of a slice; the regions multiply with each further one
 _Result = TypeVar("_Result")
 
@@ -184,6 +185,7 @@ class NetworkJob:
         if not self.pictures:
             return
         drawn = figure(*what, **chosen)
+        self.label(drawn)
         names = {f"input {i}": name for i, name in enumerate(self.input_names) if name}
         for axis in (axis for ax in drawn.axes for axis in (ax.xaxis, ax.yaxis)):
             label = axis.get_label_text()
@@ -191,41 +193,51 @@ class NetworkJob:
         for path in self.pictures:
             output.save_plot(drawn, path)
 
+    def label(self, figure: Figure) -> None:
+        """Name the axes of a figure of the slice."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SliceJob(NetworkJob):
     """A network on one slice, and the limits of the exact partition."""
 
     points: options.PointsOption = None
+    plane: options.PlaneOption = None
     box: options.BoxOption = None
+    slice_file: options.SliceOption = None
     memory: options.MemoryOption = None
     max_regions: options.LimitOption = None
     progress: options.ProgressOption = None
-    slice_options: ClassVar[str] = "--points FILE and --box LO HI"
 
-    def plane(self) -> InputPlane | None:
-        """The plane of --vary."""
-        return None
+    @cached_property
+    def named_slice(self) -> SliceFile | None:
+        """What --points, --plane, --box or --slice names; None if none of them is given."""
+        given = [self.points, self.plane, self.box, self.slice_file]
+        if given.count(None) < len(given) - 1:
+            raise InputError(f"Expected one of {_SLICES}, got several. Pass one of them.")
+        if self.slice_file is not None:
+            return read_slice_file(self.slice_file)
+        plane = None if self.plane is None else read_plane(self.plane)
+        return None if given.count(None) == len(given) else SliceFile(self.points, self.box, plane)
 
     def stored_slice(self) -> Slice | None:
         """The slice of stored measures, for a command without a slice."""
         return None
 
     def slice(self, network: nn.Module) -> Slice:
-        """The slice that --points, --box or --vary names."""
-        plane = self.plane()
-        named = (self.points is not None) + (self.box is not None) + (plane is not None)
-        if not named and (stored := self.stored_slice()) is not None:
-            return stored
-        if named != 1:
-            raise InputError(f"Expected one of {self.slice_options}, got none or several. Pass one of them.")
-        if self.points is not None:
-            return load.hull(load.load_points(self.points, input_shape=self.shape))
+        """The slice that the options name, else that of stored measures."""
+        named = self.named_slice
+        if named is None:
+            if (stored := self.stored_slice()) is not None:
+                return stored
+            raise InputError(f"Expected one of {_SLICES}, got none. Pass one of them.")
+        if named.points is not None:
+            return load.hull(load.load_points(named.points, input_shape=self.shape))
         shape = self.shape_of(network)
-        if self.box is not None:
-            return load.box(*self.box, shape)
-        assert plane is not None
-        return plane.box(shape)
+        if named.box is not None:
+            return load.box(*named.box, shape)
+        assert named.plane is not None
+        return named.plane.box(shape)
 
     def start(self, *, dim: int | None = None, what: str = "") -> tuple[nn.Module, Slice]:
         """The network and the slice, which must have dimension ``dim`` for ``what``; checks the files to write."""
@@ -236,14 +248,18 @@ class SliceJob(NetworkJob):
             way = "--points with 2 rows" if dim == 1 else "--points with 3 rows, or --box for a network with 2 inputs"
             raise InputError(f"Expected a slice of dimension {dim} for {what}, got dimension {slice.dim}. Pass {way}.")
         if slice.dim > _PRACTICAL:
-            plane = "--vary I J, --range and --at" if "--vary" in self.slice_options else "--points with 3 rows"
             said = f"A slice of {slice.dim} dimensions is practical for tiny networks only"
             if self.max_regions is None:
                 said += f". The limit is {options.MANY_REGIONS:,} regions; pass --max-regions N to raise it, or use "
             else:
                 said += ", and can take hours. Use "
-            typer.echo(f"{said}{plane} for a plane.", err=True)
+            typer.echo(f"{said}--plane for the plane of two inputs.", err=True)
         return network, slice
+
+    def label(self, figure: Figure) -> None:
+        """Name the inputs that vary in a plane, with numbers in its units, and those that are fixed."""
+        if self.named_slice is not None and self.named_slice.plane is not None:
+            self.named_slice.plane.label(figure.axes[0])
 
     def class_names(self, text: str | None, network: nn.Module, slice: Slice) -> Sequence[str] | None:
         """The names of --class-names, one for each class of the network; without it, those that the data have."""
@@ -261,6 +277,11 @@ class SliceJob(NetworkJob):
     def report(self, found: Any, rows: Mapping[str, float], numbers: Mapping[str, Any], *, more: str = "") -> None:
         """The table and the JSON of a result that has a slice and statistics."""
         slice, stats = found.slice, found.stats
+        plane = None if self.named_slice is None else self.named_slice.plane
+        if plane is not None:
+            numbers = {**numbers, "plane": plane.document()}
+            if not self.as_json:
+                typer.echo(plane.sentence())
         if not self.as_json:
             output.print_counts(f"{slice}{more}, {stats.seconds:.3g} s", rows)
         about = {"dim": slice.dim, "input_shape": list(slice.input_shape), "size": slice.size}

@@ -78,18 +78,17 @@ BoxOption = Annotated[
     tuple[float, float] | None,
     option("--box LO HI", f"Box of all inputs with entries in [LO, HI], for up to {LARGEST_BOX} entries.", SLICE),
 ]
-VaryOption = Annotated[
-    tuple[int, int] | None, option("--vary I J", "Plane of inputs I and J (from 0); see --range and --at.", SLICE)
-]
-RangeOption = Annotated[str | None, option("--range I=LO:HI,J=LO:HI", "Ranges of the inputs of --vary.", SLICE)]
-AtOption = Annotated[str | None, option("--at K=VALUE,...", "Values of all other inputs.", SLICE)]
-ScalingOption = Annotated[
+PlaneOption = Annotated[
     str | None,
     option(
-        "--scaling K=OFFSET:UNIT,...",
-        "Units of --range and --at: input K of the network is (value - OFFSET) / UNIT.",
+        "--plane I=LO:HI,J=LO:HI,K=VALUE,...",
+        "Plane of the inputs I and J (from 0); all others have the value after their number.",
         SLICE,
     ),
+]
+SliceOption = Annotated[
+    Path | None,
+    option("--slice FILE.toml", "File that holds points, a box, or a plane with the units of its inputs.", SLICE),
 ]
 LowestOption = Annotated[
     bool, option("--lowest", "Label a point by its smallest output, for networks whose outputs are costs.", QUANTITY)

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from regionscope import plot
 from regionscope.cli import options, output
-from regionscope.cli.input_plane import InputPlane, read_plane
 from regionscope.cli.job import SliceJob, with_job
 from regionscope.errors import InputError
 from regionscope.exact import (
@@ -39,29 +38,21 @@ SavedOption = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlaneJob(SliceJob):
-    """A network on one slice, which may be the plane of two inputs, with counts that can be certified."""
+class CountJob(SliceJob):
+    """A network on one slice, with counts that can be certified."""
 
-    vary: options.VaryOption = None
-    ranges: options.RangeOption = None
-    at: options.AtOption = None
-    scaling: options.ScalingOption = None
     certify: options.CertifyOption = False
     files: SavedOption = None
-    slice_options: ClassVar[str] = "--points FILE, --box LO HI and --vary I J"
     endings: ClassVar[tuple[str, ...]] = (*SliceJob.endings, *_SAVED)
-
-    def plane(self) -> InputPlane | None:
-        return read_plane(self.vary, self.ranges, self.at, self.scaling)
 
 
 @with_job
-def regions(job: PlaneJob, count_only: options.CountOnlyOption = False) -> None:
+def regions(job: CountJob, count_only: options.CountOnlyOption = False) -> None:
     """Count the activation regions and the linear regions of a network on a slice, exactly.
 
     Example: regionscope regions --model net.py:build --weights net.safetensors --box -1 1 -o regions.png
 
-    Example: regionscope regions --model net.onnx --vary 0 1 --range 0=-1:1,1=-1:1 --at 2=0,3=0.5
+    Example: regionscope regions --model net.onnx --plane 0=-1:1,1=-1:1,2=0,3=0.5
     """
     if count_only and (job.certify or job.pictures or job.named(_SAVED)):
         raise InputError(
@@ -95,7 +86,7 @@ class _Negated(nn.Module):
 
 @with_job
 def decisions(
-    job: PlaneJob, lowest: options.LowestOption = False, class_names: options.ClassNamesOption = None
+    job: CountJob, lowest: options.LowestOption = False, class_names: options.ClassNamesOption = None
 ) -> None:
     """Count the decision regions (connected sets of one predicted label) of a network on a slice, exactly.
 
@@ -117,21 +108,16 @@ def decisions(
 
 
 def _report(
-    job: PlaneJob, found: Partition | DecisionRegions | RegionTotals, part: Partition | RegionTotals,
+    job: CountJob, found: Partition | DecisionRegions | RegionTotals, part: Partition | RegionTotals,
     counts: dict[str, int], numbers: dict[str, Any], figure: Callable[..., Figure],
 ) -> None:  # fmt: skip
-    plane = job.plane()
     certificate = found.certify() if job.certify and not isinstance(found, RegionTotals) else None
     if certificate is not None:
         numbers["certificate"] = certificate.summary()
-    if plane is not None:
-        numbers["plane"] = plane.document()
-        if not job.as_json:
-            typer.echo(plane.sentence())
     job.report(part, {**counts, "values snapped to zero": part.stats.snapped}, numbers)
     if certificate is not None and not job.as_json:
         typer.echo(str(certificate))
-    job.draw(_labelled, figure, found, plane)
+    job.draw(figure, found)
     if not isinstance(found, RegionTotals):
         for path in job.named(_SAVED):
             with output.writing_to(path):
@@ -139,11 +125,3 @@ def _report(
             typer.echo(f"wrote {path}", err=True)
     if certificate is not None and not certificate:
         raise typer.Exit(1)
-
-
-def _labelled(draw: Callable[..., Figure], found: Partition | DecisionRegions, plane: InputPlane | None) -> Figure:
-    """The picture with the names of the two inputs that vary, and what the others are."""
-    figure = draw(found)
-    if plane is not None:
-        plane.label(figure.axes[0])
-    return figure

@@ -94,7 +94,7 @@ class RunSliceJob(RunJob, SliceJob):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunPlaneJob(RunJob, exact.PlaneJob):
+class RunCountJob(RunJob, exact.CountJob):
     """The network of a run on one slice, with counts that can be certified."""
 
 
@@ -113,8 +113,8 @@ def _of_run(command: Any, job: type[NetworkJob], *without: str) -> Callable[...,
     return stored
 
 
-regions = _of_run(exact.regions, RunPlaneJob)
-decisions = _of_run(exact.decisions, RunPlaneJob)
+regions = _of_run(exact.regions, RunCountJob)
+decisions = _of_run(exact.decisions, RunCountJob)
 level_set = _of_run(levels.level_set, RunLevelSetJob)
 count = _of_run(counts.count, RunJob, "data")
 complexity = _of_run(local.complexity, RunJob, "data", "test")
