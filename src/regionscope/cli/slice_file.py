@@ -164,7 +164,8 @@ def read_slice_file(path: Path) -> SliceFile:
 
 
 def _plane_of_tables(path: Path, plane: Any, scaling: Any) -> InputPlane:
-    entries, units = {}, {}
+    entries: dict[int, list[Any]] = {}
+    units: dict[int, tuple[float, float]] = {}
     for name, value in _inputs(path, "plane", plane).items():
         entries[name] = value if isinstance(value, list) else [value]
     for name, value in _inputs(path, "scaling", scaling).items():
