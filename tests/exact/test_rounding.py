@@ -78,6 +78,7 @@ def test_a_map_that_is_off_fails_the_check_however_large_a_hidden_layer_is() -> 
     net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2)).double()
     with torch.no_grad():
         net[0].weight *= 1e13
+        net[0].bias *= 1e13
         net[2].weight /= 1e13
     part = rs.linear_regions(net, SQUARE)
     part.check()

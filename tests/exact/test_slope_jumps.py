@@ -197,3 +197,20 @@ def test_opposite_units_of_thousands_of_inputs_bend_nothing(behind: str, dim: in
         part = rs.linear_regions(nn.Sequential(first, nn.ReLU(), second, *layers), rs.Box(center, directions, 1.0))
         assert part.n_activation_regions > half
         assert (part.n_linear_regions, part.n_undecided) == (1, 0)
+
+
+@pytest.mark.parametrize("dim", [1, 2])
+def test_maps_of_slivers_are_as_accurate_as_others(dim: int) -> None:
+    """The region between two folds 1e-11 apart had a slope that was off by 1e-6."""
+    net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1)).double()
+    with torch.no_grad():
+        net[0].weight.copy_(torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
+        net[0].bias.copy_(torch.tensor([-1 / 3, -1 / 3 - 1e-11], dtype=torch.float64))
+        net[2].weight.copy_(torch.tensor([[1.7, -0.9]]))
+    part = rs.linear_regions(net, rs.Box([0.0, 0.0], torch.eye(2)[:dim], 1.0))
+    (sliver,) = part.slivers().tolist()
+    assert part.sizes[sliver] / part.slice.size == pytest.approx(5e-12, rel=1e-3)
+    along = net[2].weight[0, 0].item()
+    assert part.maps.slope[sliver, 0, 0].item() == pytest.approx(along, rel=1e-12)
+    assert len(part.slivers(1.0)) == len(part) == part.n_linear_regions == 3
+    part.check()

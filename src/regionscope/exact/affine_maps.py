@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -74,6 +75,22 @@ def affine_maps(vertices: Tensor, outputs: Tensor, corners: Tensor, offsets: Ten
     constant = outputs[simplex[:, 0]] - (origin[:, None] @ slope)[:, 0]
     error = 64 * eps * size
     return AffineMaps(slope, constant, error * inverse.abs().sum((1, 2)), error, extent, size)
+
+
+def with_derivatives(
+    maps: AffineMaps, points: Tensor, outputs: Tensor, derivatives: Callable[[Tensor], Tensor]
+) -> AffineMaps:
+    """The same with slopes of thin regions, where rounding shifts differences of values, from ``derivatives``.
+
+    points (r, k), outputs (r, c): in the middle of each region. Cost: that of the derivatives of the thin regions.
+    """
+    thin = (maps.noise * maps.extent > SLOPE_ROUNDING * maps.size).nonzero()[:, 0]
+    if not len(thin):
+        return maps
+    slope, constant = maps.slope.clone(), maps.constant.clone()
+    slope[thin] = derivatives(thin)
+    constant[thin] = outputs[thin] - (points[thin, None] @ slope[thin])[:, 0]
+    return replace(maps, slope=slope, constant=constant)
 
 
 def different_maps(maps: AffineMaps, pairs: Tensor, *, rounding: float) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,13 @@ from torch import Tensor
 from regionscope.certificate import Certificate, certify, doubts
 from regionscope.checks import check_instance, one_of, read_device, read_path
 from regionscope.errors import CheckFailed, InputError, LimitReached
-from regionscope.exact.affine_maps import AffineMaps, affine_maps, different_maps, maps_at
+from regionscope.exact.affine_maps import AffineMaps, affine_maps, maps_at, with_derivatives
 from regionscope.exact.check import check_coverage, check_decided, check_maps, check_network, warn_of_rounding
 from regionscope.exact.questions.export import dual_graph, geojson, networkx_graph, pandas_table, svg_paths
 from regionscope.exact.questions.extremes import Extremes, extremes
 from regionscope.exact.questions.lipschitz import Lipschitz, lipschitz
 from regionscope.exact.questions.output_weights import Target, output_weights
-from regionscope.exact.slope_jumps import output_rounding, slope_jumps
+from regionscope.exact.slope_jumps import compare, slopes_at
 from regionscope.exact.storage import load_arrays, read_tolerance, save_arrays, slice_from_json, slice_to_json
 from regionscope.exact.walls import Walls
 from regionscope.extras import data_frame
@@ -72,10 +72,9 @@ class Partition:
 
     def readings(self) -> tuple[Reading, ...]:
         """The numbers of linear and activation regions; of hidden signs and undecided places if any, with a warning."""
-        undecided: tuple[Reading, ...] = (("snapped", self.n_snapped, None),) if self.n_snapped else ()
-        if self.n_undecided:
-            undecided += (warn_of_rounding(self.n_undecided),)
-        return ("", self.n_linear_regions, None), ("activation", self.n_activation_regions, None), *undecided
+        snapped = [("snapped", self.n_snapped, None)] if self.n_snapped else []
+        undecided = [warn_of_rounding(self.n_undecided)] if self.n_undecided else []
+        return ("", self.n_linear_regions, None), ("activation", self.n_activation_regions, None), *snapped, *undecided
 
     def __repr__(self) -> str:
         """Computes nothing: the number of linear regions is shown once it is known."""
@@ -130,9 +129,9 @@ class Partition:
     def n_undecided(self) -> int:
         """Number of walls and regions that rounding leaves open; 0 if the counts are the true ones.
 
-        Where rounding hides signs (``n_snapped``) and the network is small (at most 1,000 inputs and 2,000 units), the
-        partition is compared with the true one as by ``certify``: the regions that are not true ones count. In any
-        network those walls count at which no unit changes its piece. They are taken for walls between different maps.
+        Walls count at which no unit changes its piece; they are taken for walls between different maps. Where signs are
+        hidden (``n_snapped``) and the network has at most 1,000 inputs and 2,000 units, regions count that ``certify``
+        refutes.
         """
         found = doubts(self)
         return int(self._compared[1].sum()) + (0 if found is None else found.n_open)
@@ -143,8 +142,8 @@ class Partition:
 
         If it is 0, rounding affects no sign. Otherwise the values may be exactly zero, as for units that are copies of
         each other or for zero biases; then the counts are right. If they are not zero, folds that lie very close
-        together count as one, and there may be more regions. The threshold is ``tolerance.zero`` times the largest
-        value of the unit.
+        together count as one, and there may be more regions (see ``n_undecided``). The threshold is
+        ``tolerance.zero`` times the largest value of the unit.
         """
         return self.stats.snapped
 
@@ -156,22 +155,28 @@ class Partition:
             return self.compared
         walls, inner = self.walls, self.walls.inner
         same = walls.layer[inner] == len(self.by_layer)  # a decision boundary folds nothing
-        if bool(same.all()):
-            return same, ~same
-        program = self._network().shortened(len(self.by_layer))
-        rounding = max(self.stats.rounding, output_rounding(program, self.slice))
-        undecided = ~same & ~different_maps(self.maps, walls.regions[inner], rounding=rounding)
-        if bool(undecided.any()):
-            chosen = undecided.nonzero()[:, 0]
-            points = self.interior[walls.regions[inner[chosen]]]
-            same[chosen], undecided[chosen] = slope_jumps(program, self.slice, points)
+        undecided, folds = torch.zeros_like(same), ~same
+        if bool(folds.any()):
+            pairs = walls.regions[inner[folds]]
+            same[folds], undecided[folds] = compare(self._network(), self, self._corner_maps, pairs)
         return same, undecided
 
     @cached_property
-    def maps(self) -> AffineMaps:
-        """The affine map of each region on the slice: ``outputs = constant + coords @ slope``."""
+    def _corner_maps(self) -> AffineMaps:
         self._require_complete()
         return affine_maps(self.vertices, self.outputs, self.corners, self.offsets)
+
+    @cached_property
+    def maps(self) -> AffineMaps:
+        """The affine map of each region: ``outputs = constant + coords @ slope``; of thin ones from derivatives."""
+        if self.program is None:
+            return self._corner_maps
+        middle = mean_of_rows(self.outputs[self.corners].double(), self.offsets)
+        return with_derivatives(self._corner_maps, self.interior, middle, partial(slopes_at, self.program, self))
+
+    def slivers(self, share: float = 1e-9) -> Tensor:
+        """Indices (n,) of the regions that are smaller than this share of the slice."""
+        return (self.sizes < share * self.slice.size).nonzero()[:, 0]
 
     @cached_property
     def interior(self) -> Tensor:
@@ -248,14 +253,8 @@ class Partition:
         weights = None if target is None else output_weights(target, 1, self.outputs.shape[1])[0]
         return lipschitz(
             self.slice, self.maps, self.interior, norm=norm, weights=weights, rounding=self.stats.rounding,
-            derivatives=self._slopes,
+            derivatives=lambda rows: slopes_at(self._network(), self, rows),
         )  # fmt: skip
-
-    def _slopes(self, regions: Tensor) -> Tensor:
-        """Slopes (n, k, c) of these regions from derivatives of the network."""
-        basis = self.slice.basis.flatten(1).to(self.vertices)
-        maps = (self.input_maps(some)[0].flatten(2).double() for some in regions.split(64))
-        return torch.cat([basis @ jacobian.mT for jacobian in maps])
 
     def graph(self) -> Any:
         """The dual graph as a symmetric SciPy ``csr_array`` (r, r) of int8: 1 where two regions share a wall."""
@@ -308,9 +307,9 @@ class Partition:
 
         Coverage: no region has a negative size and the sizes add up to that of the slice. Continuity: the map of every
         region meets the shared outputs at all its corners. Truth: map and network agree at every interior point.
-        Activation: no two regions have the same pattern there, except regions thinner than rounding. Rounding: no place
-        counts in ``n_undecided``. Raises
-        ``InputError`` if the partition has no network (pass it to ``load``). Cost: one forward pass over the regions.
+        Activation: no two regions have the same pattern there, except regions thinner than rounding. Rounding:
+        ``n_undecided`` is 0. Raises ``InputError`` if the partition has no network (pass it to ``load``). Cost: one
+        forward pass over the regions.
         """
         if not self.status:
             raise CheckFailed(f"Expected a finished partition, but {self.status.reason}. Raise max_regions.")

@@ -28,10 +28,12 @@ import builtins
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from regionscope.exact.affine_maps import AffineMaps, different_maps
 from regionscope.exact.zero_tolerance import probe_points
 from regionscope.geometry import Slice
 from regionscope.network import FoldSites, Kink, Maxima, Program, Thresholds, Values, full_precision
@@ -42,6 +44,21 @@ _COPIES = 3
 _PERTURBATION = 2.0**-26
 _ROUNDING = 256.0  # units of rounding, relative to the terms of a sum, that count as zero
 _BYTES = 1 << 26  # of live values at a time
+
+
+def compare(program: Program, part: Any, maps: AffineMaps, pairs: Tensor) -> tuple[Tensor, Tensor]:
+    """For pairs of neighbours in a partition (w, 2): whether their maps are equal, and whether rounding leaves that
+    undecided.
+
+    maps: from the corners of the regions; they decide where they differ by more than rounding.
+    """
+    program = program.shortened(len(part.by_layer))  # without the comparison of its outputs
+    rounding = max(part.stats.rounding, output_rounding(program, part.slice))
+    undecided = ~different_maps(maps, pairs, rounding=rounding)
+    same, chosen = torch.zeros_like(undecided), undecided.nonzero()[:, 0]
+    if len(chosen):
+        same[chosen], undecided[chosen] = slope_jumps(program, part.slice, part.interior[pairs[chosen]])
+    return same, undecided
 
 
 def slope_jumps(program: Program, slice: Slice, points: Tensor) -> tuple[Tensor, Tensor]:
@@ -68,6 +85,23 @@ def slope_jumps(program: Program, slice: Slice, points: Tensor) -> tuple[Tensor,
                 equal, changed = _Walls(program, len(walls), axes, copies).cross(folds, inputs.to(program.device))
                 same[walls], changes[walls] = equal.to(device), changed.to(device)
     return same & (changes > 0), changes == 0
+
+
+def slopes_at(program: Program, part: Any, regions: Tensor) -> Tensor:
+    """The slopes (n, k, c) of these regions of a partition, from the pieces that the units have in their middle.
+
+    Cost: 2 forward passes for each region and axis of the slice, some 64 MiB of live values at a time.
+    """
+    program, slice = program.shortened(len(part.by_layer)), part.slice
+    axes = slice.basis.reshape(slice.dim, *program.input_shape).to(program.device, program.dtype) * _SCALE
+    slopes, rows = [], max(1, _BYTES // max(1, program.row_bytes * 2 * (slice.dim + 1)))
+    with torch.no_grad(), full_precision():
+        folds = _folds(program)
+        for points in part.interior[regions].split(rows):
+            inputs = slice.embed(points.repeat(2, 1), dtype=program.dtype).to(program.device)
+            outputs = _Walls(program, len(points), axes, 0).outputs(folds, inputs)[0]
+            slopes.append(outputs.reshape(slice.dim, len(points), -1).transpose(0, 1).to(points) / _SCALE)
+    return torch.cat(slopes)
 
 
 def output_rounding(program: Program, slice: Slice) -> float:
@@ -171,6 +205,14 @@ class _Walls:
         """Whether the jump is zero at each wall, and how many units change their piece there. inputs: a point before
         each wall, then one behind each.
         """
+        outputs = self.outputs(folds, inputs)
+        jump, perturbed = outputs[1], outputs[-max(1, self.copies) :]  # without copies no error is allowed for
+        units = float(torch.finfo(outputs.dtype).eps) * _ROUNDING / _PERTURBATION
+        differs = (jump.abs() > (perturbed - jump).abs().amax(0) * units).any(1)
+        return ~differs.reshape(self.dim, self.walls).any(0), self.changes
+
+    def outputs(self, folds: Sequence[_Fold], inputs: Tensor) -> Tensor:
+        """All blocks of derivatives of the outputs (blocks, n, c)."""
         program, none = self.program, torch.zeros_like(self.axes)
         blocks = [self.axes, none, *[self.axes] * self.copies, *[none] * self.copies]
         tangents = self._affine(program.instructions, {program.input_name: torch.cat(blocks)})
@@ -178,11 +220,7 @@ class _Walls:
         for fold in folds:
             tangents = self._through(fold, values, tangents)
             values = fold.kink.advance(values, consume=True)
-        outputs = program.outputs(tangents).reshape(2 * (1 + self.copies), self.n, -1)
-        jump, perturbed = outputs[1], outputs[-max(1, self.copies) :]  # without copies no error is allowed for
-        units = float(torch.finfo(outputs.dtype).eps) * _ROUNDING / _PERTURBATION
-        differs = (jump.abs() > (perturbed - jump).abs().amax(0) * units).any(1)
-        return ~differs.reshape(self.dim, self.walls).any(0), self.changes
+        return program.outputs(tangents).reshape(2 * (1 + self.copies), self.n, -1)
 
     def _block(self, first: int, count: int = 1) -> builtins.slice:
         return builtins.slice(first * self.n, (first + count) * self.n)
