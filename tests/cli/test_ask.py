@@ -120,6 +120,9 @@ def test_every_question_has_a_picture_and_a_table(net: str, tmp_path: Path, ques
     [
         (["extremes", "--max-regions", "3"], "Expected --index I for a network with 3 outputs"),  # before the work
         (["extremes", "--index", "3", "--max-regions", "3"], "Expected outputs 0 to 2, got 3"),
+        (["topology", "--norm", "2"], "Expected --norm with lipschitz, got topology. Leave --norm out."),
+        (["flips", "--minus", "1"], "Expected --minus with extremes or lipschitz, got flips. Leave --minus out."),
+        (["extremes", "--class-names", "a"], "Expected --class-names with flips or topology, got extremes."),
         (["lipschitz", "--norm", "3"], "Expected a valid --norm, got '3'. Choose from 1, 2, inf"),
         (["extremes", "--index", "0", "--max-regions", "3"], "Raise --max-regions"),
     ],

@@ -78,7 +78,7 @@ def test_smooth_networks_layers_and_shapes() -> None:
     numbers = json.loads(done.stdout)
     assert numbers["units"] == {"2": 4, "3": 2}
     assert numbers["train_test_gap"] is None
-    chosen = run("--model net.py:build --data train.npy --dims 3 --layers relu1 --json --frames per-point")
+    chosen = run("--model net.py:build --data train.npy --dims 3 --layers relu1 --json")
     assert json.loads(chosen.stdout)["units"] == {"relu1": 12}
     cube = run("--model net.py:build --data train.npy --dims 3 --hull hypercube --memory 1MiB --json")
     assert cube.exit_code == 0, cube.output

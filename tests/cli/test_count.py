@@ -68,7 +68,7 @@ def test_methods_and_options() -> None:
     assert refined.exit_code == 0, refined.output
     assert set(json.loads(refined.stdout)["grid_bias"]) == {"value", "stderr"}
     flat = run(
-        "count --model net.py:silu --data data.npy --input-shape 1,2,2 --slices 7 --length 2 --seed 3 --batch-size 11 "
+        "count --model net.py:silu --data data.npy --input-shape 1,2,2 --slices 7 --length 2 --seed 3 "
         "--device cpu --memory 64MiB --until 0.5"
     )
     assert flat.exit_code == 0, flat.output

@@ -14,6 +14,7 @@ from regionscope.cli.count import count
 from regionscope.cli.regions import decisions, regions
 
 PYTHON_ONLY = {"model", "inputs", "x", "slice", "generator", "autocast", "tolerance", "on_limit"}
+PYTHON_ONLY |= {"max_slices", "max_points", "batch_size", "frames", "max_pool"}  # few change them
 PYTHON_ONLY |= {"args", "position", "attention_mask", "attention", "norms"}  # the last four: token ids, not in files
 CHOSEN_LATER = {"memory", "through", "seed"}  # from the device, from --length, and from --run
 

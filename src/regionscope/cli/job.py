@@ -60,7 +60,8 @@ def with_job(
         command(job(**{each.name: values.pop(each.name) for each in shared}), **values)
 
     every = [each.replace(kind=each.KEYWORD_ONLY, annotation=hints[each.name]) for each in (*shared, *own)]
-    every.sort(key=lambda each: _PANELS.index(each.annotation.__metadata__[0].rich_help_panel))
+    panels = (None, *_PANELS)  # arguments come first, and have no panel
+    every.sort(key=lambda each: panels.index(each.annotation.__metadata__[0].rich_help_panel))
     run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in every}
     return run

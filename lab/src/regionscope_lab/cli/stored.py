@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import typer
 from torch import Tensor, nn
 
 from regionscope.cli import ask as questions
@@ -107,8 +106,8 @@ def _of_run(command: Any, job: type[NetworkJob], *without: str) -> Callable[...,
     """The command of regionscope with --run in place of --model, --weights and files of data."""
     stored = with_job(command.__wrapped__, job=job, without=("model", "weights", *without))
     about = (command.__doc__ or "").partition("Example:")[0].rstrip()
-    group = "ask " if command.__module__ == questions.__name__ else ""
-    example = f"regionscope-lab {group}{command.__name__.replace('_', '-')} --run runs/0123456789abcdef"
+    name = "ask extremes" if command is questions.ask else command.__name__.replace("_", "-")
+    example = f"regionscope-lab {name} --run runs/0123456789abcdef"
     stored.__doc__ = f"{about}\n\n    Example: {example}\n    "
     return stored
 
@@ -118,8 +117,4 @@ decisions = _of_run(exact.decisions, RunCountJob)
 level_set = _of_run(levels.level_set, RunLevelSetJob)
 count = _of_run(counts.count, RunJob, "data")
 complexity = _of_run(local.complexity, RunJob, "data", "test")
-ask = typer.Typer(no_args_is_help=True, help=questions.ask.info.help)
-extremes = ask.command()(_of_run(questions.extremes, RunSliceJob))
-lipschitz = ask.command()(_of_run(questions.lipschitz, RunSliceJob))
-flips = ask.command()(_of_run(questions.flips, RunSliceJob))
-topology = ask.command()(_of_run(questions.topology, RunSliceJob))
+ask = _of_run(questions.ask, RunSliceJob)
