@@ -145,6 +145,21 @@ def measure_compared(case: Case, device: str) -> Row:
     }  # fmt: skip
 
 
+def measure_trace(case: Case, device: str) -> Row:
+    """Read the network of one case in this process. The floor is a forward pass of the ends of its segment."""
+    model, piece = case.build()
+    assert isinstance(piece, rs.Segment)
+    model.to(device)
+    reset_peak(device)
+    seconds = best_time(lambda: rs.trace(model, piece.input_shape), device)
+    peak = peak_gib(device)
+    floor, batch = floor_seconds(model.double(), piece.embed(piece.corners).to(device), device)
+    return {
+        "case": case.name, "seconds": seconds, "floor": floor, "floor_batch": batch, "ratio": seconds / floor,
+        "peak_gib": peak, "promised_ratio": case.ratio, **about(device),
+    }  # fmt: skip
+
+
 def peak_gib(device: str = "cpu") -> float:
     """The largest memory of this process so far; on a GPU, of its tensors since ``reset_peak``."""
     if device == "cuda":
@@ -164,8 +179,9 @@ def about(device: str) -> Row:
 
 def measure(case: Case, device: str) -> Row:
     """Run one case in this process."""
-    if case.folds or case.compared:
-        return (measure_compared if case.compared else measure_stream)(case, device)
+    if case.folds or case.compared or case.trace:
+        special = measure_trace if case.trace else measure_compared if case.compared else measure_stream
+        return special(case, device)
     model, piece = case.build()
     model.to(device)
     before = peak_gib()

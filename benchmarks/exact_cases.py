@@ -40,6 +40,25 @@ def resnet18_and_segment() -> tuple[nn.Module, rs.Segment]:
     return zoo.build("resnet18", width=64).eval(), rs.Segment(*ends)
 
 
+def one_region(model: nn.Module, *shape: int) -> tuple[nn.Module, rs.Segment]:
+    """A segment so short that nothing folds on it, for a network whose BatchNorms are not the identity."""
+    draws = torch.Generator().manual_seed(3)
+    for layer in model.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.running_mean.normal_(0, 0.1, generator=draws)
+            layer.running_var.uniform_(0.5, 1.5, generator=draws)
+    start, step = torch.rand((2, *shape), generator=draws, dtype=torch.float64)
+    return model.eval(), rs.Segment(start, start + 1e-9 * step)
+
+
+def resnet18(size: int, stem: str) -> tuple[nn.Module, rs.Segment]:
+    return one_region(zoo.build("resnet18", input_shape=(3, size, size), stem=stem, classes=1000), 3, size, size)
+
+
+def mobilenetv2(size: int) -> tuple[nn.Module, rs.Segment]:
+    return one_region(zoo.build("mobilenetv2", input_shape=(3, size, size), classes=1000), 3, size, size)
+
+
 def box(radius: float = 1.0) -> rs.Box:
     return rs.Box(torch.zeros(2), torch.eye(2), radius)
 
@@ -67,7 +86,7 @@ class Case:
     ``seconds``.
 
     long: one run is timed. read: the network is read by ``trace`` before the clock starts. folds: of a streamed case.
-    compared: run with each way to compute convolutions, on a GPU only.
+    compared: run with each way to compute convolutions, on a GPU only. trace: ``trace`` itself is timed.
     """
 
     name: str
@@ -79,6 +98,7 @@ class Case:
     seconds: float | None = None
     folds: int = 0
     compared: bool = False
+    trace: bool = False
 
 
 def folded(network: nn.Module, times: int) -> nn.Sequential:
@@ -113,6 +133,15 @@ CASES = [
     Case("segment CNN, max pool", lambda: (cnn(max_pool=True), rs.Segment(*images(2, 3, 32, 32))), gib=1),
     Case("segment ResNet18", resnet18_and_segment, long=True, compared=True),
 ]
+ONE_REGION: dict[str, Callable[[], tuple[nn.Module, rs.Segment]]] = {
+    "ResNet18 32x32": lambda: resnet18(32, "imagenet"),
+    "ResNet18 32x32, CIFAR's stem": lambda: resnet18(32, "cifar"),
+    "ResNet18 112x112": lambda: resnet18(112, "imagenet"),
+    "MobileNetV2 64x64": lambda: mobilenetv2(64),
+    "MLP of 86 million": lambda: one_region(mlp(3072, 8192, 6144, 1536, 1000), 3072),
+}
+CASES += [Case(f"one region, {name}", build, ratio=6, read=True) for name, build in ONE_REGION.items()]
+CASES += [Case(f"trace, {name}", build, ratio=8, trace=True) for name, build in ONE_REGION.items()]
 SCALING = {"scaling r=0.2": 0.2, "scaling r=0.4": 0.4, "scaling r=0.8": 0.8, "scaling r=1.5": 1.5}  # 880,000 regions
 SCALING["plane of a million regions"] = 1.8  # radius of the box
 CASES += [Case(k, lambda r=r: (mlp(2, 512, 512, 512, 512, 2), box(r)), long=True) for k, r in SCALING.items()]

@@ -114,7 +114,7 @@ def figure() -> Figure:
     ax = drawn.subplots()
     for device, marker in zip(DEVICES, "o^", strict=True):
         for name, kind in KINDS.items():
-            rows = load(f"{name}-{device}")
+            rows = [row for row in load(f"{name}-{device}") if row.get("regions", row.get("cells", 0)) > 1]
             streamed = [row for row in rows if "streamed" in row["case"]]
             for key, what, chosen in (
                 (name, kind, [row for row in rows if row not in streamed]),

@@ -131,7 +131,7 @@ def test_the_command_shares_its_slices(address: str, tmp_path: Path, monkeypatch
     Path("net.py").write_text(NET)
     np.save("data.npy", X.numpy())
     command = ["count", "--model", "net.py:build", "--data", "data.npy", "--slices", "12", "--method", "exact"]
-    for options in (["--json", "alone.json"], ["--json", "shared.json", "--dask", address]):
+    for options in (["-o", "alone.json"], ["-o", "shared.json", "--dask", address]):
         done = CliRunner().invoke(app, [*command, *options])
         assert done.exit_code == 0, done.output
     alone, shared = (json.loads(Path(name).read_text()) for name in ("alone.json", "shared.json"))

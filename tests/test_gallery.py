@@ -49,8 +49,7 @@ def short_training(monkeypatch: pytest.MonkeyPatch) -> None:
             model, data, replace(training, batch_size=len(getattr(data, "train", data)) // 4, **few), **options
         )
 
-    for name in ("experiment", "quickstart"):  # imported later, they would keep the short training for other tests
-        importlib.import_module(f"regionscope_lab.{name}")
+    importlib.import_module("regionscope_lab.experiment")  # imported later, it would keep the short training
     monkeypatch.setattr("regionscope_lab.train.train", train_in_few_steps)
     monkeypatch.setattr("regionscope_lab.shallow.FlowOptions", lambda **_: FlowOptions(max_log_loss=10.0))
 

@@ -37,7 +37,7 @@ from net import build
 from regionscope.cli import app
 
 regionscope.linear_regions(build(), regionscope.Box.between(-1, 1, (2,))).save("part.npz")
-for command in ("regions --model net.py:build --box -1 1", "explore part.npz --out explorer.html"):
+for command in ("regions --model net.py:build --box -1 1", "explore part.npz -o explorer.html"):
     app(command.split(), standalone_mode=False)
 try:
     import regionscope_lab

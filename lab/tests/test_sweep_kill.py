@@ -124,7 +124,18 @@ def test_a_pool_whose_worker_and_then_parent_are_killed(
         "[grid]\nseed = [0, 1, 2, 3, 4, 5]\n"
     )
     sweep = Sweep.from_toml(grid)
-    command = [sys.executable, "-m", "regionscope", "sweep", "run", str(grid), "--runs", str(runs), "--workers", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "regionscope_lab",
+        "sweep",
+        "run",
+        str(grid),
+        "--runs",
+        str(runs),
+        "--workers",
+        "2",
+    ]
     with program(*command) as first:
         wait_for(lambda: len(ended(runs)) >= 1)
         victim = next(pid for pid in map(owner, runs.glob("*/lock")) if pid is not None)

@@ -152,7 +152,7 @@ def test_sweep_your_own_network(folder: Path) -> None:
     assert "got 'width'" in other.stderr
     assert repr(Sweep.from_toml(folder / "grid.toml")) == "Sweep(4 experiments, name='grid')"
     (folder / "grid.toml").write_text('base = {data = "data.py:split", training.epochs = 1}\ngrid.seed = [0, 1]\n')
-    chosen = run("sweep run grid.toml --runs runs --model net.py:Several --output logits")
+    chosen = run("sweep run grid.toml --runs runs --model net.py:Several --head logits")
     assert "2 runs: 2 finished" in chosen.stdout, chosen.output
     own = Sweep.from_toml(folder / "grid.toml", network="net.py:build", data="points.npz")
     assert {one.data.name for one in own} == {"points.npz"}

@@ -51,7 +51,7 @@ def model() -> torch.nn.Module:
 
 
 def test_extremes(net: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = numbers(ask("extremes", "--model", net, "--box", "-4", "4", "--index", "0", "--minus", "2", "--json", "-"))
+    found = numbers(ask("extremes", "--model", net, "--box", "-4", "4", "--index", "0", "--minus", "2", "--json"))
     expected = rs.linear_regions(model(), SQUARE).extremes((0, 2))
     monkeypatch.setenv("COLUMNS", "200")
     shown = ask("extremes", "--model", net, "--box", "-4", "4", "--index", "0", "--minus", "2").stdout
@@ -68,14 +68,14 @@ def test_extremes(net: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("norm", ["1", "2", "inf"])
 def test_lipschitz(net: str, norm: str) -> None:
-    found = numbers(ask("lipschitz", "--model", net, "--box", "-4", "4", "--norm", norm, "--json", "-"))
+    found = numbers(ask("lipschitz", "--model", net, "--box", "-4", "4", "--norm", norm, "--json"))
     assert found["lipschitz"] == rs.linear_regions(model(), SQUARE).lipschitz(norm=float(norm)).value
-    one = numbers(ask("lipschitz", "--model", net, "--box", "-4", "4", "--norm", norm, "--index", "1", "--json", "-"))
+    one = numbers(ask("lipschitz", "--model", net, "--box", "-4", "4", "--norm", norm, "--index", "1", "--json"))
     assert one["lipschitz"] == rs.linear_regions(model(), SQUARE).lipschitz(norm=float(norm), target=1).value
 
 
 def test_flips(net: str, tmp_path: Path) -> None:
-    found = numbers(ask("flips", "--model", net, "--points", str(tmp_path / "segment.npy"), "--json", "-"))
+    found = numbers(ask("flips", "--model", net, "--points", str(tmp_path / "segment.npy"), "--json"))
     expected = rs.flips(model(), rs.Segment([-4.0, -3.0], [4.0, 2.0]))
     assert [one["coord"] for one in found["flips"]] == expected.coords.tolist()
     assert [one["after"] for one in found["flips"]] == expected.after.tolist()
@@ -86,7 +86,7 @@ def test_flips(net: str, tmp_path: Path) -> None:
 
 
 def test_topology(net: str) -> None:
-    found = numbers(ask("topology", "--model", net, "--box", "-4", "4", "--json", "-"))
+    found = numbers(ask("topology", "--model", net, "--box", "-4", "4", "--json"))
     dec = rs.decision_regions(model(), SQUARE)
     expected = dec.topology()
     assert found["decision_regions"] == dec.count
@@ -102,7 +102,7 @@ def test_topology(net: str) -> None:
 @pytest.mark.parametrize("line", [True, False])
 def test_every_question_has_a_picture_and_a_table(net: str, tmp_path: Path, question: str, line: bool) -> None:
     where = ["--points", str(tmp_path / "segment.npy")] if line else ["--box", "-4", "4"]
-    words = [question, "--model", net, *where, "--plot", str(tmp_path / "plot.png"), "--json", str(tmp_path / "a.json")]
+    words = [question, "--model", net, *where, "-o", str(tmp_path / "plot.png"), "-o", str(tmp_path / "a.json")]
     done = ask(*words, *(["--index", "0"] if question == "extremes" else []))
     if (question, line) in (("flips", False), ("topology", True)):
         assert done.exit_code == 2
@@ -120,6 +120,9 @@ def test_every_question_has_a_picture_and_a_table(net: str, tmp_path: Path, ques
     [
         (["extremes", "--max-regions", "3"], "Expected --index I for a network with 3 outputs"),  # before the work
         (["extremes", "--index", "3", "--max-regions", "3"], "Expected outputs 0 to 2, got 3"),
+        (["topology", "--norm", "2"], "Expected --norm with lipschitz, got topology. Leave --norm out."),
+        (["flips", "--minus", "1"], "Expected --minus with extremes or lipschitz, got flips. Leave --minus out."),
+        (["extremes", "--class-names", "a"], "Expected --class-names with flips or topology, got extremes."),
         (["lipschitz", "--norm", "3"], "Expected a valid --norm, got '3'. Choose from 1, 2, inf"),
         (["extremes", "--index", "0", "--max-regions", "3"], "Raise --max-regions"),
     ],
@@ -131,13 +134,13 @@ def test_mistakes_are_one_sentence(net: str, words: list[str], sentence: str) ->
 
 
 def test_a_single_output_needs_no_index(net: str) -> None:
-    found = numbers(ask("extremes", "--model", net.replace("build", "single"), "--box", "-1", "1", "--json", "-"))
+    found = numbers(ask("extremes", "--model", net.replace("build", "single"), "--box", "-1", "1", "--json"))
     assert found["min"] < found["max"]
 
 
 def test_a_cube_has_extremes_but_no_picture(net: str, tmp_path: Path) -> None:
     words = ["extremes", "--model", net.replace("build", "cube"), "--box", "-1", "1", "--index", "0"]
-    assert len(numbers(ask(*words, "--json", "-"))["argmin"]) == 3
-    done = ask(*words, "--plot", str(tmp_path / "a.png"))
+    assert len(numbers(ask(*words, "--json"))["argmin"]) == 3
+    done = ask(*words, "-o", str(tmp_path / "a.png"))
     assert done.exit_code == 2
     assert "dimension 3" in done.output

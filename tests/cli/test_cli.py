@@ -72,21 +72,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_regions_are_counted_without_holding_them(folder: Path) -> None:
-    whole = run("regions --model net.py:build --box -1 1 --json whole.json")
-    done = run("regions --model net.py:build --box -1 1 --count-only --json out.json")
+    whole = run("regions --model net.py:build --box -1 1 -o whole.json")
+    done = run("regions --model net.py:build --box -1 1 --count-only -o out.json")
     assert (whole.exit_code, done.exit_code) == (0, 0), done.output
     expected, numbers = (json.loads((folder / name).read_text()) for name in ("whole.json", "out.json"))
     for name in ("activation_regions", "activation_regions_after_layer", "slice"):
         assert numbers[name] == expected[name]
     assert "linear_regions" not in numbers
     assert f"{numbers['activation_regions']:,}" in done.output
-    refused = run("regions --model net.py:build --box -1 1 --count-only --plot out.png")
+    refused = run("regions --model net.py:build --box -1 1 --count-only -o out.png")
     assert refused.exit_code == 2
-    assert "without --certify and --plot" in " ".join(refused.output.split())
+    assert "without --certify, a figure or an .npz file" in " ".join(refused.output.split())
 
 
 def test_regions_on_a_box(folder: Path) -> None:
-    done = run("regions --model net.py:build --box -1 1 --json out.json --plot out.png")
+    done = run("regions --model net.py:build --box -1 1 -o out.json -o out.png -o out.npz")
     assert done.exit_code == 0, done.output
     part = rs.linear_regions(mlp([2, 8, 8, 2], seed=1), rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0))
     numbers = json.loads((folder / "out.json").read_text())
@@ -96,20 +96,22 @@ def test_regions_on_a_box(folder: Path) -> None:
     assert numbers["slice"] == {"dim": 2, "input_shape": [2], "size": 4.0}
     assert str(part.n_linear_regions) in done.stdout
     assert (folder / "out.png").read_bytes().startswith(b"\x89PNG")
+    assert rs.Partition.load(folder / "out.npz").n_linear_regions == part.n_linear_regions
 
 
 def test_decision_on_a_triangle_to_stdout(folder: Path) -> None:
-    done = run("decision --model net.py:build --points triangle.npy --json - --plot out.svg")
+    done = run("decisions --model net.py:build --points triangle.npy --json -o out.svg -o out.npz")
     assert done.exit_code == 0, done.output
     dec = rs.decision_regions(mlp([2, 8, 8, 2], seed=1), rs.Simplex(np.load("triangle.npy")))
     numbers = json.loads(done.stdout)
     assert numbers["decision_regions"] == dec.count == sum(numbers["decision_regions_with_label"].values())
     assert (folder / "out.svg").exists()
+    assert rs.DecisionRegions.load(folder / "out.npz").count == dec.count
 
 
 def test_classes_have_names_in_the_table_the_json_and_the_picture(folder: Path) -> None:
-    words = "decision --model net.py:costs --box -3 3 --class-names one,two,three,four,five"
-    done = run(f"{words} --json out.json --plot out.svg")
+    words = "decisions --model net.py:costs --box -3 3 --class-names one,two,three,four,five"
+    done = run(f"{words} -o out.json -o out.svg")
     assert done.exit_code == 0, done.output
     numbers = json.loads((folder / "out.json").read_text())
     assert numbers["class_names"] == ["one", "two", "three", "four", "five"]
@@ -117,7 +119,7 @@ def test_classes_have_names_in_the_table_the_json_and_the_picture(folder: Path) 
         name = numbers["class_names"][int(label)]
         assert f"with label {label} ({name})" in done.stdout
         assert f"<!-- {name} -->" in (folder / "out.svg").read_text()  # matplotlib draws letters as shapes
-    assert json.loads(run("decision --model net.py:build --box -3 3 --json -").stdout)["class_names"] is None
+    assert json.loads(run("decisions --model net.py:build --box -3 3 --json").stdout)["class_names"] is None
 
 
 def test_wrong_class_names_are_refused_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +129,7 @@ def test_wrong_class_names_are_refused_before_the_work(monkeypatch: pytest.Monke
         "a,b,c,d,e,f": "Expected 5 class names, got 6.",
         "a,,c,d,e": "Expected --class-names such as cat,dog, got 'a,,c,d,e'.",
     }.items():
-        done = run(f"decision --model net.py:costs --box -3 3 --class-names {names}")
+        done = run(f"decisions --model net.py:costs --box -3 3 --class-names {names}")
         assert done.exit_code == 2
         assert sentence in " ".join(done.output.split())
 
@@ -135,7 +137,7 @@ def test_wrong_class_names_are_refused_before_the_work(monkeypatch: pytest.Monke
 def test_the_lowest_output_is_the_largest_of_the_negated_network(folder: Path) -> None:
     costs, square = mlp([2, 12, 12, 5], seed=4), rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 3.0)
     lowest, highest = (
-        json.loads(run(f"decision --model net.py:costs --box -3 3 --json - {flag}").stdout) for flag in ("--lowest", "")
+        json.loads(run(f"decisions --model net.py:costs --box -3 3 --json {flag}").stdout) for flag in ("--lowest", "")
     )
     costs[-1].weight.data.neg_()
     costs[-1].bias.data.neg_()
@@ -149,15 +151,15 @@ def test_the_lowest_output_is_the_largest_of_the_negated_network(folder: Path) -
 def test_weights_change_the_answer(folder: Path) -> None:
     other = mlp([2, 8, 8, 2], seed=9)
     safetensors.torch.save_file(other.state_dict(), folder / "w.safetensors")
-    done = run("regions --model net.py:build --weights w.safetensors --box -1 1 --json -")
+    done = run("regions --model net.py:build --weights w.safetensors --box -1 1 --json")
     part = rs.linear_regions(other, rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0))
     assert json.loads(done.stdout)["activation_regions"] == part.n_activation_regions
 
 
 def test_flat_points_take_the_input_shape_and_the_engine_its_options(folder: Path) -> None:
     done = run(
-        "regions --model net.py:cnn --points images.npy --input-shape 1,4,4 --json - "
-        "--memory 64MiB --max-regions 1000 --plot out.pdf"
+        "regions --model net.py:cnn --points images.npy --input-shape 1,4,4 --json "
+        "--memory 64MiB --max-regions 1000 -o out.pdf"
     )
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["slice"]["input_shape"] == [1, 4, 4]
@@ -168,7 +170,7 @@ def test_flat_points_take_the_input_shape_and_the_engine_its_options(folder: Pat
     "command",
     [
         "regions --model net.py:build --box -1 1",
-        "decision --model net.py:build --box -1 1",
+        "decisions --model net.py:build --box -1 1",
         "count --model net.py:build --data many.npy --slices 2 --method exact",
     ],
 )
@@ -189,11 +191,11 @@ def test_memory_is_what_came_and_else_left_to_the_library(command: str, monkeypa
 
 
 @needs_cuda
-@pytest.mark.parametrize("command", ["regions", "decision"])
+@pytest.mark.parametrize("command", ["regions", "decisions"])
 def test_a_gpu_gives_the_same_counts(command: str) -> None:
     found = []
     for device in ("cpu", "cuda"):
-        done = run(f"{command} --model net.py:build --box -1 1 --device {device} --json - --plot {device}.png")
+        done = run(f"{command} --model net.py:build --box -1 1 --device {device} --json -o {device}.png")
         assert done.exit_code == 0, done.output
         numbers = json.loads(done.stdout)
         found.append({name: numbers[name] for name in numbers if name.endswith("regions")})
@@ -202,33 +204,31 @@ def test_a_gpu_gives_the_same_counts(command: str) -> None:
 
 def test_weights_that_the_code_makes_are_named(folder: Path) -> None:
     assert "The weights are those that net.py:build creates" in run("regions --model net.py:build --box -1 1").stdout
-    assert "The weights are" not in run("regions --model net.py:build --box -1 1 --json -").stdout
+    assert "The weights are" not in run("regions --model net.py:build --box -1 1 --json").stdout
     torch.save(mlp([2, 8, 8, 2]).state_dict(), folder / "own.pt")
-    own = run("decision --model net.py:build --weights own.pt --box -1 1")
+    own = run("decisions --model net.py:build --weights own.pt --box -1 1")
     assert own.exit_code == 0, own.output
     assert "The weights are" not in own.stdout
 
 
-@pytest.mark.parametrize(
-    ("command", "way"),
-    [("regions", "--vary I J, --range and --at"), ("ask extremes --index 0", "--points with 3 rows")],
-)
-def test_a_box_of_many_dimensions_has_a_limit(command: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    wide = run(f"{command} --model net.py:wide --box -1 1 --json -")
+@pytest.mark.parametrize("command", ["regions", "ask extremes --index 0"])
+def test_a_box_of_many_dimensions_has_a_limit(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = run(f"{command} --model net.py:wide --box -1 1 --json")
     tiny = "A slice of 4 dimensions is practical for tiny networks only"
-    limited = f"{tiny}. The limit is {{}} regions; pass --max-regions N to raise it, or use {way} for a plane.\n"
+    way = "--plane for the plane of two inputs"
+    limited = f"{tiny}. The limit is {{}} regions; pass --max-regions N to raise it, or use {way}.\n"
     assert wide.stderr == limited.format("20,000")
     assert json.loads(wide.stdout)
-    assert run(f"{command} --model net.py:cube --box -1 1 --json -").stderr == ""
+    assert run(f"{command} --model net.py:cube --box -1 1 --json").stderr == ""
     monkeypatch.setattr(options, "MANY_REGIONS", 1)
-    many = run(f"{command} --model net.py:wide --box -1 1 --json -")
+    many = run(f"{command} --model net.py:wide --box -1 1 --json")
     assert many.exit_code == 2
     assert many.stderr.startswith(limited.format("1"))
     assert "Expected at most --max-regions 1 regions, got more after" in many.stderr
     assert "Raise --max-regions" in many.stderr
     assert run(f"{command} --model net.py:cube --box -1 1").exit_code == 0  # no limit up to three dimensions
-    raised = run(f"{command} --model net.py:wide --box -1 1 --max-regions 20000 --json -")
-    assert raised.stderr == f"{tiny}, and can take hours. Use {way} for a plane.\n"
+    raised = run(f"{command} --model net.py:wide --box -1 1 --max-regions 20000 --json")
+    assert raised.stderr == f"{tiny}, and can take hours. Use {way}.\n"
     assert raised.exit_code == 0
 
 
@@ -243,9 +243,9 @@ def test_three_dimensions_are_counted() -> None:
         ("regions --model net.py:nothere --box -1 1", "Expected 'nothere' in net.py"),
         ("regions --model net.py:build --box -1 1 --weights nothere.pt", "does not exist"),
         ("regions --model net.py:build --points nothere.npy", "does not exist"),
-        ("regions --model net.py:build", "--points FILE, --box LO HI"),
-        ("regions --model net.py:build --box -1 1 --points triangle.npy", "got none or several"),
-        ("surface --model net.py:build", "one of --points FILE and --box LO HI, got none"),
+        ("regions --model net.py:build", "--box LO HI and --slice FILE.toml, got none."),
+        ("regions --model net.py:build --box -1 1 --points triangle.npy", "and --slice FILE.toml, got several."),
+        ("level-set --model net.py:build", "one of --points FILE, --plane I=LO:HI,J=LO:HI,K=VALUE,..., --box LO HI"),
         ("regions --model net.py:build --box 1 -1", "smaller"),
         ("regions --model net.py:build --points images.npy", "16"),
         ("regions --model net.py:cnn --box -1 1", "--input-shape"),
@@ -253,33 +253,36 @@ def test_three_dimensions_are_counted() -> None:
         ("regions --model net.py:cnn --points images.npy --input-shape 4x4", "such as 2 or 3,32,32"),
         ("regions --model net.py:cnn --points images.npy", "shape"),
         ("regions --model net.py:gelu --box -1 1", "GELU"),
-        ("decision --model net.py:gelu --box -1 1", "GELU"),
+        ("decisions --model net.py:gelu --box -1 1", "GELU"),
         ("regions --model net.py:poisoned --box -1 1", "linear1.weight"),
         ("regions --model net.py:Untraceable --box -1 1 --input-shape 2", "forward"),
-        ("decision --model net.py:build --points twice.npy", "same"),
-        ("decision --model net.py:build --points nan.npy", "NaN"),
-        ("decision --model net.py:build --points many.npy", "got 20, whose hull has 19 dimensions"),
+        ("decisions --model net.py:build --points twice.npy", "same"),
+        ("decisions --model net.py:build --points nan.npy", "NaN"),
+        ("decisions --model net.py:build --points many.npy", "got 20, whose hull has 19 dimensions"),
         (
-            "decision --model net.py:build --points net.py",
+            "decisions --model net.py:build --points net.py",
             "Expected an .npy, .npz, .csv or .pt file of numbers, got net.py. Write",
         ),
         ("regions --model net.py:build --box -1 1 --memory lots", "--memory"),
         ("regions --model net.py:build --box -1 1 --device moon", "got 'moon'"),
-        ("decision --model net.py:build --box -1 1 --device moon", "got 'moon'"),
-        ("regions --model net.py:build --box -1 1 --plot out.gif", ".png"),
-        ("regions --model net.py:build --box -1 1 --plot nothere/out.png", "does not exist"),
-        ("regions --model net.py:build --box -1 1 --json nothere/out.json", "does not exist"),
-        ("regions --model net.py:build --box -1 1 --json .", "folder"),
-        ("regions --model net.py:cube --box -1 1 --plot out.png", "dimension 1 or 2"),
+        ("decisions --model net.py:build --box -1 1 --device moon", "got 'moon'"),
+        ("regions --model net.py:build --box -1 1 -o out.gif", ".png"),
+        ("regions --model net.py:build --box -1 1 -o nothere/out.png", "does not exist"),
+        ("regions --model net.py:build --box -1 1 -o nothere/out.json", "does not exist"),
+        (
+            "regions --model net.py:build --box -1 1 -o .",
+            "Expected an --output file that ends in .png, .pdf, .svg, .json or .npz, got '.'",
+        ),
+        ("regions --model net.py:cube --box -1 1 -o out.png", "dimension 1 or 2"),
         (
             "regions --model net.py:build --box -1 1 --max-regions 3",
             "relu1'. Raise --max-regions or use a smaller",
         ),
         (
-            "decision --model net.py:build --box -1 1 --max-regions 3",
+            "decisions --model net.py:build --box -1 1 --max-regions 3",
             "at most --max-regions 3 regions, got more after",
         ),
-        ("quickstart --out net.py", "is a file"),
+        ("quickstart -o net.py", "is a file"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(command: str, words: str) -> None:
@@ -292,7 +295,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(command: str, words: str) -> 
     assert "Traceback" not in done.output
 
 
-@pytest.mark.parametrize(("command", "function"), [("regions", "linear_regions"), ("decision", "decision_regions")])
+@pytest.mark.parametrize(("command", "function"), [("regions", "linear_regions"), ("decisions", "decision_regions")])
 def test_a_limit_is_named_as_it_is(command: str, function: str, monkeypatch: pytest.MonkeyPatch) -> None:
     done = run(f"{command} --model net.py:build --box -1 1 --max-regions 3")
     limit = (
@@ -330,25 +333,25 @@ def test_python_dash_m_is_the_same_program() -> None:
 
 
 def test_certify_reports_a_proof(folder: Path) -> None:
-    done = run("regions --model net.py:build --box -1 1 --certify --json out.json")
+    done = run("regions --model net.py:build --box -1 1 --certify -o out.json")
     assert done.exit_code == 0, done.output
     assert "certified: " in done.output
     found = json.loads((folder / "out.json").read_text())
     assert found["certificate"]["certified"] is True
     assert found["certificate"]["counts"]["linear"] == found["linear_regions"]
-    done = run("decision --model net.py:build --points triangle.npy --certify --json -")
+    done = run("decisions --model net.py:build --points triangle.npy --certify --json")
     assert json.loads(done.stdout)["certificate"]["counts"]["decision"] == json.loads(done.stdout)["decision_regions"]
 
 
 @pytest.mark.parametrize(
-    "command", ["regions", "regions --count-only", "decision", "ask topology", "ask extremes --index 0"]
+    "command", ["regions", "regions --count-only", "decisions", "ask topology", "ask extremes --index 0"]
 )
 def test_progress_is_lines_where_there_is_no_terminal(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "_EVERY", 0.0)
     words = f"{command} --model net.py:build --box -1 1"
     assert "Cutting" not in run(words).stderr
     assert "Cutting" not in run(f"{words} --no-progress").stderr
-    done = run(f"{words} --progress --json -")
+    done = run(f"{words} --progress --json")
     assert done.exit_code == 0, done.output
     *lines, last = re.findall(r"^Cutting: (.*)$", done.stderr, re.MULTILINE)
     shares = [int(re.fullmatch(r"(\d+)% \(\d+ s left\)", line)[1]) for line in lines]

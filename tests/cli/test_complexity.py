@@ -52,7 +52,7 @@ def run(command: str) -> Result:
 def test_a_checkpoint_at_train_test_and_random_points(folder: Path) -> None:
     done = run(
         "--model net.py:build --weights net.safetensors --data train.npy --test test.npy --random 7 --domain -1 1 "
-        "--dims 4 --radius 0.3 --json out.json --plot out.png"
+        "--dims 4 --radius 0.3 -o out.json -o out.png"
     )
     assert done.exit_code == 0, done.output
     model = mlp([6, 12, 12, 2], seed=9)
@@ -73,14 +73,14 @@ def test_a_checkpoint_at_train_test_and_random_points(folder: Path) -> None:
 
 
 def test_smooth_networks_layers_and_shapes() -> None:
-    done = run("--model net.py:gelu --data train.npy --input-shape 2,3 --dims 3 --radius 1 --json - --linear-outputs")
+    done = run("--model net.py:gelu --data train.npy --input-shape 2,3 --dims 3 --radius 1 --json --linear-outputs")
     assert done.exit_code == 0, done.output
     numbers = json.loads(done.stdout)
     assert numbers["units"] == {"2": 4, "3": 2}
     assert numbers["train_test_gap"] is None
-    chosen = run("--model net.py:build --data train.npy --dims 3 --layers relu1 --json - --frames per-point")
+    chosen = run("--model net.py:build --data train.npy --dims 3 --layers relu1 --json")
     assert json.loads(chosen.stdout)["units"] == {"relu1": 12}
-    cube = run("--model net.py:build --data train.npy --dims 3 --hull hypercube --memory 1MiB --json -")
+    cube = run("--model net.py:build --data train.npy --dims 3 --hull hypercube --memory 1MiB --json")
     assert cube.exit_code == 0, cube.output
 
 
@@ -90,12 +90,12 @@ def test_the_default_radius_comes_with_advice_where_few_units_fold() -> None:
     assert f"Few units fold {advice}" in few.stdout
     none = run("--model net.py:build --data train.npy")
     assert f"No unit folds {advice}" in none.stdout
-    for enough in ("--radius 0.3", "--radius 0.001", "--json -"):
+    for enough in ("--radius 0.3", "--radius 0.001", "--json"):
         assert "Choose a radius" not in run(f"--model net.py:broad --data train.npy {enough}").output
 
 
 def test_a_single_point_has_a_number_and_no_error() -> None:
-    done = run("--model net.py:build --data one.npy --dims 3 --radius 1 --json out.json")
+    done = run("--model net.py:build --data one.npy --dims 3 --radius 1 -o out.json")
     assert done.exit_code == 0, done.output
     found = json.loads(Path("out.json").read_text())["local_complexity"]["train"]
     assert found["points"] == 1
@@ -111,7 +111,7 @@ def test_a_single_point_has_a_number_and_no_error() -> None:
         ("--model net.py:build --data train.npy --dims 3 --layers act", "Choose from relu1, relu2"),
         ("--model net.py:build --data train.npy --dims 3 --radius 0", "larger than 0"),
         ("--model net.py:build --data train.npy --dims 3 --device moon", "got 'moon'"),
-        ("--model net.py:build --data train.npy --dims 3 --plot out.txt", "ends in .png"),
+        ("--model net.py:build --data train.npy --dims 3 -o out.txt", "ends in .png"),
         (
             "--model net.py:build --data one.npy --test test.npy --dims 3",
             "in one.npy, one in each row, got shape (1, 6)",

@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_table_and_the_json_hold_the_estimate(folder: Path) -> None:
-    done = run("count --model net.py:build --data data.npy --dim 1 --slices 40 --json out.json --plot out.png")
+    done = run("count --model net.py:build --data data.npy --dim 1 --slices 40 -o out.json -o out.png")
     assert done.exit_code == 0, done.output
     wanted = rs.region_count(mlp([4, 12, 3], seed=1), torch.from_numpy(np.load("data.npy")), dim=1, slices=40)
     found = json.loads((folder / "out.json").read_text())
@@ -61,18 +61,18 @@ def test_the_table_and_the_json_hold_the_estimate(folder: Path) -> None:
 
 
 def test_methods_and_options() -> None:
-    exact = run("count --model net.py:build --data data.npy --dim 2 --slices 5 --method exact --json - --plot out.svg")
+    exact = run("count --model net.py:build --data data.npy --dim 2 --slices 5 --method exact --json -o out.svg")
     assert exact.exit_code == 0, exact.output
     assert json.loads(exact.stdout)["grid"] is None
-    refined = run("count --model net.py:silu --data images.npy --slices 5 --grid 20 --method refined --json -")
+    refined = run("count --model net.py:silu --data images.npy --slices 5 --grid 20 --method refined --json")
     assert refined.exit_code == 0, refined.output
     assert set(json.loads(refined.stdout)["grid_bias"]) == {"value", "stderr"}
     flat = run(
-        "count --model net.py:silu --data data.npy --input-shape 1,2,2 --slices 7 --length 2 --seed 3 --batch-size 11 "
+        "count --model net.py:silu --data data.npy --input-shape 1,2,2 --slices 7 --length 2 --seed 3 "
         "--device cpu --memory 64MiB --until 0.5"
     )
     assert flat.exit_code == 0, flat.output
-    one = run("count --model net.py:build --data data.npy --slices 1 --alpha -1 2 --json -")
+    one = run("count --model net.py:build --data data.npy --slices 1 --alpha -1 2 --json")
     assert json.loads(one.stdout)["stderr"] is None
 
 
@@ -88,7 +88,7 @@ def test_methods_and_options() -> None:
     ],
 )
 def test_slices_are_named_as_in_python(words: str, options: dict[str, Any]) -> None:
-    done = run(f"count --model net.py:build --data data.npy --slices 30 {words} --json -")
+    done = run(f"count --model net.py:build --data data.npy --slices 30 {words} --json")
     assert done.exit_code == 0, done.output
     wanted = rs.region_count(
         mlp([4, 12, 3], seed=1), torch.from_numpy(np.load("data.npy")), dim=1, slices=30, **options
@@ -105,10 +105,10 @@ def test_a_count_in_a_file_is_resumed(folder: Path, monkeypatch: pytest.MonkeyPa
         yield shares.append
 
     monkeypatch.setattr("regionscope.cli.count.work_bar", bar)
-    command = "count --model net.py:build --data data.npy --json -"
+    command = "count --model net.py:build --data data.npy --json"
     wanted = json.loads(run(f"{command} --slices 64").stdout)
     file = folder / "counts.jsonl"
-    for words in ("--slices 32", "--slices 64 --plot out.png"):
+    for words in ("--slices 32", "--slices 64 -o out.png"):
         done = run(f"{command} {words} --path counts.jsonl")
         assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
@@ -130,7 +130,7 @@ def test_a_count_in_a_file_is_resumed(folder: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_one_input_is_enough_for_lines_from_the_origin() -> None:
-    done = run("count --model net.py:build --data one.npy --through origin --slices 2 --json -")
+    done = run("count --model net.py:build --data one.npy --through origin --slices 2 --json")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["n"] == 2
 
@@ -143,8 +143,8 @@ def test_one_input_is_enough_for_lines_from_the_origin() -> None:
         ("--model net.py:build --data data.npy --grid 1", "at least 2"),
         ("--model net.py:build --data images.npy", "got (1, 2, 2). Add --input-shape 4."),
         ("--model net.py:silu --data images.npy --method exact", "SiLU"),
-        ("--model net.py:build --data data.npy --dim 3 --plot out.png", "dimension 1 or 2"),
-        ("--model net.py:build --data data.npy --json nothere/x.json", "does not exist"),
+        ("--model net.py:build --data data.npy --dim 3 -o out.png", "dimension 1 or 2"),
+        ("--model net.py:build --data data.npy -o nothere/x.json", "does not exist"),
         ("--model net.py:build --data data.npy --device tpu9", "tpu9"),
         ("--model net.py:build --data data.npy --length 1 --alpha 0 2", "Expected alpha only with"),
         ("--model net.py:build --data data.npy --until 0", "until"),
@@ -153,7 +153,7 @@ def test_one_input_is_enough_for_lines_from_the_origin() -> None:
         ("--model net.py:build --data one.npy", "1 input"),
         ("--model net.py:build --data data.npy --path nothere/x.jsonl", "does not exist"),
         ("--model net.py:build --data data.npy --class-names a,b", "Expected 3 class names, got 2."),
-        ("--model net.py:build --data data.npy --class-names a,b,c,d --plot out.png", "Expected 3 class names, got 4."),
+        ("--model net.py:build --data data.npy --class-names a,b,c,d -o out.png", "Expected 3 class names, got 4."),
         ("--model net.py:build --data data.npy --path .", "got the folder '.'"),
         (
             "--model net.py:build --data data.npy --path net.py",
@@ -182,13 +182,13 @@ def test_help_names_every_option() -> None:
 def test_the_json_says_what_was_measured(folder: Path) -> None:
     torch.save(mlp([4, 12, 3], seed=2).state_dict(), folder / "a b.pt")
     words = ["count", "--model", "net.py:build", "--weights", "a b.pt", "--data", "data.npy", "--slices", "2"]
-    done = CliRunner().invoke(app, [*words, "--json", "-"])
+    done = CliRunner().invoke(app, [*words, "--json"])
     found = json.loads(done.stdout)["provenance"]
     assert found["command"] == (
-        "regionscope count --model net.py:build --weights 'a b.pt' --data data.npy --slices 2 --json -"
+        "regionscope count --model net.py:build --weights 'a b.pt' --data data.npy --slices 2 --json"
     )
     assert found["files"] == {
         name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in ("net.py", "a b.pt", "data.npy")
     }
-    nested = run("ask extremes --model net.py:build --points two.npy --index 0 --json -")
+    nested = run("ask extremes --model net.py:build --points two.npy --index 0 --json")
     assert json.loads(nested.stdout)["provenance"]["command"].startswith("regionscope ask extremes --model")

@@ -42,7 +42,7 @@ def test_several_partitions_are_the_frames_of_a_training() -> None:
     parts = [linear_regions(net, SQUARE) for net in NETS]
     for i, part in enumerate(parts):
         part.save(f"p{i}")
-    assert "3 of 3 frames" in said("explore p0.npz p1.npz p2.npz --steps 0,10,200 --out page.html")
+    assert "3 of 3 frames" in said("explore p0.npz p1.npz p2.npz --steps 0,10,200 -o page.html")
     text = Path("page.html").read_text(encoding="utf-8")
     for step, part in zip((0, 10, 200), parts, strict=True):
         assert f'"step": {step}' in text
@@ -61,8 +61,8 @@ def test_classes_have_names() -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("p.npz --out x.pdf", "ends in .html"),
-        ("p.npz --out none/x.html", "does not exist"),
+        ("p.npz -o x.pdf", "ends in .html"),
+        ("p.npz -o none/x.html", "does not exist"),
         ("absent.npz", "at 'absent.npz', got nothing"),
         (".", "For a run, use regionscope-lab explore"),
         ("junk.npz", "Expected a saved partition"),

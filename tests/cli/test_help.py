@@ -25,7 +25,7 @@ def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     ("command", "default"),
     [
         ("regions", "2GiB, on a GPU half of the free memory"),
-        ("decision", "2GiB, on a GPU half of the free memory"),
+        ("decisions", "2GiB, on a GPU half of the free memory"),
         ("count", "64MiB, on a GPU 4GiB; for exact counts 2GiB, on a GPU half of the free memory"),
         ("complexity", "28MiB, on a GPU 1GiB"),
     ],
@@ -34,26 +34,26 @@ def test_help_says_how_much_memory_is_used(command: str, default: str) -> None:
     assert f"by default {default}" in " ".join(run(f"{command} --help").output.replace("│", " ").split())
 
 
-@pytest.mark.parametrize("command", ["", "quickstart", "regions", "decision"])
+@pytest.mark.parametrize("command", ["", "quickstart", "regions", "decisions"])
 def test_help_names_every_option(command: str) -> None:
     done = run(f"{command} --help")
     assert done.exit_code == 0
     wanted = {
-        "": ["quickstart", "regions", "decision", "--version"],
-        "quickstart": ["--out", "--epochs", "--seed"],
-    }.get(command, ["--model", "--weights", "--points", "--box", "--json", "--plot", "--memory", "--device"])
+        "": ["quickstart", "regions", "decisions", "--version"],
+        "quickstart": ["--output", "--epochs", "--seed"],
+    }.get(command, ["--model", "--weights", "--points", "--box", "--json", "--output", "--memory", "--device"])
     assert all(word in done.output for word in wanted)
 
 
 @pytest.mark.parametrize(
     ("name", "commands"),
     [
-        ("--device", ["regions", "decision", "count", "complexity", "lab train", "lab sweep run", "lab paper run"]),
+        ("--device", ["regions", "decisions", "count", "complexity", "lab train", "lab sweep run", "lab paper run"]),
         (
             "--data-root",
             [f"lab {name}" for name in ("train", "sweep run", "paper run", "paper report", "explore", "regions")],
         ),
-        ("--json", ["regions", "decision", "count", "complexity", "bounds", "lab train", "lab count"]),
+        ("--json", ["regions", "decisions", "count", "complexity", "lab train", "lab count"]),
     ],
 )
 def test_an_option_says_the_same_in_every_command(name: str, commands: list[str]) -> None:

@@ -93,22 +93,22 @@ def test_the_library_still_says_what_is_replaced() -> None:
     ("command", "sentence"),
     [
         ("count --model net.py:build --data data.npy --dask nowhere", "Expected --dask such as tcp://host:8786"),
-        ("count --model net.py:Several --data data.npy", "Choose them with --output, one of 'hidden', 'logits'."),
+        ("count --model net.py:Several --data data.npy", "Choose them with --head, one of 'hidden', 'logits'."),
         ("count --model net.py:build --data data.npy --length 1 --through inputs", "only with --through direction, "),
         (
             "regions --model net.py:Several --box -1 1 --input-shape 2",
-            "Choose it with --output: one of 'hidden', 'logits'.",
+            "Choose it with --head: one of 'hidden', 'logits'.",
         ),
         (
-            "surface --model net.py:build --box -1 1",
+            "level-set --model net.py:build --box -1 1",
             "Pass --index I for one output, or --index I --minus J for the difference of two.",
         ),
         (
-            "regions --model net.py:Pair --box -1 1 --input-shape 2 --output logits",
-            "for --output 'logits', got a tuple. Pass an index.",
+            "regions --model net.py:Pair --box -1 1 --input-shape 2 --head logits",
+            "for --head 'logits', got a tuple. Pass an index.",
         ),
         ("train --data mnist --network mlp", "with --data-root or the environment variable REGIONSCOPE_DATA."),
-        ("train --data two_moons --model net.py:Several", "for each class, or choose one of several outputs with --o"),
+        ("train --data two_moons --model net.py:Several", "for each class, or choose one of several outputs with --h"),
         ("data get mnist --mirror http://127.0.0.1:9", "or pass another --mirror."),
         ("data get mnist --data-root data.npy", "Choose another folder with --data-root or the environment variable"),
         ("verify net.onnx p.vnnlib", "fix all but two inputs with --fix I=VALUE to verify"),
@@ -154,7 +154,7 @@ def option(name: str, *spelled: str) -> Any:
 
 OPTIONS = [
     option("dim", "--dim"),
-    option("output_name", "--output"),
+    option("head", "--head"),
     option("layers", "--layers"),
     option("what", "what"),
 ]
@@ -164,9 +164,9 @@ OPTIONS = [
     ("message", "wanted"),
     [
         ("Pass dim=3.", "Pass --dim 3."),
-        ("Choose output=, a name.", "Choose --output, a name."),
-        ('Pass output="logits", or output=0.', "Pass --output logits, or --output 0."),
-        ("No 'x' with output='x'.", "No 'x' with --output 'x'."),
+        ("Choose output=, a name.", "Choose --head, a name."),
+        ('Pass output="logits", or output=0.', "Pass --head logits, or --head 0."),
+        ("No 'x' with output='x'.", "No 'x' with --head 'x'."),
         ("Select others with layers=[...].", "Select others with --layers."),
         ("Select others with layers=..., or not.", "Select others with --layers, or not."),
         ("dim= needs it.", "--dim needs it."),

@@ -18,7 +18,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_quickstart_writes_its_folder(folder: Path) -> None:
-    done = run("quickstart --epochs 1 --out results")
+    done = run("quickstart --epochs 1 -o results")
     assert done.exit_code == 0, done.output
     assert {path.name for path in (folder / "results").iterdir()} == {
         "explorer.html",
@@ -34,7 +34,7 @@ def test_quickstart_writes_its_folder(folder: Path) -> None:
 
 def test_quickstart_names_the_extra_of_the_explorer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "bokeh.embed", None)
-    done = run("quickstart --epochs 1 --out results")
+    done = run("quickstart --epochs 1 -o results")
     assert done.exit_code == 0, done.output
     assert "pip install 'regionscope[explorer]'" in done.stderr
     assert not (folder / "results" / "explorer.html").exists()

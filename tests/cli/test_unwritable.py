@@ -62,15 +62,14 @@ def refused(command: str) -> Result:
 @pytest.mark.parametrize(
     ("command", "path"),
     [
-        ("regions --model net.py:gelu --box -1 1 --json /proc/x.json", "/proc/x.json"),
-        ("decision --model net.py:gelu --box -1 1 --plot /proc/x.png", "/proc/x.png"),
-        ("bounds 2-4-2 --networks 2 --json /proc/x.json", "/proc/x.json"),
-        ("quickstart --epochs 1 --out /proc/q", "/proc/q"),
-        ("lab shallow width --runs 2 --steps 10 --out /proc/q", "/proc/q"),
-        ("lab explore . --out /proc/x.html", "/proc/x.html"),
-        ("lab animate . --out /proc/x.gif", "/proc/x.gif"),
+        ("regions --model net.py:gelu --box -1 1 -o /proc/x.json", "/proc/x.json"),
+        ("decisions --model net.py:gelu --box -1 1 -o /proc/x.png", "/proc/x.png"),
+        ("quickstart --epochs 1 -o /proc/q", "/proc/q"),
+        ("lab shallow width --runs 2 --steps 10 -o /proc/q", "/proc/q"),
+        ("lab explore . -o /proc/x.html", "/proc/x.html"),
+        ("lab animate . -o /proc/x.gif", "/proc/x.gif"),
         ("lab sweep export /proc/x.csv --runs nothere", "/proc/x.csv"),
-        ("lab paper report qi2023-figure2 --size smoke --out /proc/q", "/proc/q/qi2023-figure2"),
+        ("lab paper report qi2023-figure2 --size smoke -o /proc/q", "/proc/q/qi2023-figure2"),
     ],
 )
 def test_a_folder_that_takes_no_files_is_named_before_the_work(command: str, path: str) -> None:
@@ -83,13 +82,12 @@ def test_a_folder_that_takes_no_files_is_named_before_the_work(command: str, pat
 @pytest.mark.parametrize(
     ("command", "path"),
     [
-        ("regions --model net.py:build --box -1 1 --json x.json", "x.json"),
-        ("decision --model net.py:build --box -1 1 --plot x.svg", "x.svg"),
-        ("bounds 2-4-2 --networks 2 --json x.json", "x.json"),
-        ("quickstart --epochs 1 --out .", "."),
-        ("lab shallow flow --switches 0.1 --width 2 --samples 2 --until 1 --frames 2 --out .", "flow.gif"),
-        ("lab explore runs --out x.html", "x.html"),
-        ("lab animate runs --out x.gif --size 100", "x.gif"),
+        ("regions --model net.py:build --box -1 1 -o x.json", "x.json"),
+        ("decisions --model net.py:build --box -1 1 -o x.svg", "x.svg"),
+        ("quickstart --epochs 1 -o .", "."),
+        ("lab shallow flow --switches 0.1 --width 2 --samples 2 --until 1 --frames 2 -o .", "flow.gif"),
+        ("lab explore runs -o x.html", "x.html"),
+        ("lab animate runs -o x.gif --size 100", "x.gif"),
         ("lab sweep export x.csv --runs runs", "x.csv"),
         ("lab sweep export x.parquet --runs runs", "x.parquet"),
     ],
@@ -123,10 +121,10 @@ def test_every_file_of_a_report_that_fails_is_one_sentence(
         move(old, new)
 
     monkeypatch.setattr(os, "replace", busy)
-    done = refused(f"lab paper report {STUDY} --size smoke --folder {studied} --out pages")
+    done = refused(f"lab paper report {STUDY} --size smoke --folder {studied} -o pages")
     assert "(Device or resource busy). Pass another" in done.stderr
 
 
 def test_a_file_in_the_way_of_a_folder_is_named() -> None:
-    said = refused("quickstart --out net.py/q").stderr
+    said = refused("quickstart -o net.py/q").stderr
     assert f"got 'net.py/q', where '{Path.cwd()}/net.py' is a file. Pass another folder." in said

@@ -231,10 +231,9 @@ def test_corners_of_a_slice_without_folds_give_the_scale_of_zero_of_all_points(c
     program = rs.network.trace(_cnn(), (1, 6, 6))
     program = with_decision(program) if decision else program
     points = _images(3)
-    short = points[0] + 1e-9 * points[:corners]
-    kind = rs.Segment if corners == 2 else lambda *ends: rs.Simplex(torch.stack(ends))
     # beside a slice that folds at the first nonlinearity, all probe points of both run
-    slices = [kind(*short), kind(*points[:corners])]
+    ends = points[0] + 1e-9 * points[:corners], points[:corners]
+    slices: list[Slice] = [rs.Segment(*rows) if corners == 2 else rs.Simplex(rows) for rows in ends]
     counts = [rs.linear_regions(program, slice).n_activation_regions for slice in slices]
     assert counts[0] == 1 < counts[1]
     room, tolerance = budget.Budget(1 << 30), Tolerance.of(program.dtype)

@@ -12,7 +12,6 @@ import regionscope as rs
 from regionscope.errors import InputError
 from regionscope.measures.bounds import (
     activation_patterns,
-    layer_widths,
     montufar_lower,
     montufar_upper,
     raghu_upper,
@@ -104,10 +103,3 @@ def test_the_rules_of_thumb() -> None:
     assert qi_wei_neurons(10.0, 2.0, extra=92.0) == 0.0
     with pytest.raises(InputError, match="length"):
         qi_wei_neurons(10.0, 0.0)
-
-
-def test_architectures_are_read_or_refused() -> None:
-    assert layer_widths("2-32-32-2") == [2, 32, 32, 2]
-    for text in ("2-2", "2--2", "2-x-2", "", "2-0-2"):
-        with pytest.raises(InputError, match="2-32-32-2"):
-            layer_widths(text)

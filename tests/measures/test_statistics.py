@@ -201,6 +201,7 @@ def test_a_table_over_runs() -> None:
     assert "3 to" in found["regions", "tiny"].reason
     (row, *_) = measures.correlation_table(columns, "gap")
     assert repr(row).startswith("CorrelationRow(measure='regions', group='all', Correlation(pearson=+1.00 [")
+    assert repr(row.correlation.kendall) == "Coefficient(+1.00 [+1.00, +1.00], n=12)"
     assert repr(found["norm", "tiny"]).startswith("CorrelationRow(measure='norm', group='tiny', reason='")
 
 
@@ -254,6 +255,7 @@ def test_the_difference_of_two_correlations_is_sharper_than_either() -> None:
         (lambda: measures.linear_probe(torch.zeros(4, 2), torch.zeros(3, dtype=torch.int64)), "Expected"),
         (lambda: measures.linear_probe(torch.zeros(4, 2), torch.zeros(4, dtype=torch.int64)), "Expected"),
         (lambda: measures.linear_probe(torch.zeros(4, 0), torch.arange(4)), "Expected"),
+        (lambda: measures.linear_probe(torch.full((4, 2), torch.nan), torch.arange(4)), "Expected finite features"),
         (lambda: measures.linear_probe(torch.tensor(0.0), torch.arange(4)), "Expected"),
         (lambda: measures.linear_probe(torch.zeros(4, 2), torch.arange(4), ridge=0.0), "Expected"),
         (lambda: measures.linear_probe(torch.zeros(4, 2), torch.arange(4), test_share=1.0), "Expected"),

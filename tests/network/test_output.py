@@ -248,19 +248,19 @@ def test_the_command_line_names_an_output(tmp_path: Path, monkeypatch: pytest.Mo
     np.savez("data.npz", x=X.numpy(), y=Y.numpy())
     for words in (
         "regions --box -1 1",
-        "decision --box -1 1",
+        "decisions --box -1 1",
         "count --data x.npy --slices 3",
         "complexity --data x.npy",
     ):
-        command = [*words.split(), "--model", "net.py:Net", "--json", "-"]
-        found = [CliRunner().invoke(app, [*command, "--output", output]) for output in ("logits", "1")]
+        command = [*words.split(), "--model", "net.py:Net", "--json"]
+        found = [CliRunner().invoke(app, [*command, "--head", output]) for output in ("logits", "1")]
         assert [done.exit_code for done in found] == [0, 0], found[0].output
         first, second = (json.loads(done.stdout) for done in found)
         assert first.keys() == second.keys()
     refused = CliRunner().invoke(app, ["regions", "--box", "-1", "1", "--model", "net.py:Net"])
     assert refused.exit_code == 2
     train = ["train", "--model", "net.py:Net", "--data", "data.npz", "--epochs", "1", "--lr", "0.1"]
-    assert "one of several outputs with --output (network.output)." in CliRunner().invoke(app, train).stderr
-    done = CliRunner().invoke(app, [*train, "--output", "logits", "--measure", "linear_regions"])
+    assert "one of several outputs with --head (network.output)." in CliRunner().invoke(app, train).stderr
+    done = CliRunner().invoke(app, [*train, "--head", "logits", "--measure", "linear_regions"])
     assert done.exit_code == 0, done.output
     assert "linear_regions" in done.stdout

@@ -58,7 +58,7 @@ def run(command: str | list[str]) -> Result:
 
 
 def measured(command: str) -> Any:
-    done = run(f"{command} --json -")
+    done = run(f"{command} --json")
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout)
 
@@ -90,7 +90,7 @@ def test_complexity_gives_the_numbers_that_the_run_stored() -> None:
 def test_regions_are_counted_on_the_slice_that_the_run_measured() -> None:
     found = measured("regions --run runs")
     assert found["linear_regions"] == stored("linear_regions")["value"]
-    assert measured("decision --run runs")["decision_regions"] == stored("decision_regions")["value"]
+    assert measured("decisions --run runs")["decision_regions"] == stored("decision_regions")["value"]
     assert measured("regions --run runs --points two.npy")["slice"]["dim"] == 1
 
 
@@ -101,18 +101,18 @@ def test_the_classes_of_a_run_on_images_have_the_names_of_their_folders() -> Non
         Image.fromarray(image).save(folder / f"{len(list(folder.iterdir()))}.png")
     command = "train --model net.py:build --data ./pictures --epochs 1 --runs named --set data.options.size=4"
     assert run(command).exit_code == 0
-    assert measured("decision --run named")["class_names"] == ["cat", "dog", "fox"]
-    assert measured("decision --run named --class-names a,b,c")["class_names"] == ["a", "b", "c"]
-    assert measured("decision --run runs")["class_names"] is None
-    for found in (run("decision --run named").stdout, run("ask topology --run named").stdout):
+    assert measured("decisions --run named")["class_names"] == ["cat", "dog", "fox"]
+    assert measured("decisions --run named --class-names a,b,c")["class_names"] == ["a", "b", "c"]
+    assert measured("decisions --run runs")["class_names"] is None
+    for found in (run("decisions --run named").stdout, run("ask topology --run named").stdout):
         assert re.search(r"(label|class) [012] \((cat|dog|fox)\)", found)
-    assert run("count --run named --slices 5 --plot count.svg").exit_code == 0
+    assert run("count --run named --slices 5 -o count.svg").exit_code == 0
     assert re.search("<!-- (cat|dog|fox) -->", Path("count.svg").read_text(encoding="utf-8"))
 
 
 def test_count_names_the_classes() -> None:
     for where in ("--run runs", "--model net.py:build --data flat.npy --input-shape 1,4,4"):
-        done = run(f"count {where} --slices 5 --plot count.svg --class-names a,b,c")
+        done = run(f"count {where} --slices 5 -o count.svg --class-names a,b,c")
         assert done.exit_code == 0, done.output
         assert re.search("<!-- [abc] -->", Path("count.svg").read_text(encoding="utf-8"))
     done = run("count --run runs --slices 5 --class-names a,b")
@@ -124,7 +124,7 @@ def test_axes_have_the_names_of_the_columns_of_a_table() -> None:
     rows = "".join(f"{i % 7},{i % 2},{i % 5}\n" for i in range(20))
     Path("table.csv").write_text("width,label,height\n" + rows)
     assert run("train --network mlp --data table.csv --epochs 1 --runs tables").exit_code == 0
-    done = run("decision --run tables --plot map.svg")
+    done = run("decisions --run tables -o map.svg")
     assert done.exit_code == 0, done.output
     found = re.findall("<!-- (input 0|input 1|width|label|height) -->", Path("map.svg").read_text(encoding="utf-8"))
     assert found == ["width", "height"]

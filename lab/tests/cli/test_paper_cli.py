@@ -81,7 +81,7 @@ def test_running_again_trains_nothing(folder: Path) -> None:
 
 
 def test_report_writes_pages_and_an_index_elsewhere(folder: Path, tmp_path: Path) -> None:
-    done = run("report", STUDY, "--size", "smoke", "--folder", str(folder), "--out", str(tmp_path / "pages"))
+    done = run("report", STUDY, "--size", "smoke", "--folder", str(folder), "-o", str(tmp_path / "pages"))
     assert done.exit_code == 0, done.output
     assert (tmp_path / "pages" / STUDY / "report.md").exists()
     index = (tmp_path / "pages" / "index.md").read_text()

@@ -38,7 +38,7 @@ def call(*words: object, code: int = 0) -> str:
 
 def test_explore_writes_one_page_without_links(folder: Path, tmp_path: Path) -> None:
     target = tmp_path / "run.html"
-    said = call("explore", folder, "--out", target)
+    said = call("explore", folder, "-o", target)
     assert f"wrote {target}" in said
     assert "4 of 4 frames" in said
     text = target.read_text(encoding="utf-8")
@@ -55,7 +55,7 @@ def test_the_page_is_named_after_the_run(folder: Path, tmp_path: Path, monkeypat
 
 def test_explore_names_the_classes(folder: Path, tmp_path: Path) -> None:
     target = tmp_path / "page.html"
-    words = ("explore", folder, "--frames", 1, "--out", target)
+    words = ("explore", folder, "--frames", 1, "-o", target)
     call(*words)
     assert '"classes": ["0", "1"]' in target.read_text(encoding="utf-8")
     call(*words, "--class-names", "upper,lower")
@@ -66,7 +66,7 @@ def test_explore_names_the_classes(folder: Path, tmp_path: Path) -> None:
 
 def test_a_slow_plane_gets_advice_once(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     advice = "A frame of more than 200,000 regions (--max-regions) is an error, perhaps after minutes. A line has"
-    words = ("explore", folder, "--out", tmp_path / "page.html")
+    words = ("explore", folder, "-o", tmp_path / "page.html")
     assert advice not in call(*words)
     monkeypatch.setattr(frames, "_SOON", 0.0)
     assert call(*words).count(advice) == 1
@@ -79,11 +79,11 @@ def test_explore_names_the_columns_of_a_csv_file(tmp_path: Path, monkeypatch: py
     Path("table.csv").write_text("width,label,height\n" + rows, encoding="utf-8")
     words = ("--epochs", 1, "--runs", "runs", "--set", "training.checkpoints=every 1 epochs")
     call("train", "--network", "mlp", "--data", "table.csv", *words)
-    call("explore", "runs", "--frames", 1, "--out", "page.html")
+    call("explore", "runs", "--frames", 1, "-o", "page.html")
     page = Path("page.html").read_text(encoding="utf-8")
     assert '"axis_label": "width"' in page
     assert '"axis_label": "height"' in page
-    call("explore", "runs", "--frames", 1, "--rows", "0,1", "--out", "line.html")  # its axis is no column
+    call("explore", "runs", "--frames", 1, "--rows", "0,1", "-o", "line.html")  # its axis is no column
     page = Path("line.html").read_text(encoding="utf-8")
     assert '"axis_label": "position on the slice"' in page
     assert '"axis_label": "width"' not in page
@@ -92,7 +92,7 @@ def test_explore_names_the_columns_of_a_csv_file(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("kind", ["linear", "decision", "neurons"])
 def test_animate_writes_a_gif_with_every_checkpoint(folder: Path, tmp_path: Path, kind: str) -> None:
     target = tmp_path / "frames.gif"
-    said = call("animate", folder, "--out", target, "--kind", kind, "--size", 200, "--fps", 4)
+    said = call("animate", folder, "-o", target, "--kind", kind, "--size", 200, "--fps", 4)
     assert "4 frames" in said
     assert f"({target.stat().st_size / 1e3:.0f} kB, " in said
     frames: Any
@@ -111,7 +111,7 @@ def test_animate_writes_a_gif_with_every_checkpoint(folder: Path, tmp_path: Path
 def test_animate_names_the_classes(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = []
     monkeypatch.setattr(animation, "animate", lambda training, target, **_: (drawn.append(training), target.touch()))
-    words = ("animate", folder, "--out", tmp_path / "frames.gif", "--frames", 1, "--class-names")
+    words = ("animate", folder, "-o", tmp_path / "frames.gif", "--frames", 1, "--class-names")
     call(*words, "upper,lower", "--kind", "decision")
     assert drawn[0].class_names == ("upper", "lower")
     said = " ".join(call(*words, "a,b,c", "--kind", "decision", code=2).split())
@@ -125,10 +125,10 @@ def test_mp4_is_made_where_ffmpeg_is_and_named_where_not(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if shutil.which("ffmpeg"):
-        call("animate", folder, "--out", tmp_path / "frames.mp4", "--size", 200)
+        call("animate", folder, "-o", tmp_path / "frames.mp4", "--size", 200)
         assert (tmp_path / "frames.mp4").stat().st_size > 1000
     monkeypatch.setattr("matplotlib.animation.FFMpegWriter.isAvailable", lambda: False)
-    said = call("animate", folder, "--out", tmp_path / "no.mp4", code=2)
+    said = call("animate", folder, "-o", tmp_path / "no.mp4", code=2)
     assert "needs ffmpeg" in said
     assert not (tmp_path / "no.mp4").exists()
 
@@ -136,8 +136,8 @@ def test_mp4_is_made_where_ffmpeg_is_and_named_where_not(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("explore", "RUN", "--out", "x.pdf"), "ends in .html"),
-        (("explore", "RUN", "--out", "none/x.html"), "does not exist"),
+        (("explore", "RUN", "-o", "x.pdf"), "ends in .html"),
+        (("explore", "RUN", "-o", "none/x.html"), "does not exist"),
         (("explore", "absent"), "which does not exist"),
         (("explore", "."), "No run found at"),
         (("animate", "junk.npz"), "Expected the folder of a run"),
@@ -147,7 +147,7 @@ def test_mp4_is_made_where_ffmpeg_is_and_named_where_not(
         (("explore", "RUN", "--rows", "0,1", "--box", "-1", "1"), "got both"),
         (("explore", "RUN", "--rows", "0,1,99"), "each from 0 to 39"),
         (("explore", "RUN", "--box", "1", "-1"), "the smaller number first"),
-        (("animate", "RUN", "--out", "x.png"), ".gif or .mp4"),
+        (("animate", "RUN", "-o", "x.png"), ".gif or .mp4"),
         (("animate", "RUN", "--fps", "900"), "1 to 50"),
     ],
 )
@@ -198,20 +198,20 @@ def test_a_box_is_that_of_the_other_commands(folder: Path, tmp_path: Path, monke
         return box(*words)
 
     monkeypatch.setattr("regionscope.cli.load.box", record)
-    call("explore", folder, "--out", tmp_path / "box.html", "--box", -2, 3, "--frames", 1)
+    call("explore", folder, "-o", tmp_path / "box.html", "--box", -2, 3, "--frames", 1)
     assert asked == [(-2.0, 3.0, (2,))]
     assert "area 25" in (tmp_path / "box.html").read_text(encoding="utf-8")
 
 
 def test_points_of_the_data(folder: Path, tmp_path: Path) -> None:
-    call("explore", folder, "--out", tmp_path / "line.html", "--rows", "0,1", "--frames", 1)
+    call("explore", folder, "-o", tmp_path / "line.html", "--rows", "0,1", "--frames", 1)
     assert "a line in the 2 inputs, length" in (tmp_path / "line.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("command", ["explore", "animate"])
 def test_a_limit_on_the_regions_is_named(folder: Path, tmp_path: Path, command: str) -> None:
     target = tmp_path / ("page.html" if command == "explore" else "page.gif")
-    said = call(command, folder, "--out", target, "--max-regions", 3, code=2)
+    said = call(command, folder, "-o", target, "--max-regions", 3, code=2)
     assert said.startswith("regionscope-lab: Expected at most --max-regions 3 regions, got more after ")
     assert "Raise --max-regions" in said
     assert "--rows 0,1" in said
@@ -224,6 +224,6 @@ def test_progress_moves_within_a_partition(
 ) -> None:
     monkeypatch.setattr(running, "_EVERY", 0.0)
     target = tmp_path / ("page.html" if command == "explore" else "page.gif")
-    said = call(command, folder, "--out", target, "--progress", "--frames", 1)
+    said = call(command, folder, "-o", target, "--progress", "--frames", 1)
     assert len(re.findall(r"^Partitions: \d+% \(\d+ s left\)$", said, re.MULTILINE)) >= 4
     assert "Partitions: done in" in said

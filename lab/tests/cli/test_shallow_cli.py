@@ -1,4 +1,4 @@
-"""``regionscope-lab shallow`` and ``regionscope bounds``: what they print and write."""
+"""``regionscope-lab shallow``: what it prints and writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from PIL import Image
 
 from lab_command import run
-from regionscope.measures.bounds import serra_upper
 from regionscope_lab.shallow import teachers
 
 
@@ -23,7 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 def test_flow_writes_a_table_an_animation_and_a_figure(folder: Path) -> None:
-    done = run("shallow flow --switches 0.1 --width 4 --samples 4 --until 1 --frames 3 --out here")
+    done = run("shallow flow --switches 0.1 --width 4 --samples 4 --until 1 --frames 3 -o here")
     assert done.exit_code == 0, done.output
     assert "bound 32r + 67 = 131" in done.stdout.replace("\n", " ")
     assert "KKT" in done.stdout
@@ -64,40 +63,9 @@ def test_width_runs(folder: Path) -> None:
     assert len(json.loads((folder / "shallow-width" / "width.json").read_text())["rows"]) == 9
 
 
-def test_bounds_table_and_json() -> None:
-    done = run("bounds 2-8-8-2 --networks 3 --json -")
-    assert done.exit_code == 0, done.output
-    rows = json.loads(done.stdout)["rows"]
-    value = {(row["on"], row["name"]): row["value"] for row in rows}
-    assert value["plane", "Serra et al."] == serra_upper(2, [8, 8])
-    assert 1 <= value["plane", "measured, exact"] <= value["plane", "Serra et al."]
-    assert value["segment", "measured, exact"] >= 1
-    assert "Kac" in run("bounds 1-8-1 --networks 2").stdout
-
-
-def test_bounds_without_networks_are_the_bounds_alone() -> None:
-    assert "Serra" in run("bounds 2-1000-1000-1000-2 --networks 0").stdout
-    alone, counted = (json.loads(run(f"bounds 2-8-2 --networks {n} --json -").stdout)["rows"] for n in (0, 2))
-    assert alone == [row for row in counted if "I = " not in row["kind"] and row["name"] != "measured, exact"]
-    assert len(counted) == len(alone) + 3
-
-
-def test_bounds_beyond_all_floats() -> None:
-    done = run("bounds 400-800-800-2 --networks 2 --radius 0.001 --json -")
-    assert done.exit_code == 0, done.output
-    found = {(row["on"], row["name"]): row["value"] for row in json.loads(done.stdout)["rows"]}
-    bound = found["inputs", "Serra et al."]
-    digits = str(serra_upper(400, [800, 800]))
-    assert len(digits) > 308
-    assert bound == f"{float(digits[0] + '.' + digits[1:9]):.3f}e+{len(digits) - 1}"
-    assert bound in " ".join(run("bounds 400-800-800-2 --networks 2 --radius 0.001").stdout.split())
-
-
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        ("bounds 2-x-2", "2-32-32-2"),
-        ("bounds 2-8-2 --networks 1", "Expected --networks 0, or 2 and more"),
         ("shallow flow --switches a,b", "--switches"),
         ("shallow flow --switches 3.0", "in ascending order inside"),
         ("shallow two-layer --rates fast", "--rates"),

@@ -302,7 +302,8 @@ def test_claims_with_the_same_cause_share_a_line(monkeypatch: pytest.MonkeyPatch
     assert [line for line in text.splitlines() if line.startswith("- ")] == [
         "- Figure 2, wide: Wide.",
         "- Figure 2, deep; blue: Any.",
-        "- Figure 9: the wide (no time); the red (no data).",
+        "- Figure 9: the wide (no time).",
+        "- Figure 9: the red (no data).",
     ]
 
 

@@ -123,7 +123,7 @@ def test_missing_runs_are_named(place: Workspace) -> None:
     assert place.missing([EXPERIMENT, other, EXPERIMENT]) == [EXPERIMENT, other]
     folder = run(EXPERIMENT, place.runs_folder)
     run(wrong, place.runs_folder)
-    assert place.missing([EXPERIMENT, other, wrong]) == [other, wrong]
+    assert place.missing([EXPERIMENT, other, wrong]) == [wrong, other]  # in the order of the seeds
     with pytest.raises(
         InputError, match=r"Expected 2 runs in .*, got 1; there is no .*seed 7.*regionscope-lab paper run"
     ):

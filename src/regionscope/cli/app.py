@@ -11,12 +11,11 @@ COMMANDS = {
     for name, where in {
         "quickstart": "quickstart:quickstart",
         "regions": "regions:regions",
-        "decision": "regions:decision",
+        "decisions": "regions:decisions",
         "ask": "ask:ask",
-        "surface": "surface:surface",
+        "level-set": "level_set:level_set",
         "count": "count:count",
         "complexity": "complexity:complexity",
-        "bounds": "bounds:bounds",
         "explore": "explore:explore",
         "verify": "verify:verify",
     }.items()

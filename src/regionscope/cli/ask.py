@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from torch import Tensor, nn
@@ -17,32 +17,66 @@ from regionscope.errors import InputError
 from regionscope.exact import Partition, decision_regions, linear_regions
 from regionscope.exact.questions.flips import flips_of
 from regionscope.exact.questions.output_weights import output_weights
-from regionscope.formatting import counted
+from regionscope.formatting import counted, either
 from regionscope.geometry import Slice
 from regionscope.network import trace
 
-ask = typer.Typer(
-    no_args_is_help=True, help="Compute extremes, flips, Lipschitz constants or topology from an exact partition."
-)
-
 _SHOWN = 20  # flips in the table; the JSON has all of them
 _FEW_INPUTS = 6  # numbers of an input that the table shows
+_OF = {  # the questions that an option is for
+    "--index": ("extremes", "lipschitz"),
+    "--minus": ("extremes", "lipschitz"),
+    "--norm": ("lipschitz",),
+    "--class-names": ("flips", "topology"),
+}
+QuestionArgument = Annotated[
+    Literal["extremes", "lipschitz", "flips", "topology"],
+    typer.Argument(metavar="QUESTION", help="Question: extremes, lipschitz, flips or topology."),
+]
 IndexOption = Annotated[
     int | None, options.option("--index I", "Index of the output value.", options.QUANTITY, least=0)
 ]
 MinusOption = Annotated[
     int | None, options.option("--minus J", "Index of an output value to subtract.", options.QUANTITY, least=0)
 ]
-NormOption = Annotated[str, options.option("--norm P", "Norm of inputs and outputs: 1, 2 or inf.", options.QUANTITY)]
+NormOption = Annotated[
+    str | None, options.option("--norm P", "Norm of inputs and outputs: 1, 2 (default) or inf.", options.QUANTITY)
+]
 
 
-@ask.command()
 @with_job
-def extremes(job: SliceJob, index: IndexOption = None, minus: MinusOption = None) -> None:
-    """Find the smallest and the largest value of an output, or of the difference of two, on a slice.
+def ask(
+    job: SliceJob, question: QuestionArgument, index: IndexOption = None, minus: MinusOption = None,
+    norm: NormOption = None, class_names: options.ClassNamesOption = None,
+) -> None:  # fmt: skip
+    """Answer a question about a network on a slice, exactly.
 
-    Example: regionscope ask extremes --model net.py:build --box -1 1 --index 0 --minus 1 --plot extremes.png
+    extremes: the smallest and the largest value of an output (--index), or of the difference of two (--minus).
+
+    lipschitz: the Lipschitz constant of an output, or of all together: a lower bound for the whole input space.
+
+    flips: every point of a segment where the predicted class changes, with the slope of the margin per unit of length.
+    The points of --points have slice coordinates 0 and 1.
+
+    topology: the components and holes of each class on a plane, and the length of its boundary.
+
+    Example: regionscope ask extremes --model net.py:build --box -1 1 --index 0 --minus 1 -o extremes.png
     """
+    given = {"--index": index, "--minus": minus, "--norm": norm, "--class-names": class_names}
+    for option, value in given.items():
+        if value is not None and question not in _OF[option]:
+            raise InputError(f"Expected {option} with {either(_OF[option])}, got {question}. Leave {option} out.")
+    if question == "extremes":
+        _extremes(job, index, minus)
+    elif question == "lipschitz":
+        _lipschitz(job, norm or "2", index, minus)
+    elif question == "flips":
+        _flips(job, class_names)
+    else:
+        _topology(job, class_names)
+
+
+def _extremes(job: SliceJob, index: int | None, minus: int | None) -> None:
     network, where = job.start()
     target = chosen_output(index, minus, network, where)
     part = job.cut(linear_regions, network, where)
@@ -66,13 +100,7 @@ def extremes(job: SliceJob, index: IndexOption = None, minus: MinusOption = None
     job.draw(plot.extremes_figure, part, found)
 
 
-@ask.command()
-@with_job
-def lipschitz(job: SliceJob, norm: NormOption = "2", index: IndexOption = None, minus: MinusOption = None) -> None:
-    """Compute the Lipschitz constant of a network on a slice, a lower bound for that of the network itself.
-
-    Without --index all outputs count together. Example: regionscope ask lipschitz --model net.py:build --box -1 1
-    """
+def _lipschitz(job: SliceJob, norm: str, index: int | None, minus: int | None) -> None:
     one_of("--norm", norm, ("1", "2", "inf"))
     network, where = job.start()
     target = None if index is None and minus is None else chosen_output(index, minus, network, where)
@@ -83,15 +111,7 @@ def lipschitz(job: SliceJob, norm: NormOption = "2", index: IndexOption = None, 
     job.draw(plot.lipschitz_figure, part, found)
 
 
-@ask.command()
-@with_job
-def flips(job: SliceJob, class_names: options.ClassNamesOption = None) -> None:
-    """List every point of a segment where the predicted class changes, with the slope of the margin.
-
-    The points of --points have slice coordinates 0 and 1. Slopes are per unit of length in input space.
-
-    Example: regionscope ask flips --model net.py:build --points two_inputs.npy --json flips.json
-    """
+def _flips(job: SliceJob, class_names: str | None) -> None:
     network, where = job.start(dim=1, what="flips")
     names = job.class_names(class_names, network, where)
     dec = job.cut(decision_regions, network, where)
@@ -106,13 +126,7 @@ def flips(job: SliceJob, class_names: options.ClassNamesOption = None) -> None:
     job.draw(plot.flips_figure, dec, found, class_names=names)
 
 
-@ask.command()
-@with_job
-def topology(job: SliceJob, class_names: options.ClassNamesOption = None) -> None:
-    """Count the components and holes of each class on a plane, and measure the length of its boundary.
-
-    Example: regionscope ask topology --model net.py:build --box -1 1 --plot topology.png
-    """
+def _topology(job: SliceJob, class_names: str | None) -> None:
     network, where = job.start(dim=2, what="topology")
     names = job.class_names(class_names, network, where)
     dec = job.cut(decision_regions, network, where)

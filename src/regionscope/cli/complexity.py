@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import torch
 import typer
@@ -51,9 +51,6 @@ DimsOption = Annotated[
     option("--dims P", "Number of directions; by default 25, or the input dimension if it is smaller.", _HULL, least=1),
 ]
 RadiusOption = Annotated[float, option("--radius", "Distance r of the vertices from the point.", _HULL)]
-FramesOption = Annotated[
-    Literal["shared", "per-point"], option("--frames", "Whether all points share one frame of directions.", _HULL)
-]
 HullOption = Annotated[
     Shape, option("--hull", "Neighbourhood: 2 P vertices (cross-polytope) or 2^P (hypercube).", _HULL)
 ]
@@ -63,7 +60,6 @@ LayersOption = Annotated[
 OutputsOption = Annotated[
     bool, option("--linear-outputs", "Whether to count linear outputs without an activation.", _HULL)
 ]
-PoolOption = Annotated[bool, option("--max-pool", "Whether to count max-pooling windows.", _HULL)]
 SeedOption = Annotated[
     int | None,
     option(
@@ -85,9 +81,9 @@ MemoryOption = Annotated[
 def complexity(
     job: NetworkJob, data: DataOption = None, test: TestOption = None, random: RandomOption = 0,
     domain: DomainOption = None, dims: DimsOption = _DEFAULT["dims"],
-    radius: RadiusOption = _DEFAULT["radius"], frames: FramesOption = _DEFAULT["frames"],
+    radius: RadiusOption = _DEFAULT["radius"],
     hull: HullOption = _DEFAULT["hull"], layers: LayersOption = _DEFAULT["layers"],
-    linear_outputs: OutputsOption = _DEFAULT["linear_outputs"], max_pool: PoolOption = _DEFAULT["max_pool"],
+    linear_outputs: OutputsOption = _DEFAULT["linear_outputs"],
     seed: SeedOption = None, memory: MemoryOption = None,
 ) -> None:  # fmt: skip
     """Count the units that fold the neighbourhood of each point, for any network.
@@ -103,15 +99,15 @@ def complexity(
     with job.explaining(network, points["train"]):
         found = {
             name: local_complexity(
-                network, each, dims=dims, radius=radius, frames=frames, hull=hull, layers=layers or None,
-                linear_outputs=linear_outputs, max_pool=max_pool, seed=seed,
+                network, each, dims=dims, radius=radius, hull=hull, layers=layers or None,
+                linear_outputs=linear_outputs, seed=seed,
                 memory=options.read_memory(memory),
             )
             for name, each in points.items()
         }  # fmt: skip
     seconds = time.perf_counter() - start
     gap = complexity_gap(found["train"], found["test"]) if "test" in found else None
-    if not job.quiet:
+    if not job.as_json:
         _print(found, gap, seconds)
     job.write(_numbers(found, gap, seconds))
     job.draw(layers_figure, found)

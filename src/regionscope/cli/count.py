@@ -44,10 +44,6 @@ MethodOption = Annotated[Method, option("--method", "Counting method.", _SLICES)
 UntilOption = Annotated[
     float | None, option("--until SHARE", "Relative standard error at which to stop drawing slices.", _SLICES)
 ]
-MaxSlicesOption = Annotated[int, option("--max-slices", "Largest number of slices with --until.", _SLICES, least=1)]
-MaxPointsOption = Annotated[
-    int, option("--max-points", "Largest number of points on a slice with --method refined.", _SLICES, least=1)
-]
 ThroughOption = Annotated[
     Through | None,
     option(
@@ -73,10 +69,6 @@ SeedOption = Annotated[
     int | None,
     option("--seed", "Seed for the slices; by default 0.", _SLICES, least=0),
 ]
-BatchOption = Annotated[
-    int | None,
-    option("--batch-size N", "Number of inputs in a batch; by default derived from --memory.", options.WORK, least=1),
-]
 MemoryOption = Annotated[
     str | None,
     option(
@@ -97,11 +89,10 @@ def count(
     job: NetworkJob, data: DataOption = None, dim: DimOption = _DEFAULT["dim"],
     slices: SlicesOption = _DEFAULT["slices"], grid: GridOption = _DEFAULT["grid"],
     method: MethodOption = _DEFAULT["method"], until: UntilOption = _DEFAULT["until"],
-    max_slices: MaxSlicesOption = _DEFAULT["max_slices"], max_points: MaxPointsOption = _DEFAULT["max_points"],
     through: ThroughOption = None, alpha: AlphaOption = _DEFAULT["alpha"], length: LengthOption = _DEFAULT["length"],
-    seed: SeedOption = None, batch_size: BatchOption = _DEFAULT["batch_size"],
-    memory: MemoryOption = None, path: PathOption = _DEFAULT["path"], dask: options.DaskOption = None,
-    progress: options.ProgressOption = None, class_names: options.ClassNamesOption = None,
+    seed: SeedOption = None, memory: MemoryOption = None, path: PathOption = _DEFAULT["path"],
+    dask: options.DaskOption = None, progress: options.ProgressOption = None,
+    class_names: options.ClassNamesOption = None,
 ) -> None:  # fmt: skip
     """Estimate the mean number of decision regions on random slices through data, for any classifier.
 
@@ -124,18 +115,17 @@ def count(
         seed = _DEFAULT["seed"] if job.stored_seed is None else job.stored_seed
     drawing: dict[str, Any] = {"through": through, "alpha": alpha, "length": length, "seed": seed}
     working: dict[str, Any] = {
-        "until": until, "max_slices": max_slices, "max_points": max_points, "batch_size": batch_size,
-        "memory": bytes_allowed, "path": path, "dask": dask,
+        "until": until, "memory": bytes_allowed, "path": path, "dask": dask,
     }  # fmt: skip
     with work_bar("Counting", progress) as bar, job.explaining(network, inputs):
         working["progress"] = bar
         result = region_count(network, inputs, dim=dim, slices=slices, grid=grid, method=method, **drawing, **working)
-    if not job.quiet:
+    if not job.as_json:
         console = Console()
         console.print(_title(result), highlight=False)
         console.print(_table(result))
     job.write(_numbers(result))
-    if job.plot_file is not None:
+    if job.pictures:
         sampler = slice_sampler(inputs, dim=dim, slices=slices, **drawing)
         chosen = [sampler.draw(i) for i in range(min(_EXAMPLES, result.n))]
         examples = _examples(network, inputs, chosen, result.grid, bytes_allowed)

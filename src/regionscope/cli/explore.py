@@ -17,7 +17,7 @@ from regionscope.explorer import explore as write_page
 from regionscope.monitor.frames import TrainingFrames, frames_of_partitions
 
 PageOption = Annotated[
-    Path | None, options.option("--out FILE.html", "HTML file to write; by default named after the source.")
+    Path | None, options.option("--output -o FILE.html", "HTML file to write; by default named after the source.")
 ]
 
 
@@ -34,7 +34,7 @@ def explore(
 ) -> None:
     """Write one HTML page that shows the regions of saved partitions and works offline.
 
-    Example: regionscope explore before.npz after.npz --steps 0,1000 --out training.html
+    Example: regionscope explore before.npz after.npz --steps 0,1000 -o training.html
     """
     target = page_target(what[0], out)
     names = options.read_class_names(class_names)
@@ -43,11 +43,11 @@ def explore(
 
 
 def page_target(source: Path, out: Path | None) -> Path:
-    """The file of --out, or one named after the source; ``InputError`` if it cannot be written."""
+    """The file of --output, or one named after the source; ``InputError`` if it cannot be written."""
     target = Path(f"{source.resolve().name.removesuffix('.npz')}.html") if out is None else out
-    if target.suffix not in (".html", ".htm"):
+    if target.suffix not in output.PAGES:
         raise InputError(
-            f"Expected an --out file that ends in .html, got {str(target)!r}. "
+            f"Expected an --output file that ends in .html, got {str(target)!r}. "
             "Rename the file, for example to page.html."
         )
     output.check_folder(target)

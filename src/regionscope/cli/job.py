@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import wraps
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from regionscope.checks import check_class_names
 from regionscope.cli import load, options, output
-from regionscope.cli.input_plane import InputPlane
 from regionscope.cli.running import work_bar
+from regionscope.cli.slice_file import SliceFile, read_plane, read_slice_file
 from regionscope.errors import CallFailed, InputError
 from regionscope.geometry import Slice
 from regionscope.network import device_and_dtype, trace
@@ -37,6 +37,7 @@ _PANELS = (
     options.OUTPUT,
     options.WORK,
 )
+_SLICES = "--points FILE, --plane I=LO:HI,J=LO:HI,K=VALUE,..., --box LO HI and --slice FILE.toml"
 _PRACTICAL = 3  # dimensions of a slice; the regions multiply with each further one
 _Result = TypeVar("_Result")
 
@@ -59,7 +60,8 @@ def with_job(
         command(job(**{each.name: values.pop(each.name) for each in shared}), **values)
 
     every = [each.replace(kind=each.KEYWORD_ONLY, annotation=hints[each.name]) for each in (*shared, *own)]
-    every.sort(key=lambda each: _PANELS.index(each.annotation.__metadata__[0].rich_help_panel))
+    panels = (None, *_PANELS)  # arguments come first, and have no panel
+    every.sort(key=lambda each: panels.index(each.annotation.__metadata__[0].rich_help_panel))
     run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in every}
     return run
@@ -71,16 +73,17 @@ class NetworkJob:
 
     model: options.ModelOption = None
     weights: options.WeightsOption = None
-    output_name: options.OutputOption = None
+    head: options.HeadOption = None
     input_shape: options.ShapeOption = None
-    json_file: options.JsonOption = None
-    plot_file: options.PlotOption = None
+    files: options.OutputOption = None
+    as_json: options.JsonOption = False
     device: options.DeviceOption = "cpu"
+    endings: ClassVar[tuple[str, ...]] = (*output.PICTURES, *output.JSON)
 
     @property
-    def quiet(self) -> bool:
-        """Whether stdout takes the JSON and nothing else."""
-        return self.json_file == "-"
+    def pictures(self) -> list[Path]:
+        """The files of --output that are figures."""
+        return self.named(output.PICTURES)
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -109,7 +112,7 @@ class NetworkJob:
 
     def network(self) -> nn.Module:
         """The network on the device, with its chosen output."""
-        chosen = options.read_output(self.output_name)
+        chosen = options.read_head(self.head)
         network = self.built(chosen)
         device_and_dtype(network)  # says that weights have no values, where torch would raise
         moved = network.to(options.read_device(self.device))
@@ -165,66 +168,77 @@ class NetworkJob:
 
     def check_targets(self, dim: int) -> None:
         """Raise ``InputError`` if a file cannot be written. dim: dimension of the slice that the picture shows."""
-        output.check_json(self.json_file)
-        if self.plot_file is not None:
-            output.check_plot(self.plot_file, dim)
+        output.check_files(self.files or (), self.endings, dim=dim)
+
+    def named(self, endings: Sequence[str]) -> list[Path]:
+        """The files of --output with one of these endings."""
+        return output.with_ending(self.files or (), endings)
 
     def write(self, numbers: Mapping[str, Any]) -> None:
-        """Write the JSON, and print where the weights are from."""
+        """Write and print the JSON, or print where the weights are from."""
         about, said = self.source()
-        numbers = {**numbers, **about}
-        if said and not self.quiet:
+        if said and not self.as_json:
             Console(soft_wrap=True).print(said, style="dim", markup=False, highlight=False)
-        if self.json_file is not None:
-            output.write_result(numbers, self.json_file)
+        output.write_result({**numbers, **about}, self.files or (), printed=self.as_json)
 
     def draw(self, figure: Callable[..., Figure], *what: Any, **chosen: Any) -> None:
-        """Write the figure of --plot, if asked for. Inputs have the names that the data give them."""
-        if self.plot_file is None:
+        """Write the figure, if asked for. Inputs have the names that the data give them."""
+        if not self.pictures:
             return
         drawn = figure(*what, **chosen)
+        self.label(drawn)
         names = {f"input {i}": name for i, name in enumerate(self.input_names) if name}
         for axis in (axis for ax in drawn.axes for axis in (ax.xaxis, ax.yaxis)):
             label = axis.get_label_text()
             axis.set_label_text(names.get(label, label))
-        output.save_plot(drawn, self.plot_file)
+        for path in self.pictures:
+            output.save_plot(drawn, path)
+
+    def label(self, figure: Figure) -> None:
+        """Name the axes of a figure of the slice."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SliceJob(NetworkJob):
     """A network on one slice, and the limits of the exact partition."""
 
-    plot_file: options.SlicePlotOption = None
     points: options.PointsOption = None
+    plane: options.PlaneOption = None
     box: options.BoxOption = None
+    slice_file: options.SliceOption = None
     memory: options.MemoryOption = None
     max_regions: options.LimitOption = None
     progress: options.ProgressOption = None
-    slice_options: ClassVar[str] = "--points FILE and --box LO HI"
 
-    def plane(self) -> InputPlane | None:
-        """The plane of --vary."""
-        return None
+    @cached_property
+    def named_slice(self) -> SliceFile | None:
+        """What --points, --plane, --box or --slice names; None if none of them is given."""
+        given = [self.points, self.plane, self.box, self.slice_file]
+        if given.count(None) < len(given) - 1:
+            raise InputError(f"Expected one of {_SLICES}, got several. Pass one of them.")
+        if self.slice_file is not None:
+            return read_slice_file(self.slice_file)
+        plane = None if self.plane is None else read_plane(self.plane)
+        return None if given.count(None) == len(given) else SliceFile(self.points, self.box, plane)
 
     def stored_slice(self) -> Slice | None:
         """The slice of stored measures, for a command without a slice."""
         return None
 
     def slice(self, network: nn.Module) -> Slice:
-        """The slice that --points, --box or --vary names."""
-        plane = self.plane()
-        named = (self.points is not None) + (self.box is not None) + (plane is not None)
-        if not named and (stored := self.stored_slice()) is not None:
-            return stored
-        if named != 1:
-            raise InputError(f"Expected one of {self.slice_options}, got none or several. Pass one of them.")
-        if self.points is not None:
-            return load.hull(load.load_points(self.points, input_shape=self.shape))
+        """The slice that the options name, else that of stored measures."""
+        named = self.named_slice
+        if named is None:
+            if (stored := self.stored_slice()) is not None:
+                return stored
+            raise InputError(f"Expected one of {_SLICES}, got none. Pass one of them.")
+        if named.points is not None:
+            return load.hull(load.load_points(named.points, input_shape=self.shape))
         shape = self.shape_of(network)
-        if self.box is not None:
-            return load.box(*self.box, shape)
-        assert plane is not None
-        return plane.box(shape)
+        if named.box is not None:
+            return load.box(*named.box, shape)
+        assert named.plane is not None
+        return named.plane.box(shape)
 
     def start(self, *, dim: int | None = None, what: str = "") -> tuple[nn.Module, Slice]:
         """The network and the slice, which must have dimension ``dim`` for ``what``; checks the files to write."""
@@ -235,14 +249,18 @@ class SliceJob(NetworkJob):
             way = "--points with 2 rows" if dim == 1 else "--points with 3 rows, or --box for a network with 2 inputs"
             raise InputError(f"Expected a slice of dimension {dim} for {what}, got dimension {slice.dim}. Pass {way}.")
         if slice.dim > _PRACTICAL:
-            plane = "--vary I J, --range and --at" if "--vary" in self.slice_options else "--points with 3 rows"
             said = f"A slice of {slice.dim} dimensions is practical for tiny networks only"
             if self.max_regions is None:
                 said += f". The limit is {options.MANY_REGIONS:,} regions; pass --max-regions N to raise it, or use "
             else:
                 said += ", and can take hours. Use "
-            typer.echo(f"{said}{plane} for a plane.", err=True)
+            typer.echo(f"{said}--plane for the plane of two inputs.", err=True)
         return network, slice
+
+    def label(self, figure: Figure) -> None:
+        """Name the inputs that vary in a plane, with numbers in its units, and those that are fixed."""
+        if self.named_slice is not None and self.named_slice.plane is not None:
+            self.named_slice.plane.label(figure.axes[0])
 
     def class_names(self, text: str | None, network: nn.Module, slice: Slice) -> Sequence[str] | None:
         """The names of --class-names, one for each class of the network; without it, those that the data have."""
@@ -260,7 +278,12 @@ class SliceJob(NetworkJob):
     def report(self, found: Any, rows: Mapping[str, float], numbers: Mapping[str, Any], *, more: str = "") -> None:
         """The table and the JSON of a result that has a slice and statistics."""
         slice, stats = found.slice, found.stats
-        if not self.quiet:
+        plane = None if self.named_slice is None else self.named_slice.plane
+        if plane is not None:
+            numbers = {**numbers, "plane": plane.document()}
+            if not self.as_json:
+                typer.echo(plane.sentence())
+        if not self.as_json:
             output.print_counts(f"{slice}{more}, {stats.seconds:.3g} s", rows)
         about = {"dim": slice.dim, "input_shape": list(slice.input_shape), "size": slice.size}
         self.write({**numbers, "slice": about, "stats": asdict(stats)})

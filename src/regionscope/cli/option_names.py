@@ -10,12 +10,12 @@ from typing import Any
 
 _running: ContextVar[Mapping[str, str]] = ContextVar("option of each argument of the running command")
 
-_ALSO = {"--data-root": "root"}  # arguments with another name than their option, as data.load(spec, root=...)
+_ALSO = {"--data-root": "root", "--head": "output"}  # arguments with another name than their option
 PHRASES = (  # what name= cannot express: an option, the words of the library, the words of a command with this option
     ("--set", "data.options.size=32", "--set data.options.size=32"),
     ("--fix", "property.fixed({i: value})", "--fix I=VALUE"),
     ("--memory", "Write 2 * 2**30 for 2 GiB", "Write 2147483648 for 2 GiB"),
-    ("--output", "Pass an index or a function.", "Pass an index."),
+    ("--head", "Pass an index or a function.", "Pass an index."),
     ("--classes", "Use flips() on a Segment.", "Run regionscope ask flips, or pass --points with 3 rows."),
     ("--domain", "a domain (low, high) with low < high", "--domain LO HI with LO < HI"),
     ("--domain", "Write (-1.0, 1.0), for example.", "Write --domain -1 1, for example."),
@@ -37,8 +37,10 @@ def options_of(parameters: Iterable[Any]) -> Iterator[None]:
     for each in parameters:
         for option in each.opts:
             if option.startswith("--"):
-                names = (each.name, option.removeprefix("--").replace("-", "_"), _ALSO.get(option))
-                found |= {name: option for name in names if name}
+                same = (
+                    None if option == "--output" else option.removeprefix("--").replace("-", "_")
+                )  # output= is a head
+                found |= {name: option for name in (each.name, same, _ALSO.get(option)) if name}
     token = _running.set(found)
     try:
         yield

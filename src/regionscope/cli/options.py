@@ -31,9 +31,10 @@ def option(
 
     least: the smallest number it takes. complete: the words that the shell offers.
     """
-    name, _, metavar = spec.partition(" ")
+    names = [word for word in spec.split() if word.startswith("-")]
+    metavar = " ".join(word for word in spec.split() if not word.startswith("-"))
     return typer.Option(
-        name, metavar=metavar or None, min=least, rich_help_panel=panel, help=help, autocompletion=complete
+        *names, metavar=metavar or None, min=least, rich_help_panel=panel, help=help, autocompletion=complete
     )
 
 
@@ -46,10 +47,10 @@ ModelOption = Annotated[
         NETWORK,
     ),
 ]
-OutputOption = Annotated[
+HeadOption = Annotated[
     str | None,
     option(
-        "--output NAME",
+        "--head NAME",
         "Output to use if the network has several: a name, such as logits, or an index from 0.",
         NETWORK,
     ),
@@ -77,18 +78,17 @@ BoxOption = Annotated[
     tuple[float, float] | None,
     option("--box LO HI", f"Box of all inputs with entries in [LO, HI], for up to {LARGEST_BOX} entries.", SLICE),
 ]
-VaryOption = Annotated[
-    tuple[int, int] | None, option("--vary I J", "Plane of inputs I and J (from 0); see --range and --at.", SLICE)
-]
-RangeOption = Annotated[str | None, option("--range I=LO:HI,J=LO:HI", "Ranges of the inputs of --vary.", SLICE)]
-AtOption = Annotated[str | None, option("--at K=VALUE,...", "Values of all other inputs.", SLICE)]
-ScalingOption = Annotated[
+PlaneOption = Annotated[
     str | None,
     option(
-        "--scaling K=OFFSET:UNIT,...",
-        "Units of --range and --at: input K of the network is (value - OFFSET) / UNIT.",
+        "--plane I=LO:HI,J=LO:HI,K=VALUE,...",
+        "Plane of the inputs I and J (from 0); all others have the value after their number.",
         SLICE,
     ),
+]
+SliceOption = Annotated[
+    Path | None,
+    option("--slice FILE.toml", "File that holds points, a box, or a plane with the units of its inputs.", SLICE),
 ]
 LowestOption = Annotated[
     bool, option("--lowest", "Label a point by its smallest output, for networks whose outputs are costs.", QUANTITY)
@@ -102,16 +102,10 @@ ClassNamesOption = Annotated[
         OUTPUT,
     ),
 ]
-JsonOption = Annotated[
-    str | None, option("--json FILE", "JSON file to write; - writes to stdout instead of the table.", OUTPUT)
-]
-PlotOption = Annotated[
-    Path | None,
-    option("--plot FILE", "Figure to write (.png, .pdf, .svg).", OUTPUT),
-]
-SlicePlotOption = Annotated[
-    Path | None,
-    option("--plot FILE", "Figure to write (.png, .pdf, .svg); regions need a slice of dimension 1 or 2.", OUTPUT),
+JsonOption = Annotated[bool, option("--json", "Print the result as JSON instead of a table.", OUTPUT)]
+OutputOption = Annotated[
+    list[Path] | None,
+    option("--output -o FILE", "File to write: .json, or a figure (.png, .pdf, .svg); can be repeated.", OUTPUT),
 ]
 MemoryOption = Annotated[
     str | None,
@@ -175,10 +169,10 @@ def read_shape(text: str | None) -> tuple[int, ...] | None:
     return tuple(int(n) for n in text.split(","))
 
 
-def read_output(text: str | None) -> str | int | None:
+def read_head(text: str | None) -> str | int | None:
     """Read the name or the index of an output.
 
-    >>> read_output("logits"), read_output("-1")
+    >>> read_head("logits"), read_head("-1")
     ('logits', -1)
     """
     return int(text) if text is not None and re.fullmatch(r"-?\d+", text) else text

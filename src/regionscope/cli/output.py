@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from regionscope.file_io import check_parent, plain, replace_file
 from regionscope.formatting import either
 from regionscope.provenance import provenance
 
+PICTURES, JSON, PAGES = (".png", ".pdf", ".svg"), (".json",), (".html", ".htm")
 _NO_DATE = {".png": {"Software": None}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
 
 
@@ -34,18 +35,31 @@ def print_counts(title: str, counts: Mapping[str, float]) -> None:
     console.print(table)
 
 
-def write_json(document: dict[str, Any], target: str) -> None:
-    """Write ``document`` to the file ``target``, or to stdout when it is ``-``; numbers that are not finite as null."""
-    text = json.dumps(plain(document), indent=2, allow_nan=False)
-    if target == "-":
+def json_text(document: Mapping[str, Any]) -> str:
+    """The document as text; numbers that are not finite as null."""
+    return json.dumps(plain(dict(document)), indent=2, allow_nan=False)
+
+
+def write_result(document: Mapping[str, Any], files: Iterable[Path], *, printed: bool = False) -> None:
+    """Write the document to the .json files among ``files``, and print it if asked for.
+
+    It has the versions, the command line and checksums of the files that the command read.
+    """
+    text = json_text({**document, "provenance": {**provenance(), **measured_with()}})
+    if printed:
         typer.echo(text)
-    else:
-        write_file(Path(target), lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
+    for path in with_ending(files, JSON):
+        write_text(path, text + "\n")
 
 
-def write_result(document: Mapping[str, Any], target: str) -> None:
-    """``write_json`` with the versions, the command line and checksums of the files that the command read."""
-    write_json({**document, "provenance": {**provenance(), **measured_with()}}, target)
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    write_file(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def with_ending(files: Iterable[Path], endings: Iterable[str]) -> list[Path]:
+    """The files with one of these endings, such as ``PICTURES``."""
+    return [path for path in files if path.suffix in endings]
 
 
 def save_figure(figure: Figure, path: Path) -> None:
@@ -56,7 +70,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def save_plot(figure: Figure, path: Path) -> None:
-    """Write the picture of --plot, and print its path on stderr, since stdout may be JSON."""
+    """Write a picture, and print its path on stderr, since stdout may be JSON."""
     save_figure(figure, path)
     typer.echo(f"wrote {path}", err=True)
 
@@ -79,24 +93,20 @@ def writing_to(path: Path) -> Iterator[None]:
         ) from error
 
 
-def check_json(target: str | None) -> None:
-    """Raise ``InputError`` if ``write_json`` cannot write there. None stands for no file, ``-`` for stdout."""
-    if target is not None and target != "-":
-        check_folder(Path(target))
-
-
-def check_plot(path: Path, dim: int) -> None:
-    """Raise ``InputError`` if the picture cannot be drawn or written."""
-    if path.suffix not in _NO_DATE:
-        raise InputError(
-            f"Expected a --plot file that ends in {either(_NO_DATE)}, got {str(path)!r}. Change the ending of the file."
-        )
-    if dim > 2:
-        raise InputError(
-            f"Expected a slice of dimension 1 or 2 for --plot, got dimension {dim}. "
-            "Leave --plot out, or use regionscope surface for dimension 3."
-        )
-    check_folder(path)
+def check_files(files: Iterable[Path], endings: Collection[str], *, dim: int = 0) -> None:
+    """Raise ``InputError`` if a file of --output cannot be written. dim: dimension of the slice in a figure."""
+    for path in files:
+        if path.suffix not in endings:
+            raise InputError(
+                f"Expected an --output file that ends in {either(endings)}, got {str(path)!r}. "
+                "Change the ending of the file."
+            )
+        if dim > 2 and path.suffix in PICTURES:
+            raise InputError(
+                f"Expected a slice of dimension 1 or 2 for the figure {str(path)!r}, got dimension {dim}. "
+                "Leave the figure out, or use regionscope level-set for dimension 3."
+            )
+        check_folder(path)
 
 
 def check_folder(path: Path) -> None:

@@ -18,7 +18,7 @@ from regionscope.explorer import explore
 
 
 def quickstart(
-    out: Annotated[Path, options.option("--out DIR", "Folder for the files.")] = Path("quickstart"),
+    out: Annotated[Path, options.option("--output -o DIR", "Folder for the files.")] = Path("quickstart"),
     epochs: Annotated[int, options.option("--epochs", "Number of epochs.", least=1)] = 100,
     seed: Annotated[int, options.option("--seed", "Seed for data, weights and batches.", least=0)] = 0,
 ) -> None:

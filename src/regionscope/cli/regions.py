@@ -1,4 +1,4 @@
-"""``regionscope regions`` and ``regionscope decision``: exact counts on one slice."""
+"""``regionscope regions`` and ``regionscope decisions``: exact counts on one slice."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
 
 import typer
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from regionscope import plot
-from regionscope.cli import options
-from regionscope.cli.input_plane import InputPlane, read_plane
+from regionscope.cli import options, output
 from regionscope.cli.job import SliceJob, with_job
 from regionscope.errors import InputError
 from regionscope.exact import (
@@ -26,34 +26,38 @@ from regionscope.exact import (
     stream_regions,
 )
 
+_SAVED = (".npz",)  # what Partition.load and regionscope explore read
+SavedOption = Annotated[
+    list[Path] | None,
+    options.option(
+        "--output -o FILE",
+        "File to write: .json, a figure (.png, .pdf, .svg), or all regions (.npz); can be repeated.",
+        options.OUTPUT,
+    ),
+]
+
 
 @dataclass(frozen=True, kw_only=True)
-class PlaneJob(SliceJob):
-    """A network on one slice, which may be the plane of two inputs, with counts that can be certified."""
+class CountJob(SliceJob):
+    """A network on one slice, with counts that can be certified."""
 
-    vary: options.VaryOption = None
-    ranges: options.RangeOption = None
-    at: options.AtOption = None
-    scaling: options.ScalingOption = None
     certify: options.CertifyOption = False
-    slice_options: ClassVar[str] = "--points FILE, --box LO HI and --vary I J"
-
-    def plane(self) -> InputPlane | None:
-        return read_plane(self.vary, self.ranges, self.at, self.scaling)
+    files: SavedOption = None
+    endings: ClassVar[tuple[str, ...]] = (*SliceJob.endings, *_SAVED)
 
 
 @with_job
-def regions(job: PlaneJob, count_only: options.CountOnlyOption = False) -> None:
+def regions(job: CountJob, count_only: options.CountOnlyOption = False) -> None:
     """Count the activation regions and the linear regions of a network on a slice, exactly.
 
-    Example: regionscope regions --model net.py:build --weights net.safetensors --box -1 1 --plot regions.png
+    Example: regionscope regions --model net.py:build --weights net.safetensors --box -1 1 -o regions.png
 
-    Example: regionscope regions --model net.onnx --vary 0 1 --range 0=-1:1,1=-1:1 --at 2=0,3=0.5
+    Example: regionscope regions --model net.onnx --plane 0=-1:1,1=-1:1,2=0,3=0.5
     """
-    if count_only and (job.certify or job.plot_file is not None):
+    if count_only and (job.certify or job.pictures or job.named(_SAVED)):
         raise InputError(
-            "Expected --count-only without --certify and --plot, which need all regions at once. "
-            "Leave out --count-only, or the other two options."
+            "Expected --count-only without --certify, a figure or an .npz file, which need all regions at once. "
+            "Leave out --count-only, or the others."
         )
     instrument: Callable[..., Partition | RegionTotals] = stream_regions if count_only else linear_regions
     part = job.cut(instrument, *job.start())
@@ -81,12 +85,14 @@ class _Negated(nn.Module):
 
 
 @with_job
-def decision(job: PlaneJob, lowest: options.LowestOption = False, class_names: options.ClassNamesOption = None) -> None:
+def decisions(
+    job: CountJob, lowest: options.LowestOption = False, class_names: options.ClassNamesOption = None
+) -> None:
     """Count the decision regions (connected sets of one predicted label) of a network on a slice, exactly.
 
-    Example: regionscope decision --model net.py:build --weights net.safetensors --points triangle.npy --json -
+    Example: regionscope decisions --model net.py:build --weights net.safetensors --points triangle.npy --json
 
-    Example: regionscope decision --model net.py:build --box -1 1 --plot decision.png --class-names cat,dog
+    Example: regionscope decisions --model net.py:build --box -1 1 -o decisions.png --class-names cat,dog
     """
     network, where = job.start()
     names = job.class_names(class_names, network, where)
@@ -102,28 +108,20 @@ def decision(job: PlaneJob, lowest: options.LowestOption = False, class_names: o
 
 
 def _report(
-    job: PlaneJob, found: Partition | DecisionRegions | RegionTotals, part: Partition | RegionTotals,
+    job: CountJob, found: Partition | DecisionRegions | RegionTotals, part: Partition | RegionTotals,
     counts: dict[str, int], numbers: dict[str, Any], figure: Callable[..., Figure],
 ) -> None:  # fmt: skip
-    plane = job.plane()
     certificate = found.certify() if job.certify and not isinstance(found, RegionTotals) else None
     if certificate is not None:
         numbers["certificate"] = certificate.summary()
-    if plane is not None:
-        numbers["plane"] = plane.document()
-        if not job.quiet:
-            typer.echo(plane.sentence())
     job.report(part, {**counts, "values snapped to zero": part.stats.snapped}, numbers)
-    if certificate is not None and not job.quiet:
+    if certificate is not None and not job.as_json:
         typer.echo(str(certificate))
-    job.draw(_labelled, figure, found, plane)
+    job.draw(figure, found)
+    if not isinstance(found, RegionTotals):
+        for path in job.named(_SAVED):
+            with output.writing_to(path):
+                found.save(path)
+            typer.echo(f"wrote {path}", err=True)
     if certificate is not None and not certificate:
         raise typer.Exit(1)
-
-
-def _labelled(draw: Callable[..., Figure], found: Partition | DecisionRegions, plane: InputPlane | None) -> Figure:
-    """The picture with the names of the two inputs that vary, and what the others are."""
-    figure = draw(found)
-    if plane is not None:
-        plane.label(figure.axes[0])
-    return figure

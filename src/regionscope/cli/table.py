@@ -21,7 +21,7 @@ from typer.models import OptionInfo
 CommandTable = dict[str, Any]
 
 _TYPES: dict[str, Any] = {"str": str, "int": int, "float": float, "bool": bool, "Path": Path}
-_TYPES |= {"list[str]": list[str], "list[Path]": list[Path], "pair": tuple[float, float], "two places": tuple[int, int]}
+_TYPES |= {"list[str]": list[str], "list[Path]": list[Path], "pair": tuple[float, float]}
 _KEPT = ("help", "metavar", "min", "rich_help_panel", "show_default")
 _USUAL = typer.Option("--usual")
 

@@ -32,8 +32,13 @@ class _Late(BaseException):
 def verify(
     network: Annotated[str, typer.Argument(metavar="NET.onnx", help="Network: .onnx, .onnx.gz, or WHERE:NAME.")],
     property_file: Annotated[Path, typer.Argument(metavar="PROP.vnnlib", help="Property: .vnnlib or .vnnlib.gz.")],
-    out: Annotated[
-        Path | None, options.option("--out FILE", "File for the verdict and the witness, in the format of VNN-COMP.")
+    files: Annotated[
+        list[Path] | None,
+        options.option(
+            "--output -o FILE",
+            "File to write: .json, or with any other ending the verdict and the witness in the format of VNN-COMP; can "
+            "be repeated.",
+        ),
     ] = None,
     timeout: Annotated[
         float | None, options.option("--timeout SECONDS", "Time after which to stop, including reading.", least=0)
@@ -41,19 +46,20 @@ def verify(
     fix: Annotated[
         list[str] | None, options.option("--fix I=VALUE,...", "Inputs (from 0) to fix at a value; can be repeated.")
     ] = None,
-    json_file: options.JsonOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Decide whether a network has a counterexample to a VNN-LIB property, for boxes with at most three free inputs.
 
-    Prints sat, unsat, unknown or timeout and exits with 0; an error exits with 2 and writes "error" to --out.
+    Prints sat, unsat, unknown or timeout and exits with 0; an error exits with 2 and writes "error" to the file.
 
-    Example: regionscope verify net.onnx property.vnnlib --out result.txt --timeout 600
+    Example: regionscope verify net.onnx property.vnnlib -o result.txt --timeout 600
     """
-    if out is not None:
-        output.check_folder(out)
+    results = [path for path in files or () if path.suffix not in output.JSON]
+    for path in results:
+        output.check_folder(path)
     start = time.monotonic()
     try:
-        output.check_json(json_file)
+        output.check_files(output.with_ending(files or (), output.JSON), output.JSON)
         with _interrupted_after(timeout):
             model, property = load.load_model(network, weights=False), read_vnnlib(property_file)
             note_file(property_file)
@@ -66,20 +72,19 @@ def verify(
         found = Verification("timeout", -math.inf, math.inf, 0.0, None, None, 0, seconds, reason)
         text = "timeout\n"
     except Exception as error:
-        if out is not None:
-            output.write_file(out, lambda temporary: temporary.write_text("error\n", encoding="utf-8"))
+        for path in results:
+            output.write_text(path, "error\n")
         if isinstance(error, RegionscopeError | typer.Exit):
             raise
         raise RegionscopeError(
             f"Expected a verdict, but the verification failed with {described(error)} This is a fault of regionscope "
             "or of a library. Please report it with both files."
         ) from error
-    if out is not None:
-        output.write_file(out, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-    if json_file != "-":
+    for path in results:
+        output.write_text(path, text)
+    if not as_json:
         typer.echo(_summary(found))
-    if json_file is not None:
-        output.write_result(_document(found), json_file)
+    output.write_result(_document(found), files or (), printed=as_json)
 
 
 @contextmanager
@@ -142,7 +147,9 @@ def _summary(found: Verification) -> str:
     if found.witness is not None:
         values = found.witness.reshape(-1).tolist()
         more = (
-            f", ... ({counted(len(values), 'input')}; --out and --json have all)" if len(values) > _MOST_PRINTED else ""
+            f", ... ({counted(len(values), 'input')}; --output and --json have all)"
+            if len(values) > _MOST_PRINTED
+            else ""
         )
         lines.append(f"witness: [{', '.join(map(repr, values[:_MOST_PRINTED]))}{more}]")
     return "\n".join(lines)

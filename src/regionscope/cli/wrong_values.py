@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-_KINDS = {"int": "a whole number", "float": "a number", "pair": "two numbers", "two places": "two whole numbers"}
+_KINDS = {"int": "a whole number", "float": "a number", "pair": "two numbers"}
 
 
 def wrong_value(option: str, entry: dict[str, Any], words: Sequence[str]) -> str | None:
@@ -17,7 +17,7 @@ def wrong_value(option: str, entry: dict[str, Any], words: Sequence[str]) -> str
     "Expected a whole number of at least 1 for --slices, got '0'. Write --slices 100, for example."
     """
     kind = entry["type"]
-    got = ", ".join(map(repr, _given(option, words, 2 if kind in ("pair", "two places") else 1)))
+    got = ", ".join(map(repr, _given(option, words, 2 if kind == "pair" else 1)))
     if isinstance(kind, list):
         return f"Expected one of {', '.join(kind)} for {option}, got {got}. Choose one of them."
     if kind not in _KINDS:
@@ -27,7 +27,7 @@ def wrong_value(option: str, entry: dict[str, Any], words: Sequence[str]) -> str
     example = entry.get("default")
     if example is None:
         smallest = 0.1 if kind == "float" else 1
-        example = (0, 1) if kind in ("pair", "two places") else least or smallest
+        example = (0, 1) if kind == "pair" else least or smallest
     shown = " ".join(f"{number:g}" for number in (example if isinstance(example, list | tuple) else [example]))
     return f"Expected {wanted} for {option}, got {got}. Write {option} {shown}, for example."
 

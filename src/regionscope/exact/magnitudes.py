@@ -23,7 +23,9 @@ _HUGE = 2.0**8  # times the inputs or an earlier layer: some values of a layer a
 _FEWEST_POINTS = 8  # fewest probe points that show how much a value varies
 _TERMS = 2.0**-5  # share of the size of its terms that a value has at least; times tolerance.zero, 64 units of rounding
 _AT_FOLD = 2.0**-4  # share of this that a unit adds at its fold even where it is off: 4 units of rounding
-_SHARED = 1 << 14  # random numbers that are drawn once; the rest is drawn in every call
+_FEW_BYTES = 1 << 17  # of the live values of a row
+_FIRST = 1 << 14  # random numbers that are enough for a small network
+_PERIOD = 1_000_003  # after which those of a larger one repeat; a prime, unlike the distances of values in one sum
 
 
 @dataclass
@@ -47,12 +49,18 @@ class _Versions:
     plain: the values at the ``n_points`` probe points of each slice. moved: at the first ``n_perturbed`` of them, with
     a perturbation just before the layer. drifted: at the same points, with a perturbation before every layer so far.
     straight: whether the points are the corners alone, between which all values are affine so far.
+    few: whether a row holds few numbers. NumPy is faster on these, and torch uses all threads on many.
     """
 
     n_slices: int
     n_points: int
     n_perturbed: int
+    few: bool
     straight: bool = False
+
+    def array(self, x: Tensor) -> Tensor:
+        """The tensor, as a NumPy array if these are faster."""
+        return xp.numpy_on_cpu(x) if self.few else x
 
     def plain(self, rows: Tensor) -> Tensor:
         """(s, n_points, n) of the flattened rows."""
@@ -100,22 +108,24 @@ def magnitudes(
     only the corners run, and the values at the other points are combined from theirs.
     """
     perturbations, m, n_straight, ran = _Perturbations(program), weights.shape[1], len(program.kinks), False
-    versions = _Versions(len(corners) // m, m, m, straight=True)
+    versions = _Versions(len(corners) // m, m, m, program.row_bytes <= _FEW_BYTES, straight=True)
     live = corner_values = _values_at_corners(program, corners, perturbations)
-    found, usual = [], xp.largest(abs(xp.numpy_on_cpu(corners).reshape(versions.n_slices, -1)), 1)
+    found, usual = [], xp.largest(abs(versions.array(corners).reshape(versions.n_slices, -1)), 1)
     for i, kink in enumerate(program.kinks):
         cuts = kink.cuts(live)
-        folds = versions.straight and _crosses(cuts, versions)
+        distance = _distance(cuts, versions) if versions.straight and isinstance(cuts, Thresholds) else None
+        folds = distance is not None and bool((distance < 0).any())
         if not folds:
             sizes = _sizes(kink, cuts, versions, usual, perturbations.size)
-            folds = versions.straight and _is_doubtful(cuts, versions, sizes, zero)
+            folds = versions.straight and _is_doubtful(cuts, versions, distance, sizes, zero)
         if folds:
             n_straight, corner_values = i, live
             live = _at_all_points(live, versions, weights, n_perturbed)
-            versions, cuts = _Versions(versions.n_slices, len(weights), n_perturbed), kink.cuts(live)
+            versions = _Versions(versions.n_slices, len(weights), n_perturbed, versions.few)
+            cuts = kink.cuts(live)
             sizes = _sizes(kink, cuts, versions, usual, perturbations.size)
         usual = xp.minimum(usual, sizes.layer)
-        found.append((sizes.layer, sizes.units))
+        found.append((xp.numpy_on_cpu(sizes.layer), xp.numpy_on_cpu(sizes.units)))
         if kink.kind == "argmax":  # changes no value
             break
         live, ran = _behind(kink, live, cuts, sizes.in_reach, perturbations, versions), not versions.straight
@@ -126,7 +136,7 @@ def magnitudes(
         probes.corner_values = {name: value[:m] for name, value in last.items()}
         if ran:
             probes.outputs.append(outputs[: len(weights)])
-    size = xp.largest(_moved_and_drifted(outputs, versions, perturbations.size)[0], 1)
+    size = xp.numpy_on_cpu(xp.largest(_moved_and_drifted(outputs, versions, perturbations.size)[0], 1))
     return [*found, (size, size)]
 
 
@@ -138,9 +148,9 @@ def _sizes(kink: Kink, cuts: FoldSites, versions: _Versions, usual: Tensor, pert
     huge = layer > (0.0 if compares_outputs else _HUGE) * usual
     enough = versions.straight or versions.n_points >= _FEWEST_POINTS or isinstance(cuts, Maxima)
     if enough and bool(huge.any()):
-        in_reach = _in_reach(cuts, versions.plain(xp.numpy_on_cpu(cuts.values)), ~huge)
+        in_reach = _in_reach(cuts, versions, ~huge)
         if isinstance(cuts, Maxima):
-            layer = xp.largest((moved[:, xp.numpy_on_cpu(cuts.groups)] * in_reach).reshape(len(moved), -1), 1)
+            layer = xp.largest((moved[:, versions.array(cuts.groups)] * in_reach).reshape(len(moved), -1), 1)
     return _Sizes(layer, xp.maximum(moved, drifted) if isinstance(cuts, Thresholds) else layer, in_reach)
 
 
@@ -150,7 +160,7 @@ def _moved_and_drifted(
     """The size of each column, (s, n), by the moved and by the drifted version: at least this share of its largest
     value. Outputs take the small one: where one is large, those of a region where all are constant may still differ.
     """
-    rows = _flat(value)
+    rows = versions.array(value).reshape(len(value), -1)
     plain = versions.plain(rows)
     top = xp.largest(abs(plain), 1) * share
     if not versions.n_perturbed:
@@ -161,9 +171,7 @@ def _moved_and_drifted(
 
 def _values_at_corners(program: Program, corners: Tensor, perturbations: _Perturbations) -> Values:
     """All versions of the values before the first nonlinearity, at the corners."""
-    changed = corners * (1 + xp.as_tensors(perturbations.draw(math.prod(program.input_shape)))).view(
-        program.input_shape
-    )
+    changed = corners * (1 + perturbations.draw(math.prod(program.input_shape)).view(program.input_shape))
     n = len(corners)
     if n > 2:
         both = program.begin(torch.cat([corners, changed]), n_perturbed=n)
@@ -185,25 +193,22 @@ def _at_all_points(live: Values, corners: _Versions, weights: Tensor, n_perturbe
     return {name: combined(value) for name, value in live.items()}
 
 
-def _crosses(cuts: FoldSites, corners: _Versions) -> bool:
-    """Whether a unit surely has values on both sides of a threshold at the corners; True only if it has."""
-    if isinstance(cuts, Maxima):
-        return False
-    plain = corners.plain(xp.numpy_on_cpu(cuts.values))
+def _distance(cuts: Thresholds, corners: _Versions) -> Tensor:
+    """How far the values at all corners of a slice are from a threshold (s, n), negative if they are on both sides."""
+    plain = corners.plain(corners.array(cuts.values))
     low, high = -xp.largest(-plain, 1), xp.largest(plain, 1)
-    return any(bool(((low < at) & (high > at)).any()) for at in cuts.at)
+    return reduce(xp.minimum, (xp.maximum(low - at, at - high) for at in cuts.at))
 
 
-def _is_doubtful(cuts: FoldSites, corners: _Versions, sizes: _Sizes, zero: float) -> bool:
-    """Whether a value that crosses no threshold is so near to one at a corner that rounding hides its side; of a
-    maximum, whether no candidate leads at all corners, or one lags so little that rounding hides it.
+def _is_doubtful(cuts: FoldSites, corners: _Versions, distance: Tensor | None, sizes: _Sizes, zero: float) -> bool:
+    """Whether a value is so near to a threshold at a corner that rounding hides its side; of a maximum, whether no
+    candidate leads at all corners, or one lags so little that rounding hides it. distance: from ``_distance``.
     """
-    plain = corners.plain(xp.numpy_on_cpu(cuts.values))
     tolerance = zero_tolerance_of(sizes.layer, sizes.units, zero)
-    if isinstance(cuts, Thresholds):
-        hidden = [(abs(plain - at) <= tolerance[:, None]) & (tolerance > SMALLEST_TOLERANCE)[:, None] for at in cuts.at]
-        return any(bool(values.any()) for values in hidden)
-    candidates, tolerance = plain[:, :, xp.numpy_on_cpu(cuts.groups)], tolerance[:, None, None, None]
+    if distance is not None:
+        return bool(((distance <= tolerance) & (tolerance > SMALLEST_TOLERANCE)).any())
+    assert isinstance(cuts, Maxima)
+    candidates, tolerance = _candidates(cuts, corners), tolerance[:, None, None, None]
     top = xp.largest(candidates, 3)[..., None]
     lag = top - candidates
     off = (candidates == 0) & (top <= tolerance)
@@ -217,8 +222,13 @@ def zero_tolerance_of(layer: Tensor, units: Tensor, zero: float) -> Tensor:
     return (zero * size).clip(min=SMALLEST_TOLERANCE)
 
 
-def _in_reach(cuts: FoldSites, values: Tensor, all_of: Tensor) -> Tensor:
-    """Whether each value may come to a fold on its slice, from those at the probe points (s, p, n). all_of: (s,) slices
+def _candidates(cuts: Maxima, versions: _Versions) -> Tensor:
+    """The plain values of each group (s, p, groups, m)."""
+    return versions.plain(versions.array(cuts.values))[:, :, versions.array(cuts.groups)]
+
+
+def _in_reach(cuts: FoldSites, versions: _Versions, all_of: Tensor) -> Tensor:
+    """Whether each value may come to a fold on its slice, from the plain ones. all_of: (s,) slices
     on which the answer is yes for all values.
 
     (s, n) for values that are compared with thresholds, (s, groups, m) for candidates of a maximum. A value that is
@@ -227,9 +237,10 @@ def _in_reach(cuts: FoldSites, values: Tensor, all_of: Tensor) -> Tensor:
     no other reaches, if other groups have folds.
     """
     if isinstance(cuts, Thresholds):
+        values = versions.plain(versions.array(cuts.values))
         nearest = reduce(xp.minimum, (-xp.largest(-abs(values - at), 1) for at in cuts.at))
         return (nearest <= _OUT_OF_REACH * _variation(values)) | all_of[:, None]
-    candidates = values[:, :, xp.numpy_on_cpu(cuts.groups)]
+    candidates = _candidates(cuts, versions)
     top = xp.largest(candidates, 3)[..., None]
     lag = top - candidates
     near = -xp.largest(-lag, 1) <= _OUT_OF_REACH * (_variation(candidates) + _variation(top))
@@ -249,8 +260,7 @@ class _Perturbations:
     def __init__(self, program: Program) -> None:
         self.size = float(torch.finfo(program.dtype).eps) ** 0.5
         self.dtype, self.device = program.dtype, program.device
-        self.used, self.generator = 0, torch.Generator().manual_seed(1)
-        self.shared = xp.numpy_on_cpu(_shared(self.dtype, self.size).to(self.device))
+        self.used = 0
 
     def draw(self, n: int) -> Tensor:
         """(n,): 0.5 to 1.5 times ``size``, up or down.
@@ -258,25 +268,19 @@ class _Perturbations:
         Two terms that cancel would still cancel if both changed by the same share.
         """
         start, self.used = self.used, self.used + n
-        if self.used <= _SHARED:
-            return self.shared[start : self.used]
-        return xp.numpy_on_cpu(_drawn(n, self.dtype, self.size, self.generator).to(self.device))
-
-
-def _drawn(n: int, dtype: torch.dtype, size: float, generator: torch.Generator) -> Tensor:
-    drawn = torch.empty(n, dtype=dtype, device="cpu").uniform_(-1, 1, generator=generator)
-    return drawn.add_(drawn.sign(), alpha=0.5).mul_(size)
+        period = _FIRST if self.used <= _FIRST else _PERIOD
+        start %= period
+        table = _shared(period, self.dtype, self.size, self.device)
+        if start + n > period:
+            table = table.repeat(-(-(start + n) // period))
+        return table[start : start + n]
 
 
 @cache
-def _shared(dtype: torch.dtype, size: float) -> Tensor:
-    """The changes of a small network, and the first ones of a larger one; not to be written to."""
-    return _drawn(_SHARED, dtype, size, torch.Generator().manual_seed(0))
-
-
-def _flat(value: Tensor) -> Tensor:
-    """(v, n) of values (v, ...)."""
-    return xp.numpy_on_cpu(value).reshape(len(value), -1)
+def _shared(n: int, dtype: torch.dtype, size: float, device: torch.device) -> Tensor:
+    """(n,) changes, drawn once; not to be written to."""
+    drawn = torch.empty(n, dtype=dtype, device="cpu").uniform_(-1, 1, generator=torch.Generator().manual_seed(0))
+    return drawn.add_(drawn.sign(), alpha=0.5).mul_(size).to(device)
 
 
 def _behind(
@@ -288,17 +292,17 @@ def _behind(
     versions: _Versions,
 ) -> Values:
     """The three versions of the values behind a kink, see ``_Versions``."""
-    noise = versions.starts(xp.numpy_on_cpu(cuts.values))
+    noise = versions.starts(versions.array(cuts.values))
     if isinstance(cuts, Maxima):
-        noise = abs(noise[..., xp.numpy_on_cpu(cuts.groups)])
+        noise = abs(noise[..., versions.array(cuts.groups)])
     if in_reach is not None:
         noise = noise * in_reach[:, None]
     if isinstance(cuts, Maxima):
         noise = xp.largest(noise, -1)
-    flat = {name: _flat(value) for name, value in live.items()}
+    flat = {name: versions.array(value).reshape(len(value), -1) for name, value in live.items()}
     real = [name for name, value in live.items() if value.is_floating_point()]
-    changes = perturbations.draw(2 * (sum(flat[name].shape[1] for name in real) + noise.shape[-1])).reshape(2, 1, 1, -1)
-    before, end = {}, 0
+    n_changes = 2 * (sum(flat[name].shape[1] for name in real) + noise.shape[-1])
+    changes, before, end = versions.array(perturbations.draw(n_changes)).reshape(2, 1, 1, -1), {}, 0
     for name, rows in flat.items():
         found, starts = xp.empty_like(rows), versions.starts(rows)
         versions.plain(found)[:] = versions.plain(rows)

@@ -122,21 +122,6 @@ def region_bounds(n_0: int, widths: Sequence[int]) -> list[Bound]:
     return found
 
 
-def layer_widths(text: str) -> list[int]:
-    """The widths that ``text`` spells, input and output included.
-
-    >>> layer_widths("2-32-32-2")
-    [2, 32, 32, 2]
-    """
-    parts = text.split("-")
-    if len(parts) < 3 or not all(part.isdigit() and int(part) > 0 for part in parts):
-        raise InputError(
-            f"Expected an architecture such as 2-32-32-2, got {text!r}. Write the sizes of input, hidden layers "
-            "and output, joined by hyphens."
-        )
-    return [int(part) for part in parts]
-
-
 def _binomials(n: int, most: int) -> list[int]:
     """C(n, 0), ..., C(n, most), each from the one before.
 

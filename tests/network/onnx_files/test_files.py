@@ -101,12 +101,12 @@ def test_one_of_several_outputs_is_read_alone(tmp_path: Path) -> None:
 
 
 def test_the_command_line_chooses_an_output(tmp_path: Path) -> None:
-    words = ["regions", "--model", str(two_headed(tmp_path)), "--box", "-1", "1", "--json", "-"]
-    counts = [json.loads(CliRunner().invoke(app, [*words, "--output", each]).stdout) for each in ("y", "0")]
+    words = ["regions", "--model", str(two_headed(tmp_path)), "--box", "-1", "1", "--json"]
+    counts = [json.loads(CliRunner().invoke(app, [*words, "--head", each]).stdout) for each in ("y", "0")]
     assert counts[0]["linear_regions"] == counts[1]["linear_regions"] > 1
     refused = CliRunner().invoke(app, words)
     assert refused.exit_code == 2
-    assert "Expected --output to be one of 'y', 'other'" in " ".join(refused.stderr.split())
+    assert "Expected --head to be one of 'y', 'other'" in " ".join(refused.stderr.split())
 
 
 def test_open_sizes_need_an_input_shape(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ def animate(
         Path, typer.Argument(metavar="RUN", help="Folder of a run with checkpoints, or folder that contains one run.")
     ],
     out: Annotated[
-        Path | None, options.option("--out FILE", "File to write, .gif or .mp4; by default a GIF named after the run.")
+        Path | None,
+        options.option("--output -o FILE", "File to write, .gif or .mp4; by default a GIF named after the run."),
     ] = None,
     kind: Annotated[Literal["linear", "decision", "neurons"], options.option("--kind", "Kind of figure.")] = "linear",
     fps: Annotated[float, options.option("--fps", "Frames per second.")] = 6.0,
@@ -37,7 +38,7 @@ def animate(
 ) -> None:
     """Animate the regions over training, one frame for each checkpoint of a run.
 
-    Example: regionscope-lab animate runs/0123456789abcdef --out moons.gif --kind decision
+    Example: regionscope-lab animate runs/0123456789abcdef -o moons.gif --kind decision
     """
     run = find_run(run)
     target = Path(f"{run.resolve().name}.gif") if out is None else out

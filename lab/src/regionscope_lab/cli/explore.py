@@ -28,7 +28,7 @@ def explore(
 ) -> None:
     """Write one HTML page that shows the regions at every checkpoint and works offline.
 
-    Example: regionscope-lab explore runs/0123456789abcdef --out moons.html
+    Example: regionscope-lab explore runs/0123456789abcdef -o moons.html
     """
     run = find_run(run)
     target = page_target(run, out)

@@ -119,12 +119,12 @@ def report(
     data_root: lab_options.DataRootOption = None,
     archive: ArchiveOption = None,
     out: Annotated[
-        Path | None, options.option("--out DIR", "Folder of the pages; by default reports/ in --folder.")
+        Path | None, options.option("--output -o DIR", "Folder of the pages; by default reports/ in --folder.")
     ] = None,
 ) -> None:
     """Write the pages from the stored runs, and an index of all pages, without training.
 
-    Example: regionscope-lab paper report all --size desk --out docs/results
+    Example: regionscope-lab paper report all --size desk -o docs/results
     """
     chosen, scale = find(name), _size(size)
     target = out or folder / "reports"

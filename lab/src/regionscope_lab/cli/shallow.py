@@ -32,7 +32,7 @@ _AT_EDGE = 1.5  # eta lambda_max from here on counts as the edge of stability
 _ACCOUNT = ("steps", "rejected", "crossed", "slid", "quiet", "ambiguous")
 
 
-OutOption = Annotated[Path, option("--out DIR", "Folder for the files.")]
+OutOption = Annotated[Path, option("--output -o DIR", "Folder for the files.")]
 SeedOption = Annotated[int, option("--seed", "Seed for teacher, data and weights.", least=0)]
 RatesOption = Annotated[str, option("--rates C,C,...", "Learning rates in units of 2 / sharpness(0).")]
 
@@ -218,7 +218,7 @@ def _store(out: Path, figure: Figure | None, picture: str, numbers: dict[str, An
     if figure is not None:
         output.save_figure(figure, out / picture)
         typer.echo(f"wrote {out / picture}")
-    output.write_result(numbers, str(out / document))
+    output.write_result(numbers, [out / document])
     typer.echo(f"wrote {out / document}")
 
 

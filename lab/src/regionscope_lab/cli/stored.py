@@ -8,14 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import typer
 from torch import Tensor, nn
 
 from regionscope.cli import ask as questions
 from regionscope.cli import complexity as local
 from regionscope.cli import count as counts
+from regionscope.cli import level_set as levels
 from regionscope.cli import regions as exact
-from regionscope.cli import surface as surfaces
 from regionscope.cli.command_line import note_file
 from regionscope.cli.job import NetworkJob, SliceJob, with_job
 from regionscope.geometry import Slice
@@ -94,27 +93,28 @@ class RunSliceJob(RunJob, SliceJob):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunPlaneJob(RunJob, exact.PlaneJob):
+class RunCountJob(RunJob, exact.CountJob):
     """The network of a run on one slice, with counts that can be certified."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunLevelSetJob(RunJob, levels.LevelSetJob):
+    """The network of a run on one slice, with meshes and pages to write."""
 
 
 def _of_run(command: Any, job: type[NetworkJob], *without: str) -> Callable[..., None]:
     """The command of regionscope with --run in place of --model, --weights and files of data."""
     stored = with_job(command.__wrapped__, job=job, without=("model", "weights", *without))
     about = (command.__doc__ or "").partition("Example:")[0].rstrip()
-    group = "ask " if command.__module__ == questions.__name__ else ""
-    example = f"regionscope-lab {group}{command.__name__} --run runs/0123456789abcdef"
+    name = "ask extremes" if command is questions.ask else command.__name__.replace("_", "-")
+    example = f"regionscope-lab {name} --run runs/0123456789abcdef"
     stored.__doc__ = f"{about}\n\n    Example: {example}\n    "
     return stored
 
 
-regions = _of_run(exact.regions, RunPlaneJob)
-decision = _of_run(exact.decision, RunPlaneJob)
-surface = _of_run(surfaces.surface, RunSliceJob)
+regions = _of_run(exact.regions, RunCountJob)
+decisions = _of_run(exact.decisions, RunCountJob)
+level_set = _of_run(levels.level_set, RunLevelSetJob)
 count = _of_run(counts.count, RunJob, "data")
 complexity = _of_run(local.complexity, RunJob, "data", "test")
-ask = typer.Typer(no_args_is_help=True, help=questions.ask.info.help)
-extremes = ask.command()(_of_run(questions.extremes, RunSliceJob))
-lipschitz = ask.command()(_of_run(questions.lipschitz, RunSliceJob))
-flips = ask.command()(_of_run(questions.flips, RunSliceJob))
-topology = ask.command()(_of_run(questions.topology, RunSliceJob))
+ask = _of_run(questions.ask, RunSliceJob)

@@ -44,7 +44,7 @@ def run(
     ],
     runs: lab_options.RunsOption = Path("runs"),
     model: lab_options.OwnModelOption = None,
-    output_name: options.OutputOption = None,
+    head: options.HeadOption = None,
     data: Annotated[str | None, options.option("--data", lab_options.DATA_HELP, lab_options.EXPERIMENT)] = None,
     data_root: lab_options.DataRootOption = None,
     workers: Annotated[
@@ -83,7 +83,7 @@ def run(
 
     Example: regionscope-lab sweep run grid.toml --runs runs --workers 2
     """
-    plan = Sweep.from_toml(grid, network=model, data=data, output=output_name)
+    plan = Sweep.from_toml(grid, network=model, data=data, output=head)
     if dask is None:
         options.read_device(device)
     several = workers > 1 or dask is not None

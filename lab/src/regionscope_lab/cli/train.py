@@ -45,7 +45,7 @@ def train(
         ),
     ] = None,
     model: lab_options.OwnModelOption = None,
-    output_name: options.OutputOption = None,
+    head: options.HeadOption = None,
     measure: Annotated[
         list[str] | None,
         options.option(
@@ -68,7 +68,7 @@ def train(
     runs: lab_options.RunsOption = Path("runs"),
     data_root: lab_options.DataRootOption = None,
     device: options.DeviceOption = "cpu",
-    json_file: options.JsonOption = None,
+    as_json: options.JsonOption = False,
     progress: options.ProgressOption = None,
 ) -> None:
     """Train one network, measure it, and store the run in a folder. Run the command again to resume.
@@ -79,10 +79,9 @@ def train(
     """
     if network is not None and model is not None:
         raise InputError(f"Expected --network or --model, got both ({network} and {model}). Leave one out.")
-    shown: dict[str, Any] = {"data.name": data, "network.name": network or model, "network.output": output_name}
+    shown: dict[str, Any] = {"data.name": data, "network.name": network or model, "network.output": head}
     shown |= {"seed": seed, "training.epochs": epochs, "training.lr": lr, "training.batch_size": batch_size}
     experiment = _experiment(file, shown, settings or [], measure or [])
-    output.check_json(json_file)
     torch_device = options.read_device(device)
     before = runs / experiment.key
     had_ended = (before / "result.json").exists() and RunFolder(before, experiment).is_done
@@ -91,7 +90,7 @@ def train(
         for sentence in prepare(experiment, device=torch_device, data_root=data_root):
             typer.echo(sentence, err=True)
     folder = _run(experiment, runs, device=torch_device, data_root=data_root, progress=progress)
-    _report(folder, json_file, had_ended=had_ended)
+    _report(folder, as_json, had_ended=had_ended)
 
 
 def _experiment(file: Path | None, shown: dict[str, Any], settings: list[str], measures: list[str]) -> Experiment:
@@ -157,12 +156,15 @@ def _setting(text: str) -> tuple[str, Any]:
         return key.strip(), value.strip()
 
 
-def _report(folder: RunFolder, json_file: str | None, *, had_ended: bool) -> None:
+def _report(folder: RunFolder, as_json: bool, *, had_ended: bool) -> None:
     result = folder.result()
     if result is None or result["status"] == "failed":
         error = str((result or {}).get("error", "No result was written")).rstrip(".")
         raise RegionscopeError(f"The run failed: {error}. Remove the cause, then run the command again.")
-    if json_file != "-":
+    if as_json:
+        document = {"key": folder.key, "experiment": folder.experiment.to_dict(), "result": result}
+        typer.echo(output.json_text({**document, "provenance": folder.provenance}))
+    else:
         table = Table("", Column("", justify="right"), show_header=False)
         table.add_row("status", result["status"])
         for name in ("train_loss", "train_error", "test_error", "gap"):
@@ -176,6 +178,3 @@ def _report(folder: RunFolder, json_file: str | None, *, had_ended: bool) -> Non
         console.print(table)
         ended = "; the run had ended before, and nothing was trained" if had_ended else ""
         typer.echo(f"stored in {folder.path}{ended}")
-    if json_file is not None:
-        document = {"key": folder.key, "experiment": folder.experiment.to_dict(), "result": result}
-        output.write_json({**document, "provenance": folder.provenance}, json_file)

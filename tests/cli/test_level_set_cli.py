@@ -1,4 +1,4 @@
-"""``regionscope surface`` from the command line."""
+"""``regionscope level-set`` from the command line."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*words: str) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["surface", "--model", *words])
+    done = CliRunner().invoke(app, ["level-set", "--model", *words])
     return done.exit_code, done.output
 
 
 def test_mesh_picture_page_and_numbers_are_written(folder: Path) -> None:
-    words = ["--input-shape", "3", "--box", "-2", "2", "--value", "0.5", "--out", "mesh.ply", "--plot", "mesh.png"]
-    code, text = run("shape.py:Diamond", *words, "--page", "mesh.html", "--json", "numbers.json")
+    words = ["--input-shape", "3", "--box", "-2", "2", "--value", "0.5", "-o", "mesh.ply", "-o", "mesh.png"]
+    code, text = run("shape.py:Diamond", *words, "-o", "mesh.html", "-o", "numbers.json")
     assert code == 0, text
     assert "Euler characteristic" in text
     numbers = json.loads((folder / "numbers.json").read_text())
@@ -49,32 +49,33 @@ def test_mesh_picture_page_and_numbers_are_written(folder: Path) -> None:
 
 
 def test_stl_files_are_written(folder: Path) -> None:
-    code, text = run("shape.py:Diamond", "--input-shape", "3", "--box", "-2", "2", "--out", "mesh.stl")
+    code, text = run("shape.py:Diamond", "--input-shape", "3", "--box", "-2", "2", "-o", "mesh.stl")
     assert code == 0, text
     assert (folder / "mesh.stl").stat().st_size == 84 + 50 * 8
 
 
 def test_classes_and_targets(folder: Path) -> None:
-    code, text = run("shape.py:Two", "--input-shape", "3", "--box", "-1", "1", "--classes", "0,1", "--json", "-")
+    code, text = run("shape.py:Two", "--input-shape", "3", "--box", "-1", "1", "--classes", "0,1", "--json")
     assert code == 0, text
     assert json.loads(text)["area"] == pytest.approx(4 * 2**0.5)
-    code, text = run(
-        "shape.py:Two", "--input-shape", "3", "--box", "-1", "1", "--index", "0", "--minus", "1", "--json", "-"
-    )
+    code, text = run("shape.py:Two", "--input-shape", "3", "--box", "-1", "1", "--index", "0", "--minus", "1", "--json")
     assert json.loads(text)["area"] == pytest.approx(4 * 2**0.5)
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--out", "mesh.off"], "Expected an --out file that ends in .ply, .obj, .vtp or .stl, got 'mesh.off'"),
-        (["--input-shape", "2", "--out", "mesh.stl"], "Expected a slice of dimension 3 for an .stl file, got 2. Write"),
-        (["--out", "none/mesh.ply"], "does not exist"),
+        (
+            ["-o", "mesh.off"],
+            "file that ends in .ply, .obj, .vtp, .stl, .png, .pdf, .svg, .json, .html or .htm, got 'mesh.off'",
+        ),
+        (["--input-shape", "2", "-o", "mesh.stl"], "Expected a slice of dimension 3 for an .stl file, got 2. Write"),
+        (["-o", "none/mesh.ply"], "does not exist"),
         (["--classes", "a"], "Expected --classes such as 3 or 3,5"),
         (["--classes", "0", "--index", "0"], "Expected --classes or --index, got both. Pass one of them."),
         (["--minus", "1"], "Expected --index I for a network with 1 output"),
-        (["--page", "mesh.txt"], "Expected a --page file that ends in .html or .htm, got 'mesh.txt'"),
-        (["--input-shape", "2", "--page", "mesh.html"], "Expected a slice of dimension 3 for --page"),
+        (["-o", "mesh.txt"], "got 'mesh.txt'. Change the ending of the file."),
+        (["--input-shape", "2", "-o", "mesh.html"], "Expected a slice of dimension 3 for an .html page, got 2"),
     ],
 )
 def test_mistakes_are_one_sentence(words: list[str], sentence: str) -> None:

@@ -1,22 +1,22 @@
-"""``regionscope surface``: the exact level set or decision boundary of a network, as a mesh."""
+"""``regionscope level-set``: the exact level set or decision boundary of a network, as a mesh."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
-from regionscope import plot
+from regionscope import exact, plot
 from regionscope.cli import options, output
 from regionscope.cli.ask import IndexOption, MinusOption, chosen_output
 from regionscope.cli.job import SliceJob, with_job
 from regionscope.errors import InputError
-from regionscope.exact import LevelSet, level_set
+from regionscope.exact import LevelSet
 from regionscope.exact.surfaces.files import MESH_FILES
 from regionscope.explorer import explore as write_page
-from regionscope.formatting import either
 
 _SURFACE = "Surface"
 ValueOption = Annotated[float, options.option("--value V", "Level of the output.", _SURFACE)]
@@ -29,27 +29,37 @@ ClassesOption = Annotated[
     ),
 ]
 MeshOption = Annotated[
-    Path | None, options.option("--out FILE", f"Mesh to write ({', '.join(MESH_FILES)}).", options.OUTPUT)
+    list[Path] | None,
+    options.option(
+        "--output -o FILE",
+        f"File to write: a mesh ({', '.join(MESH_FILES)}), .json, a figure (.png, .pdf, .svg), or a page with a "
+        "surface that you can turn (.html); can be repeated.",
+        options.OUTPUT,
+    ),
 ]
-PageOption = Annotated[
-    Path | None,
-    options.option("--page FILE.html", "HTML page to write, with a surface that you can turn.", options.OUTPUT),
-]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelSetJob(SliceJob):
+    """A network on one slice, with meshes and pages to write."""
+
+    files: MeshOption = None
+    endings: ClassVar[tuple[str, ...]] = (*MESH_FILES, *SliceJob.endings, *output.PAGES)
 
 
 @with_job
-def surface(
-    job: SliceJob, value: ValueOption = 0.0, index: IndexOption = None, minus: MinusOption = None,
-    classes: ClassesOption = None, out: MeshOption = None, page: PageOption = None,
+def level_set(
+    job: LevelSetJob, value: ValueOption = 0.0, index: IndexOption = None, minus: MinusOption = None,
+    classes: ClassesOption = None,
 ) -> None:  # fmt: skip
     """Compute where an output equals a value, or where two classes meet: exact curves in 2-D, an exact mesh in 3-D.
 
-    Example: regionscope surface --model sdf.py:build --box -1 1 --out mesh.ply --plot mesh.png --page mesh.html
+    Example: regionscope level-set --model sdf.py:build --box -1 1 -o mesh.ply -o mesh.png -o mesh.html
     """
     network = job.network()
     slice = job.slice(network)
     job.check_targets(min(slice.dim, 2))  # a surface in space is drawn, too
-    _check_files(out, page, slice.dim)
+    _check_files(job, slice.dim)
     between = _read_classes(classes)
     if between is not None and (index is not None or minus is not None):
         raise InputError("Expected --classes or --index, got both. Pass one of them.")
@@ -57,32 +67,24 @@ def surface(
     if between is None:
         border = "Pass --classes I,J for the boundary between two classes."
         target = chosen_output(index, minus, network, slice, otherwise=border)
-    found = job.cut(level_set, network, slice, value=value, target=target, classes=between)
+    found = job.cut(exact.level_set, network, slice, value=value, target=target, classes=between)
     _report(job, found)
-    if out is not None:
-        with output.writing_to(out):
-            found.save(out, inputs=slice.origin.numel() == slice.dim)
-        typer.echo(f"wrote {out}", err=True)
+    for path in job.named(tuple(MESH_FILES)):
+        with output.writing_to(path):
+            found.save(path, inputs=slice.origin.numel() == slice.dim)
+        typer.echo(f"wrote {path}", err=True)
     job.draw(plot.level_set_figure, found)
-    if page is not None:
-        with output.writing_to(page):
-            write_page(found, page)
-        typer.echo(f"wrote {page}", err=True)
+    for path in job.named(output.PAGES):
+        with output.writing_to(path):
+            write_page(found, path)
+        typer.echo(f"wrote {path}", err=True)
 
 
-def _check_files(out: Path | None, page: Path | None, dim: int) -> None:
-    """Raise ``InputError`` if a file cannot be written."""
-    for path, endings, name in ((out, tuple(MESH_FILES), "an --out"), (page, (".html", ".htm"), "a --page")):
-        if path is not None:
-            if path.suffix not in endings:
-                raise InputError(
-                    f"Expected {name} file that ends in {either(endings)}, got {str(path)!r}. "
-                    "Change the ending of the file."
-                )
-            output.check_folder(path)
-    if page is not None and dim != 3:
-        raise InputError(f"Expected a slice of dimension 3 for --page, got {dim}. Use --plot.")
-    if out is not None and out.suffix == ".stl" and dim != 3:
+def _check_files(job: LevelSetJob, dim: int) -> None:
+    """Raise ``InputError`` for a file that needs a slice of dimension 3."""
+    if dim != 3 and job.named(output.PAGES):
+        raise InputError(f"Expected a slice of dimension 3 for an .html page, got {dim}. Write a figure, such as .png.")
+    if dim != 3 and job.named((".stl",)):
         raise InputError(f"Expected a slice of dimension 3 for an .stl file, got {dim}. Write .ply, .obj or .vtp.")
 
 
