@@ -32,7 +32,7 @@ from regionscope.extras import import_extra
 from regionscope.types import IntArray
 
 # what ``doubts`` computes in a few seconds at most
-_MOST_INPUTS, _MOST_UNITS, _MOST_SIGNS, _MOST_IN_INTEGERS = 1000, 2000, 1 << 22, 1000
+_MOST_WEIGHTS, _MOST_SIGNS, _MOST_IN_INTEGERS = 2_000_000, 1 << 22, 1000  # weights: inputs times units
 
 
 def certify(
@@ -68,7 +68,7 @@ def doubts(part: Any, decision: tuple[IntArray, IntArray] | None = None) -> Cert
     if not part.stats.snapped or not part.status or program is None:
         return None
     units, inputs = program.n_units, math.prod(program.input_shape)
-    if inputs > _MOST_INPUTS or units > _MOST_UNITS or units * len(part) > _MOST_SIGNS:
+    if units * inputs > _MOST_WEIGHTS or units * len(part) > _MOST_SIGNS:
         return None
     certificate = _certified(part, decision, _MOST_IN_INTEGERS, start)
     return None if certificate.certified else certificate

@@ -127,11 +127,11 @@ class Partition:
 
     @cached_property
     def n_undecided(self) -> int:
-        """Number of walls and regions that rounding leaves open; 0 if the counts are the true ones.
+        """Number of walls and regions that rounding leaves open.
 
         Walls count at which no unit changes its piece; they are taken for walls between different maps. Where signs are
-        hidden (``n_snapped``) and the network has at most 1,000 inputs and 2,000 units, regions count that ``certify``
-        refutes.
+        hidden (``n_snapped``) and the network is small (inputs times units at most 2 million), those regions count too
+        that ``certify`` refutes.
         """
         found = doubts(self)
         return int(self._compared[1].sum()) + (0 if found is None else found.n_open)
