@@ -35,12 +35,12 @@ def test_two_inputs_vary_in_their_own_units(folder: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "input 0 in [0, 100], input 2 in [-1, 1]; input 1 = 5, input 3 = 0.5." in done.output
     assert "input 0 = (value - 50) / 25" in done.output
-    found = json.loads((folder / "found.json").read_text())
+    numbers = json.loads((folder / "found.json").read_text())
     box = rs.Box([0.0, 0.0, 0.0, 0.5], [[1.0, 0, 0, 0], [0, 0, 1.0, 0]], [2.0, 1.0])
     part = rs.linear_regions(rs.read_onnx("net.onnx"), box)
-    assert found["activation_regions"] == part.n_activation_regions
-    assert found["plane"]["scaling"]["0"] == {"offset": 50.0, "unit": 25.0}
-    assert "plane.toml" in found["provenance"]["files"]
+    assert numbers["activation_regions"] == part.n_activation_regions
+    assert numbers["plane"]["scaling"]["0"] == {"offset": 50.0, "unit": 25.0}
+    assert "plane.toml" in numbers["provenance"]["files"]
     assert (folder / "found.png").exists()
 
 
@@ -52,16 +52,16 @@ def test_every_command_takes_every_slice(command: str, folder: Path) -> None:
     """A plane, on the command line and in a file, is the box that it spans; the picture names the inputs."""
     (folder / "plane.toml").write_text("plane = {0 = [-1, 1], 1 = [-1, 1]}")
     (folder / "box.toml").write_text("box = [-1, 1]")
-    found = []
+    answers = []
     for number, words in enumerate(("--box -1 1", "--plane 0=-1:1,1=-1:1", "--slice plane.toml", "--slice box.toml")):
         done = run(f"{command} --model flat.onnx {words} --json -o {number}.svg")
         assert done.exit_code == 0, done.output
         numbers = json.loads(done.stdout)
         assert ("plane" in numbers) == (number in (1, 2))
-        found.append({**numbers, "plane": 0, "provenance": 0, "stats": {**numbers["stats"], "seconds": 0}})
+        answers.append({**numbers, "plane": 0, "provenance": 0, "stats": {**numbers["stats"], "seconds": 0}})
         text = (folder / f"{number}.svg").read_text()
         assert "<!-- input 0 -->" in text
-    assert all(numbers == found[0] for numbers in found)
+    assert all(numbers == answers[0] for numbers in answers)
 
 
 def test_a_file_of_points_is_beside_the_slice(folder: Path) -> None:

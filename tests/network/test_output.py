@@ -19,6 +19,7 @@ import regionscope as rs
 from regionscope.cli import app
 from regionscope.errors import InputError, NotPiecewiseAffine
 from regionscope.network.output import select_output
+from regionscope_lab.cli import app as lab
 
 Pair = namedtuple("Pair", ["features", "logits"])
 X = torch.randn(12, 2, generator=torch.Generator().manual_seed(0))
@@ -260,7 +261,7 @@ def test_the_command_line_names_an_output(tmp_path: Path, monkeypatch: pytest.Mo
     refused = CliRunner().invoke(app, ["regions", "--box", "-1", "1", "--model", "net.py:Net"])
     assert refused.exit_code == 2
     train = ["train", "--model", "net.py:Net", "--data", "data.npz", "--epochs", "1", "--lr", "0.1"]
-    assert "one of several outputs with --head (network.output)." in CliRunner().invoke(app, train).stderr
-    done = CliRunner().invoke(app, [*train, "--head", "logits", "--measure", "linear_regions"])
+    assert "one of several outputs with --head (network.output)." in CliRunner().invoke(lab, train).stderr
+    done = CliRunner().invoke(lab, [*train, "--head", "logits", "--measure", "linear_regions"])
     assert done.exit_code == 0, done.output
     assert "linear_regions" in done.stdout
