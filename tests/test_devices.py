@@ -41,7 +41,9 @@ def test_exact_regions_there_are_those_here(case: Case) -> None:
         assert there.vertices.device == decided_there.labels.device == FAR
         assert (there.by_layer, there.n_linear_regions) == (here.by_layer, here.n_linear_regions)
         assert there.patterns().tolist() == here.patterns().tolist()
-        there.to("cpu").check()
+        assert there.to("cpu").n_undecided == here.n_undecided
+        if not here.n_undecided:
+            there.to("cpu").check()
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])

@@ -311,7 +311,7 @@ def compare_with_evaluations(ours: nn.Module, truth: nn.Module, segment: rs.Segm
     assert (change[~bends & both] < accuracy[~bends & both]).all()
     assert (change > accuracy)[bends & both].double().mean() > 0.9
     assert part.n_linear_regions == 1 + int(bends.sum())
-    assert part.n_undecided == 0
+    assert not bool(part._compared[1].any())  # no wall is undecided
 
     # Labels on the grid, except where two outputs tie.
     on_line = dec.partition.interior[:, 0].argsort()
@@ -360,6 +360,8 @@ def test_a_kan_with_a_float32_grid_has_slivers_and_the_regions_of_its_evaluation
     network = Kan((2, 4, 3), 12)
     segment = rs.Segment([-0.93, 0.88], [0.91, -0.97])
     part = rs.linear_regions(network, segment)
-    slivers = part.sizes < 1e-6 * segment.size
-    assert 0.3 < slivers.double().mean() < 0.9
+    slivers = part.slivers(1e-6)
+    assert 0.3 < len(slivers) / len(part) < 0.9
+    assert float(part.sizes[slivers].sum()) < 1e-4 * segment.size
+    assert part.n_undecided > 0  # knots that are equal in the formula lie within rounding of each other
     compare_with_evaluations(network, copy.deepcopy(network).double(), segment, thin=1e-12)

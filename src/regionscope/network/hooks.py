@@ -40,8 +40,7 @@ def check_hooks(module: nn.Module, input_shape: tuple[int, ...], points: Callabl
     try:
         rows = _drawn(input_shape) if points is None else points()
         copied = runnable_parts(module)
-        plain = _output(_without_hooks(copied), rows)
-        copied = runnable_parts(module)  # a forward may change its module
+        plain = _output(_without_hooks(runnable_parts(copied.module)), rows)  # same weights, also during a training
         watched = [_Watched(part) for part in copied.parts if global_hooks() or has_hooks(part)]
         output = _output(copied, rows)
     except (MemoryError, torch.OutOfMemoryError):
