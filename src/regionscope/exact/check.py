@@ -109,7 +109,8 @@ def check_decided(n_undecided: int, doubts: Certificate | None) -> None:
         reason = "" if doubts is None else f" ({doubts})"
         raise CheckFailed(
             f"Expected signs that rounding does not hide, got {n_undecided} walls or regions that it leaves "
-            f"open{reason}. Rescale layers whose weights are very large or small, or take a smaller slice."
+            f"open{reason}. Folds that meet in one point up to rounding cause this, and very large or small weights. "
+            "Rescale such layers, or take a smaller slice."
         )
 
 
