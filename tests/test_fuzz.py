@@ -71,8 +71,9 @@ def test_long_dot_products_have_the_pieces_they_are_made_of(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_300_networks_agree() -> None:
-    seeds = [*range(280), *range(MIXED + 150, MIXED + 170)]
+def test_networks_of_every_family_agree() -> None:
+    """``make fuzz`` does the same for as many as one likes."""
+    seeds = [*range(80), *range(MIXED + 150, MIXED + 160)]
     wrong = {seed: [each for each in outcome(seed).differences if not each.close] for seed in seeds}
     assert not any(wrong.values())
 

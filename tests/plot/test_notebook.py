@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import functools
+import importlib
 import io
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -153,18 +153,13 @@ def test_ipython_shows_results_with_the_formatters(shell: Any) -> None:
         assert shown["text/plain"] == repr(result)
 
 
-def test_importing_the_package_in_a_notebook_is_enough() -> None:
-    pytest.importorskip("IPython")
-    code = """
-from IPython.core.interactiveshell import InteractiveShell
-shell = InteractiveShell.instance()
-import regionscope as rs
-formatter = shell.display_formatter.formatters["text/html"]
-formatter.enabled = True
-assert "<table>" in formatter(rs.Segment([0.0], [1.0]))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+def test_importing_the_package_in_a_notebook_is_enough(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    printers = shell.display_formatter.formatters["text/html"].type_printers
+    assert not set(notebook._SHOWN) & set(printers)
+    monkeypatch.setattr(rs, "plot", rs.plot)  # as before after the test
+    monkeypatch.delitem(sys.modules, "regionscope.plot")
+    importlib.reload(importlib.import_module("regionscope.public"))
+    assert set(notebook._SHOWN) <= set(printers)
 
 
 def test_without_ipython_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
