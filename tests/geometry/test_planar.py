@@ -214,16 +214,45 @@ def test_equal_candidates_are_one() -> None:
 def test_four_candidates_that_tie_in_one_point_share_it() -> None:
     corners = _square()[1].numpy()
     values = np.stack([corners[:, 0], corners[:, 1], -corners[:, 0], -corners[:, 1]], 1)
-    found = envelope_on_cell(corners, values, 1e-12)
-    assert len(found.ties) == 1
+    found = envelope_on_cell(corners, values, 1e-12, range(4))
+    assert [point.tied for point in found.points] == [{0, 1, 2, 3}]
     assert sorted(map(len, found.loops)) == [3, 3, 3, 3]
+    assert found.doubtful  # rounding could not tell two triple points from one
 
 
 def test_a_triple_point_is_placed_by_values() -> None:
     """They tie up to their own rounding, however small the cell and however steep the functions are."""
     random = np.random.default_rng(0)
     values = (_square()[1].numpy() + 1) @ random.uniform(-1e3, 1e3, (2, 3)) + random.uniform(-1e2, 1e2, 3)
-    corners, weights = tie_weights(values)
+    corners, weights = tie_weights(values[:, 0] - values[:, 1], values[:, 0] - values[:, 2])
     at = weights @ values[corners]
     assert np.ptp(at) < 1e-12
     assert abs(sum(weights) - 1) < 1e-15
+
+
+def test_a_piece_far_smaller_than_the_cell_is_kept() -> None:
+    """Two of the corners lie 1e-9 from the point where three candidates tie; the piece between them was lost."""
+    border = [[-1e-9, 0.0], [0.0, -1e-9], [1.0, 0.0], [0.0, 1.0]]
+    values = (np.array(border) - 1e-10) @ np.array([[-1.0, 1.0, 0.0], [-1.0, 0.0, 1.0]])
+    points, rows, corners = [], [], []
+    for i, (a, b) in enumerate(((0, 0), (0, 1), (1, 2), (2, 0))):  # the leaders along each side
+        corners.append(len(points))
+        points.append(border[i])
+        rows.append(values[i])
+        if a != b:
+            j = (i + 1) % 4
+            before, behind = values[i, a] - values[i, b], values[j, a] - values[j, b]
+            t = before / (before - behind)
+            points.append([(1 - t) * x + t * y for x, y in zip(border[i], border[j], strict=True)])
+            rows.append((1 - t) * values[i] + t * values[j])
+    found = envelope_on_cell(np.array(points), np.array(rows), 1e-13, corners)
+    assert not found.doubtful
+    assert sorted(map(len, found.loops)) == [4, 4, 5]
+    assert [point.tied for point in found.points] == [{0, 1, 2}]
+
+
+def test_a_torn_piece_is_doubtful() -> None:
+    """A candidate that leads at one border point alone, as after rounding, has no ties to run along."""
+    corners = _square()[1].numpy()
+    values = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    assert envelope_on_cell(corners, values, 1e-12, range(4)).doubtful

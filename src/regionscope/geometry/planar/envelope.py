@@ -29,7 +29,7 @@ from regionscope.geometry.maxima import Candidates, breaks_along, cell_leaders, 
 from regionscope.geometry.planar.arrangement import Chords, cut, meetings
 from regionscope.geometry.planar.cut import OnPoints, PlanarSplit, interpolation_of
 from regionscope.geometry.planar.mesh import Mesh, NewCells, Subdivided, replace_cells, subdivide
-from regionscope.geometry.planar.triple_points import envelope_on_cell, tie_weights
+from regionscope.geometry.planar.triple_points import envelope_on_cell
 from regionscope.geometry.ragged import gather_rows, next_in_row, owners
 
 
@@ -83,13 +83,16 @@ def split_maxima(
     chords, met, unsettled = meetings(divided.mesh, chords, evaluate)
     result, old_cell = cut(divided.mesh, chords, met, layer)
     interpolation = interpolation_of(mesh, divided.mesh, breaks.points, chords, met)
+    snapped = mesh.edges[breaks.merged, 0]
     if len(triple.cell):
         unsettled = torch.cat([unsettled, triple.cell])
-        new, interpolation = _triple_cells(result.n_vertices, interpolation, divided.mesh, triple, evaluate, coords)
+        new, interpolation, doubtful = _triple_cells(
+            result.n_vertices, interpolation, divided.mesh, triple, evaluate, coords
+        )
         result, old_cell = replace_cells(result, old_cell, new, layer)
+        snapped = torch.cat([snapped, mesh.corners[mesh.offsets[doubtful]]])
     still = torch.zeros(mesh.n_cells, dtype=torch.bool, device=old_cell.device)
     still[unsettled] = True
-    snapped = mesh.edges[breaks.merged, 0]
     no_zeros = mesh.edges.new_empty((0, 2))
     return PlanarSplit(result, old_cell, interpolation, no_zeros, still[old_cell].nonzero()[:, 0], snapped)
 
@@ -186,34 +189,35 @@ def _first_of_each_cell(contests: _Contests) -> _Contests:
 
 def _triple_cells(
     n_vertices: int, interpolation: Interpolation, divided: Mesh, triple: _Contests, evaluate: OnPoints, coords: Tensor
-) -> tuple[NewCells, Interpolation]:
+) -> tuple[NewCells, Interpolation, Tensor]:
     """Divide the cells of the contests (cells of ``divided``) by the envelope of one group each, cell by cell.
 
     ``n_vertices``: number of vertices so far, after which the triple points are numbered. Also returns the
-    interpolation with the triple points.
+    interpolation with the triple points, and the cells in which rounding leaves the pieces doubtful.
     """
     place = interpolation.apply(coords)
     pieces: list[list[int]] = []
     old_cell: list[int] = []
     corners: list[list[int]] = []
     weights: list[list[float]] = []
+    doubtful: list[int] = []
     for cell, group in zip(triple.cell.tolist(), triple.group.tolist(), strict=True):
         loop = divided.corners[int(divided.offsets[cell]) : int(divided.offsets[cell + 1])]
         values = evaluate.of_group(loop, torch.full_like(loop, group)).cpu().numpy()
         tolerance = float(evaluate.tolerance_at(loop[:1], loop[:1]))
-        envelope = envelope_on_cell(place[loop].cpu().numpy(), values, tolerance)
         first, names = n_vertices + len(corners), loop.tolist()
         old = [k for k, vertex in enumerate(names) if vertex < interpolation.n_old]
-        for tie in envelope.ties:
-            three, weight = tie_weights(values[old][:, tie])
-            corners.append([names[old[k]] for k in three])
-            weights.append(weight)
-        names += range(first, first + len(envelope.ties))
+        envelope = envelope_on_cell(place[loop].cpu().numpy(), values, tolerance, old)
+        corners += [[names[k] for k in point.corners] for point in envelope.points]
+        weights += [point.weights for point in envelope.points]
+        names += range(first, first + len(envelope.points))
         pieces += [[names[k] for k in piece] for piece in envelope.loops]
         old_cell += [cell] * len(envelope.loops)
+        doubtful += [cell] * envelope.doubtful
     with_triples = replace(
         interpolation,
         triple_points=torch.tensor(corners, dtype=torch.int64, device=coords.device).view(-1, 3),
         weights=torch.tensor(weights, dtype=torch.float64, device=coords.device).view(-1, 3),
     )
-    return NewCells(triple.cell, pieces, old_cell, len(corners)), with_triples
+    new = NewCells(triple.cell, pieces, old_cell, len(corners))
+    return new, with_triples, torch.tensor(doubtful, dtype=torch.int64, device=coords.device)
