@@ -31,6 +31,7 @@ LAYERS = {
     "provenance": 0,
     "user_code": 0,
     "default_slice": 2,
+    "points": 2,
     "geometry": 1,
     "network": 1,
     "certificate": 2,

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import regionscope as rs
-from regionscope import complexity, exact, measures
+from regionscope import complexity, exact, measures, points
 from regionscope.exact.questions.quadrature_steps import RULES
 from regionscope.types import Readable
 from regionscope_lab import shallow
@@ -25,10 +25,10 @@ X = torch.randn(6, 2, generator=torch.Generator().manual_seed(0))
 Y = torch.arange(6) % 2
 NET = mlp([2, 4, 2], seed=1)
 NO_RESULT = {"MeasurePoints", "Walls", "ComplexityWatch", "FinishedRegions", "SizeHistogram"}
-NO_RESULT |= {"AffineMaps", "Faces", "RegionExtremes"}  # parts of results
+NO_RESULT |= {"AffineMaps", "Faces", "RegionExtremes", "NearestFold"}  # parts of results
 RESULTS: set[Any] = {
     kind
-    for chapter in (complexity, exact, measures)
+    for chapter in (complexity, exact, measures, points)
     for name in chapter.__all__
     if inspect.isclass(kind := getattr(chapter, name)) and name not in NO_RESULT
 } | {rs.Estimate, rs.Verification, shallow.KKT, shallow.Flow, EffectiveRegions}
@@ -70,6 +70,7 @@ def test_readings_are_names_values_and_errors() -> None:
         rs.linear_regions(NET, box).extremes(0): ["", "min"],
         rs.linear_regions(NET, box).lipschitz(): [""],
         rs.flips(NET, rs.Segment(X[0], X[1])): [""],
+        rs.regions_at(NET, X): ["", "distance", "label_distance"],
         rs.decision_regions(NET, box).topology()[0]: ["", "holes", "boundary_length"],
         rs.level_set(NET, box, classes=(0, 1)): ["", "area", "euler", "components", "boundary_edges", "nonmanifold"],
         rs.region_count(NET, X, slices=3): [""],

@@ -1,7 +1,7 @@
 """regionscope: look at a network on a slice of its input space, partition the slice, measure the pieces.
 
 This module offers the instruments, the slices they look at, their results and the errors. Everything else lives in its
-chapter: ``geometry``, ``network``, ``certificate``, ``exact``, ``sampled``, ``complexity``, ``measures``,
+chapter: ``geometry``, ``network``, ``certificate``, ``exact``, ``points``, ``sampled``, ``complexity``, ``measures``,
 ``verification``, ``monitor``, ``plot``. Importing the package is quick: torch and the chapters are loaded when a name
 is first used.
 """
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from regionscope.monitor import Monitor, every, log_spaced
     from regionscope.network import Program, block, select_output, trace
     from regionscope.network.onnx import OnnxNetwork, read_onnx
+    from regionscope.points import PointRegions, regions_at
     from regionscope.sampled import EmbeddingSlice, embedding_slice
     from regionscope.tolerance import Tolerance
     from regionscope.types import Estimate, Status
@@ -66,6 +67,7 @@ __all__ = [
     "NotPiecewiseAffine",
     "OnnxNetwork",
     "Partition",
+    "PointRegions",
     "Program",
     "Property",
     "RegionCount",
@@ -93,6 +95,7 @@ __all__ = [
     "read_onnx",
     "read_vnnlib",
     "region_count",
+    "regions_at",
     "select_output",
     "trace",
     "verify",

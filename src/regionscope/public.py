@@ -11,6 +11,7 @@ from regionscope.measures import *
 from regionscope.monitor import *
 from regionscope.network import *
 from regionscope.network.onnx import *
+from regionscope.points import *
 from regionscope.sampled import *
 from regionscope.tolerance import Tolerance
 from regionscope.types import Estimate, Readable, Stats, Status

@@ -1,0 +1,172 @@
+"""How far each fold is from a point: |value - threshold| / dual norm of its gradient, for all units at once.
+
+The gradients themselves are never held. Tangents of some directions at a time go through the network, and each unit
+keeps a running norm: a sum of squares (2-norm), a largest entry (for distances in the 1-norm) or a sum of sizes (for
+the maximum norm). So memory is units times directions at a time, whatever the number of inputs.
+
+In the 2-norm any orthonormal directions will do, and values depend on the input only through the m values that are live
+before the first fold. If these are fewer than the inputs, m directions are enough: with their matrix M and M' = QR, the
+columns of Q, whose tangents there are the rows of R.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regionscope.points.cells import Cells, FoldSide
+from regionscope.points.tangents import LinearFold, Live, Tangents
+from regionscope.tolerance import TINY
+
+_ROW_BYTES = {"cpu": 4 << 20, "cuda": 4 << 30}  # bytes of live tangents at a time
+_FEWEST_ROWS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Directions:
+    """The directions that all gradients are measured along: n of them, and their tangents before the first fold.
+
+    matrix: None for the axes of the input space; else name -> (m, *shape), the rows of R.
+    """
+
+    tangents: Tangents
+    n: int
+    matrix: Live | None
+
+    @staticmethod
+    def of(tangents: Tangents, norm: float) -> Directions:
+        """The fewest directions for this norm."""
+        program = tangents.program
+        d = math.prod(program.input_shape)
+        m = sum(math.prod(shape) for shape in tangents.live_shapes.values())
+        axes = Directions(tangents, d, None)
+        if norm != 2 or m >= d:
+            return axes
+        live = axes.live(0, d)
+        columns = torch.cat([x[0].flatten(1) for x in live.values()], 1)  # (d, m): M transposed
+        triangle = torch.linalg.qr(columns, mode="r").R  # (m, m)
+        parts = triangle.split([math.prod(shape) for shape in tangents.live_shapes.values()], 1)
+        shapes = tangents.live_shapes.items()
+        matrix = {name: x.reshape(m, *shape) for x, (name, shape) in zip(parts, shapes, strict=True)}
+        return Directions(tangents, m, matrix)
+
+    def live(self, start: int, stop: int) -> Live:
+        """The tangents before the first fold (1, stop - start, *shape) of some of the directions."""
+        if self.matrix is not None:
+            return {name: x[None, start:stop] for name, x in self.matrix.items()}
+        program = self.tangents.program
+        shape = program.input_shape
+        eye = torch.zeros((stop - start, math.prod(shape)), dtype=program.dtype, device=program.device)
+        eye[torch.arange(stop - start), torch.arange(start, stop)] = 1
+        return self.tangents.begin(eye.reshape(1, -1, *shape))
+
+
+def block_sizes(tangents: Tangents, n_directions: int, memory: int) -> tuple[int, int]:
+    """How many points to work on at a time, and how many directions."""
+    program = tangents.program
+    kind = program.device.type
+    wanted = min(memory // 2, _ROW_BYTES.get(kind, _ROW_BYTES["cpu"]))
+    rows = max(_FEWEST_ROWS, wanted // max(1, program.row_bytes))
+    terms = sum(_n_terms(fold) for fold in tangents.folds)
+    held = 64 * (terms + max([1, *(math.prod(fold.shape) for fold in tangents.folds)]))  # bytes of a point
+    points = max(1, min(memory // 4 // held, rows))
+    directions = max(1, min(n_directions, rows // points if rows // points >= 8 else min(n_directions, rows)))
+    return max(1, min(points, rows // directions)), directions
+
+
+def _n_terms(fold: LinearFold) -> int:
+    return fold.groups.numel() if fold.groups is not None else len(fold.at) * math.prod(fold.shape)
+
+
+def distances(cells: Cells, directions: Directions, norm: float, n_directions: int) -> Iterator[list[Tensor] | None]:
+    """For each nonlinearity the distance (p, terms) of its folds from the points, infinite for those out of reach.
+
+    Yields None after each part of the work, and the distances at the end. n_directions: how many at a time.
+    """
+    sides, tangents = cells.sides, directions.tangents
+    totals: list[Tensor | None] = [None] * len(sides)
+    for start in range(0, directions.n, n_directions):
+        live = directions.live(start, min(start + n_directions, directions.n))
+        for k, (fold, side) in enumerate(zip(tangents.folds, sides, strict=True)):
+            part = _dual_norm(fold, side, fold.compared(live), norm)
+            total = totals[k]
+            totals[k] = part if total is None else torch.maximum(total, part) if norm == 1 else total + part
+            live = tangents.advance(live, k, side.chosen)
+        yield None
+    by_fold = []
+    for side, total in zip(sides, totals, strict=True):
+        assert total is not None
+        size = total.sqrt() if norm == 2 else total
+        size = size.repeat(1, side.gap.shape[1] // size.shape[1]) if size.shape[1] else size
+        distance = torch.where(side.on_fold, 0.0, side.gap / size.clamp_min(TINY))
+        by_fold.append(torch.where(side.in_reach, distance, math.inf))
+    yield by_fold
+
+
+def _dual_norm(fold: LinearFold, side: FoldSide, tangents: Tensor, norm: float) -> Tensor:
+    """(p or 1, terms): the part of these directions of each gradient's dual norm, in the 2-norm its square."""
+    if fold.groups is None:
+        return _summed(tangents, norm)
+    w, m = fold.groups.shape
+    p = len(side.gap)
+    (winner,) = side.chosen
+    lead = tangents.expand(p, -1, -1).gather(2, winner[:, None].expand(-1, tangents.shape[1], -1))
+    if w == 1:
+        return _summed(tangents[..., fold.groups[0]] - lead, norm)
+    parts = [_summed(tangents[..., fold.groups[:, j]] - lead, norm) for j in range(m)]
+    return torch.stack(parts, 2).reshape(p, w * m)
+
+
+def _summed(tangents: Tensor, norm: float) -> Tensor:
+    """(p, n) of (p, directions, n)."""
+    if norm == 2:
+        return tangents.square().sum(1)
+    return tangents.abs().amax(1) if norm == 1 else tangents.abs().sum(1)
+
+
+def gradients(tangents: Tangents, cells: Cells, kink: Tensor, term: Tensor) -> Tensor:
+    """(p, *input_shape): for each point the gradient of one value minus its threshold, or of winner minus candidate.
+
+    kink, term: (p,) which one. Cost: a backward pass.
+    """
+    program, p = tangents.program, len(cells.outputs)
+    leaf = torch.zeros((p, 1, *program.input_shape), dtype=program.dtype, device=program.device, requires_grad=True)
+    with torch.enable_grad():
+        live, picked = tangents.begin(leaf), 0 * leaf.sum()
+        for k, (fold, side) in enumerate(zip(tangents.folds, cells.sides, strict=True)):
+            mine = (kink == k).nonzero()[:, 0]
+            if len(mine):
+                picked = picked + _picked(fold, side, fold.compared(live)[mine, 0], mine, term[mine]).sum()
+            live = tangents.advance(live, k, side.chosen)
+        (gradient,) = torch.autograd.grad(picked, leaf, allow_unused=True, materialize_grads=True)
+    return gradient[:, 0]
+
+
+def _picked(fold: LinearFold, side: FoldSide, rows: Tensor, mine: Tensor, term: Tensor) -> Tensor:
+    """(r,) of the compared values ``rows`` (r, n) of some points: those of the terms."""
+    if fold.groups is None:
+        return rows.gather(1, (term % rows.shape[1])[:, None])[:, 0]
+    m = fold.groups.shape[1]
+    (winner,) = side.chosen
+    columns = torch.stack([winner[mine, term // m], fold.groups.flatten()[term]], 1)
+    lead, candidate = rows.gather(1, columns).unbind(1)
+    return lead - candidate
+
+
+def steps_to_fold(gradient: Tensor, gap: Tensor, norm: float) -> Tensor:
+    """(p, *shape): the shortest steps in this norm that change values with these gradients by -gap (p,)."""
+    flat = gradient.flatten(1)
+    if norm == 2:
+        size = flat.norm(dim=1).clamp_min(TINY)[:, None]
+        step = -(gap[:, None] / size) * (flat / size)
+    elif norm == 1:
+        largest = flat.abs().argmax(1, keepdim=True)
+        entry = flat.gather(1, largest)
+        step = torch.zeros_like(flat).scatter(1, largest, -gap[:, None] / torch.where(entry == 0, 1.0, entry))
+    else:
+        step = -(gap[:, None] / flat.abs().sum(1, keepdim=True).clamp_min(TINY)) * flat.sign()
+    return step.reshape(gradient.shape)

@@ -1,0 +1,359 @@
+"""``regions_at``: the linear region of each input in the full input space, and how far its walls are."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+from torch import Tensor, nn
+
+from regionscope.checks import check_memory, check_positive, check_progress, one_of
+from regionscope.errors import InputError, LimitReached
+from regionscope.exact.budget import Budget
+from regionscope.exact.questions.attributions import read_logits
+from regionscope.formatting import counted
+from regionscope.inputs import Examples, Inputs, read_examples
+from regionscope.network import Program, select_output, with_decision
+from regionscope.network.output import Arguments, Output
+from regionscope.points.cells import Cells, cells_at, generic_direction
+from regionscope.points.distances import Directions, block_sizes, distances, gradients, steps_to_fold
+from regionscope.points.tangents import Tangents
+from regionscope.tolerance import SLOPE_ROUNDING
+from regionscope.types import Progress, Reading
+
+_MEASURED = 2.0  # seconds of work, or
+_MEASURED_SHARE = 0.02  # share of it, after which the time of the rest is estimated
+_PROBES = 8  # points at which two affine maps are compared, in as many mixtures of the outputs
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """The network and the inputs, from which a result answers further questions.
+
+    tangents: of the network with its decision as the last fold.
+    """
+
+    tangents: Tangents
+    examples: Examples
+    norm: float
+
+    @property
+    def program(self) -> Program:
+        """The network with its decision as the last fold."""
+        return self.tangents.program
+
+    def points(self, which: Sequence[int]) -> Tensor:
+        """(p, *input_shape) of the program's dtype and on its device."""
+        rows = self.examples.take(torch.tensor(which, device="cpu"))
+        return rows.to(self.program.device, self.program.dtype)
+
+    def cells(self, points: Tensor) -> Cells:
+        """The cells of points, on the side of the generic direction where a point lies on a fold."""
+        return cells_at(self.tangents, points, generic_direction(self.program)[None])
+
+
+@dataclass(frozen=True, eq=False)
+class NearestFold:
+    """The nearest fold of each of b inputs; of those at the same distance, the first in the order of the network.
+
+    kink: (b,) which nonlinearity, an index into ``names``; -1 if no fold is in reach. unit: (b,) its unit, as in
+    ``Kink.pattern``. candidate: (b,) for a maximum, the candidate of the group that the winner meets, else -1.
+    """
+
+    names: tuple[str, ...]
+    kink: Tensor
+    unit: Tensor
+    candidate: Tensor
+
+    def __repr__(self) -> str:
+        return f"NearestFold(n={len(self.kink)}, nonlinearities={len(self.names)})"
+
+    def __len__(self) -> int:
+        return len(self.kink)
+
+    @property
+    def modules(self) -> list[str]:
+        """The name of the nonlinearity of each input; "" if no fold is in reach."""
+        return [self.names[k] if k >= 0 else "" for k in self.kink.tolist()]
+
+
+@dataclass(frozen=True, eq=False)
+class PointRegions:
+    """The linear regions in which b inputs lie.
+
+    ids: (b,) inputs with one activation pattern (or one affine map) share a number, in order of appearance.
+    distance: (b,) to the nearest fold, exact: 0 on a fold, infinite if there is none. next_distance: (b,) to the
+        nearest fold that does not pass through the input, within its region; equals ``distance`` off the folds.
+    on_fold: (b,) whether the input lies on a fold, up to rounding. Its region is then the one that a small step along
+        ``side`` enters.
+    labels: (b,) the predicted label. label_distance: (b,) to the nearest input with another label if ``label_exact``
+        (b,), else a proven lower bound.
+    nearest: which fold is the nearest one. norm: 1, 2 or infinity. seconds: time of the computation.
+    """
+
+    ids: Tensor
+    distance: Tensor
+    next_distance: Tensor
+    on_fold: Tensor
+    labels: Tensor
+    label_distance: Tensor
+    label_exact: Tensor
+    nearest: NearestFold
+    norm: float
+    seconds: float
+    source: Source = field(repr=False)
+
+    def __repr__(self) -> str:
+        shown = f"inputs={len(self)}, regions={self.n_regions}, norm={self.norm:g}"
+        median = float(self.distance.median()) if len(self) else math.nan
+        return f"PointRegions({shown}, median_distance={median:.4g}, on_fold={int(self.on_fold.sum())})"
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def n_regions(self) -> int:
+        """Number of different regions."""
+        return int(self.ids.max()) + 1 if len(self) else 0
+
+    @property
+    def side(self) -> Tensor:
+        """(*input_shape,): where an input lies on folds, its region is the one in this direction."""
+        return generic_direction(self.source.program).cpu()
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The number of regions, and the median distances to a fold and to another label."""
+        return (
+            ("", self.n_regions, None),
+            ("distance", float(self.distance.median()), None),
+            ("label_distance", float(self.label_distance.median()), None),
+        )
+
+    def nearest_points(self, which: Sequence[int] | None = None) -> Tensor:
+        """(n, *input_shape): the closest points of the nearest folds of inputs ``which``, or of all.
+
+        NaN where no fold is in reach. Cost: a few forward passes and one backward pass for each input.
+        """
+        which = range(len(self)) if which is None else which
+        rows, _ = block_sizes(self.source.tangents, 1, Budget.of(self.source.program.device, None, None).memory)
+        blocks = [self._nearest_points([*which[start : start + rows]]) for start in range(0, len(which), rows)]
+        return torch.cat(blocks).cpu()
+
+    def _nearest_points(self, which: Sequence[int]) -> Tensor:
+        source, tangents = self.source, self.source.tangents
+        points = source.points(which)
+        device = points.device
+        kink, unit, candidate = (
+            x[torch.tensor(which)].to(device) for x in (self.nearest.kink, self.nearest.unit, self.nearest.candidate)
+        )
+        with torch.no_grad():
+            cells = source.cells(points)
+            term, gap = unit.clone(), torch.zeros(len(which), dtype=points.dtype, device=device)
+            for k, (fold, side) in enumerate(zip(tangents.folds, cells.sides, strict=True)):
+                mine = (kink == k).nonzero()[:, 0]
+                if fold.groups is not None:
+                    term[mine] = unit[mine] * fold.groups.shape[1] + candidate[mine]
+                sign = 1.0 if fold.groups is not None else 2.0 * side.pieces[mine, unit[mine]] - 1
+                gap[mine] = side.gap[mine, term[mine]] * sign
+            steps = steps_to_fold(gradients(tangents, cells, kink, term), gap, source.norm)
+        steps[kink < 0] = math.nan
+        on_fold = self.on_fold[torch.tensor(which)].to(device)
+        return points + torch.where(on_fold.reshape(-1, *[1] * (points.ndim - 1)), 0.0, steps)
+
+
+def regions_at(
+    model: nn.Module | Program,
+    inputs: Inputs,
+    *,
+    norm: float = 2,
+    merge: Literal["affine"] | None = None,
+    memory: int | None = None,
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+    output: Output | None = None,
+    args: Arguments = (),
+) -> PointRegions:
+    """The linear region of each input in the full input space, and the exact distance to its nearest fold.
+
+    On its region an input sees one affine map. Each unit gives a half-space, and the distance to the boundary of their
+    intersection is the smallest of |value - threshold| / |gradient|, with the gradient in the dual norm, whether or not
+    some half-spaces are redundant. In a maximum it is the winner minus each candidate that is compared with zero.
+    Values that are zero on the whole region, such as equal candidates, are no folds.
+
+    model: any network that ``linear_regions`` reads. inputs: (b, *input_shape), as a tensor, an array, a Dataset or a
+        DataLoader.
+    norm: of the distances, 1, 2 or ``math.inf``.
+    merge: "affine" gives one id to all regions with the same affine map, whether or not they touch.
+    memory: bytes of live values held at a time, as in ``linear_regions``.
+    time_limit: seconds; LimitReached is raised as soon as the work is estimated to take longer.
+    progress: called with the finished share of the work, 0 to 1.
+    output, args: for a model that returns several tensors or takes further arguments, as in ``linear_regions``.
+
+    Cost: as many forward passes for an input as it has entries, without the operations before the first fold. In the
+    2-norm no more than the values before the first fold.
+
+    >>> net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1))
+    >>> _ = net[0].load_state_dict({"weight": torch.eye(2), "bias": torch.tensor([0.0, -3.0])})
+    >>> at = regions_at(net, torch.tensor([[1.0, 1.0], [2.0, 2.0], [1.0, 4.0]]))
+    >>> at.ids.tolist(), at.distance.tolist(), at.nearest.unit.tolist()
+    ([0, 0, 1], [1.0, 1.0, 1.0], [0, 1, 0])
+    """
+    started = time.perf_counter()
+    check_memory(memory)
+    check_progress(progress)
+    if time_limit is not None:
+        check_positive(time_limit=time_limit)
+    examples = read_examples(inputs)
+    if len(examples) == 0:
+        raise InputError("Expected at least one input, got 0. Pass one input or more.")
+    program = read_logits(select_output(model, output, args), examples.first[None])
+    with torch.no_grad():
+        source = Source(Tangents(with_decision(program)), examples, read_norm(norm))
+        clock = _Clock(started, time_limit, progress, len(examples))
+        return _measure(source, Budget.of(program.device, memory, None).memory, merge, clock)
+
+
+def read_norm(norm: object) -> float:
+    """1, 2 or infinity, or an ``InputError``."""
+    value = math.inf if norm == "inf" else norm
+    if isinstance(value, bool) or value not in (1, 2, math.inf):
+        raise InputError(f"Expected norm to be 1, 2 or math.inf, got {norm!r}. Choose one of these.")
+    return float(value)  # type: ignore[arg-type]
+
+
+@dataclass(eq=False)
+class _Clock:
+    """Reports progress, and stops work that will take too long."""
+
+    started: float
+    limit: float | None
+    progress: Progress | None
+    n: int
+
+    def tick(self, share: float, passes: int) -> None:
+        """A share of all the work is done. passes: number of directions, for the error."""
+        if self.progress is not None:
+            self.progress(min(1.0, share))
+        seconds = time.perf_counter() - self.started
+        if self.limit is None or (seconds < min(_MEASURED, self.limit) and share < _MEASURED_SHARE):
+            return
+        if share < 1 and (estimate := seconds / share) > self.limit:
+            raise LimitReached(
+                f"Expected work of at most time_limit={self.limit:g} seconds, got an estimate of {estimate:.3g} "
+                f"seconds for {counted(self.n, 'input')} and {counted(passes, 'direction')}. Raise time_limit= or pass "
+                "fewer inputs."
+            )
+
+
+def _measure(source: Source, memory: int, merge: str | None, clock: _Clock) -> PointRegions:
+    if merge is not None:
+        one_of("merge", merge, ("affine",))
+    tangents = source.tangents
+    directions = Directions.of(tangents, source.norm)
+    n_points, n_directions = block_sizes(tangents, directions.n, memory)
+    n, parts, patterns = len(source.examples), [], _Numbering()
+    ids = []
+    for start in range(0, n, n_points):
+        which = range(start, min(start + n_points, n))
+        points = source.points(which)
+        if not bool(points.isfinite().all()):
+            raise InputError("Expected finite inputs, got NaN or infinite entries. Remove them first.")
+        cells = source.cells(points)
+        by_fold: list[Tensor] = []
+        for done, result in enumerate(distances(cells, directions, source.norm, n_directions), 1):
+            if result is not None:
+                by_fold = result
+                continue
+            inside = min(1.0, done * n_directions / directions.n)
+            clock.tick((start + inside * len(which)) / n, directions.n)
+        parts.append(_summary(tangents, cells, by_fold))
+        ids.append(patterns.ids(cells.patterns(len(tangents.folds) - 1)))
+    columns = [torch.cat(column).cpu() for column in zip(*parts, strict=True)]
+    distance, beyond, on_fold, labels, margin, kink, unit, candidate = columns
+    names = tuple(k.name for k in source.program.kinks[:-1])
+    return PointRegions(
+        ids=torch.cat(ids) if merge is None else merged_ids(source, torch.cat(ids), n_points),
+        distance=distance,
+        next_distance=beyond,
+        on_fold=on_fold,
+        labels=labels,
+        label_distance=torch.minimum(margin, distance),
+        label_exact=margin <= distance,
+        nearest=NearestFold(names, kink, unit, candidate),
+        norm=source.norm,
+        seconds=time.perf_counter() - clock.started,
+        source=source,
+    )
+
+
+def _summary(tangents: Tangents, cells: Cells, by_fold: list[Tensor]) -> tuple[Tensor, ...]:
+    """Of p points: distance, next distance, on a fold, label, distance to the nearest change of the label, and the
+    nonlinearity, unit and candidate of the nearest fold.
+    """
+    outputs, device = cells.outputs, cells.outputs.device
+    p = len(outputs)
+    distance, beyond = torch.full((2, p), math.inf, dtype=outputs.dtype, device=device)
+    on_fold = torch.zeros(p, dtype=torch.bool, device=device)
+    kink, unit, candidate = torch.full((3, p), -1, dtype=torch.int64, device=device)
+    for k, (fold, side, mine) in enumerate(zip(tangents.folds[:-1], cells.sides[:-1], by_fold[:-1], strict=True)):
+        smallest, term = mine.min(1)
+        first = smallest < distance
+        distance = torch.where(first, smallest, distance)
+        beyond = torch.minimum(beyond, torch.where(side.on_fold, math.inf, mine).amin(1))
+        on_fold |= side.on_fold.any(1)
+        kink[first] = k
+        m = 1 if fold.groups is None else fold.groups.shape[1]
+        unit[first] = (term // m)[first]
+        candidate[first] = -1 if fold.groups is None else (term % m)[first]
+    labels = outputs.argmax(1) if outputs.shape[1] > 1 else (outputs[:, 0] > 0).long()
+    return distance, beyond, on_fold, labels, by_fold[-1].amin(1), kink, unit, candidate
+
+
+def merged_ids(source: Source, ids: Tensor, rows: int) -> Tensor:
+    """``ids`` (b,) with one number for all regions of the same affine map, in order of appearance.
+
+    Two maps are equal if they are at fixed random points; these are not in the regions, so a map goes beyond its own.
+    """
+    program = source.program
+    first = torch.full((int(ids.max()) + 1,), len(ids)).scatter_reduce(0, ids, torch.arange(len(ids)), "amin")
+    generator = torch.Generator().manual_seed(0)
+    probes = torch.randn(_PROBES, *program.input_shape, generator=generator, dtype=program.dtype, device="cpu")
+    mixing = torch.randn(_PROBES * program.n_outputs, _PROBES, generator=generator, dtype=program.dtype, device="cpu")
+    values = []
+    for which in first.split(rows):
+        points = source.points(which.tolist())
+        cells = source.cells(points)
+        live = source.tangents.begin(probes.to(points)[None] - points[:, None])
+        for k, side in enumerate(cells.sides):
+            live = source.tangents.advance(live, k, side.chosen)
+        values.append((cells.outputs[:, None] + source.tangents.outputs(live)).flatten(1).cpu())
+    maps = torch.cat(values) @ mixing
+    pairs = cKDTree(maps.numpy()).query_pairs(
+        SLOPE_ROUNDING * float(maps.abs().max()), p=math.inf, output_type="ndarray"
+    )
+    graph = coo_array((np.ones(len(pairs)), pairs.T), shape=(len(maps), len(maps)))
+    together = torch.from_numpy(connected_components(graph, directed=False)[1]).long()[ids]
+    order = torch.full((int(together.max()) + 1,), len(ids)).scatter_reduce(0, together, torch.arange(len(ids)), "amin")
+    return order.argsort().argsort()[together]
+
+
+class _Numbering:
+    """Numbers for patterns in order of appearance; patterns are told apart by a hash of 128 bits."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[bytes, int] = {}
+
+    def ids(self, patterns: Tensor) -> Tensor:
+        """(p,) for patterns (p, units)."""
+        rows = patterns.cpu().contiguous().numpy()
+        keys = [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
+        return torch.tensor([self.numbers.setdefault(key, len(self.numbers)) for key in keys], dtype=torch.int64)

@@ -1,0 +1,232 @@
+"""The linear part of a program on the cells of given points: how a small move of the input moves every value.
+
+On its cell each point sees one affine map. Its linear part is that of the affine operations, and at each fold the slope
+of the piece on which a unit lies, or the candidate that wins. ``Tangents`` applies it to many directions at once: no
+value is run again, biases are left out, and the operations before the first fold run once for all points.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from regionscope.network import FoldSites, Kink, Maxima, Program, Thresholds
+from regionscope.network.program import Instruction
+
+Live = dict[str, Tensor]
+"""Tangents of live values by name: (p, n, *shape) for n directions at p points; p is 1 where all points agree."""
+
+Linear = Callable[..., Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """An affine instruction without its constant part, on rows."""
+
+    function: Linear
+    reads: tuple[str, ...]
+    writes: str
+    frees: tuple[str, ...]
+
+    def run(self, live: Live) -> None:
+        """Replace what it reads by what it writes."""
+        inputs = _of_equal_points([live[name] for name in self.reads])
+        for name in self.frees:
+            del live[name]
+        p, n = inputs[0].shape[:2]
+        rows = self.function(*(x.reshape(p * n, *x.shape[2:]) for x in inputs))
+        live[self.writes] = rows.reshape(p, n, *rows.shape[1:])
+
+
+@dataclass(frozen=True, eq=False)
+class LinearFold:
+    """A fold without the choice of its piece.
+
+    at: thresholds, () for a maximum. slopes: for each operand (pieces, *shape), its slope on each piece; empty for a
+    maximum. groups: (w, m) of a maximum. shape: of a row of the result. changes_values: False for the decision.
+    """
+
+    kink: Kink
+    reads: tuple[str, ...]
+    constants: tuple[Tensor, ...]
+    at: tuple[float, ...]
+    slopes: tuple[Tensor, ...]
+    groups: Tensor | None
+    shape: tuple[int, ...]
+    changes_values: bool
+
+    def compared(self, live: Live) -> Tensor:
+        """(p, n, values): the tangents of the values that are compared, with thresholds or with each other."""
+        inputs = _of_equal_points([live[name] for name in self.reads])
+        p, n = inputs[0].shape[:2]
+        rows = self.kink.folds(*(x.reshape(p * n, *x.shape[2:]) for x in inputs), *self.constants).values
+        return rows.reshape(p, n, rows.shape[1])
+
+    def factors(self, pieces: Tensor) -> tuple[Tensor, ...]:
+        """For each operand (p, *shape): the slope of the piece of each unit, from ``pieces`` (p, thresholds * n)."""
+        p = len(pieces)
+        above = pieces.reshape(p, len(self.at), *self.shape)
+        if len(self.at) == 1:
+            return tuple(torch.where(above[:, 0] > 0, slope[1], slope[0]) for slope in self.slopes)
+        index = above.sum(1, dtype=torch.int64)
+        return tuple(slope.expand(len(slope), *self.shape).gather(0, index) for slope in self.slopes)
+
+    def run(self, live: Live, chosen: tuple[Tensor, ...]) -> None:
+        """Replace the operands by the result. chosen: the ``factors``, or (p, w) the column of each winner."""
+        if not self.changes_values:
+            return
+        fold = self.kink.instructions[0]
+        inputs = [live[name] for name in self.reads]
+        for name in fold.frees:
+            del live[name]
+        if self.groups is None:
+            products = [x * factor[:, None] for x, factor in zip(inputs, chosen, strict=True)]
+            live[fold.writes] = products[0] if len(products) == 1 else products[0] + products[1]
+            return
+        (winner,) = chosen
+        flat = inputs[0].flatten(2).expand(len(winner), *inputs[0].shape[1:2], -1)
+        taken = flat.gather(2, winner[:, None].expand(-1, flat.shape[1], -1))
+        live[fold.writes] = taken.reshape(*taken.shape[:2], *self.shape)
+
+
+class Tangents:
+    """The linear steps of a program; see the module. Cost of making them: a few forward passes of one row."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        values = {program.input_name: _zeros(program, program.input_shape)}
+        self.first = _steps(program.instructions, values)
+        self.live_shapes = {name: tuple(x.shape[1:]) for name, x in values.items()}
+        self.folds: list[LinearFold] = []
+        self.stretches: list[list[Step]] = []
+        for kink in program.kinks:
+            self.folds.append(_linear_fold(kink, values))
+            kink.instructions[0].run(values, consume=False, pure=True)
+            self.stretches.append(_steps(kink.instructions[1:], values))
+
+    def begin(self, directions: Tensor) -> Live:
+        """The tangents before the first fold for directions (p, n, *input_shape)."""
+        live = {self.program.input_name: directions}
+        return run(self.first, live)
+
+    def advance(self, live: Live, kink: int, chosen: tuple[Tensor, ...]) -> Live:
+        """Go through fold ``kink`` and the affine steps behind it."""
+        self.folds[kink].run(live, chosen)
+        return run(self.stretches[kink], live)
+
+    def outputs(self, live: Live) -> Tensor:
+        """(p, n, c): the tangents of the outputs, at the end."""
+        return live[self.program.output_name].flatten(2)
+
+
+def run(steps: Sequence[Step], live: Live) -> Live:
+    """The tangents behind all steps."""
+    for step in steps:
+        step.run(live)
+    return live
+
+
+def _of_equal_points(inputs: Sequence[Tensor]) -> list[Tensor]:
+    """The same tangents, all for the same number of points."""
+    p = max(len(x) for x in inputs)
+    return [x if len(x) == p else x.expand(p, *x.shape[1:]) for x in inputs]
+
+
+def _zeros(program: Program, shape: tuple[int, ...]) -> Tensor:
+    return torch.zeros((1, *shape), dtype=program.dtype, device=program.device)
+
+
+def _steps(instructions: Sequence[Instruction], values: Live) -> list[Step]:
+    """The linear parts of the instructions; ``values``, one row of each live value, goes through them."""
+    steps = []
+    for instruction in instructions:
+        inputs = [torch.zeros_like(values[name]) for name in instruction.reads]
+        steps.append(Step(_linear_part(instruction, inputs), instruction.reads, instruction.writes, instruction.frees))
+        instruction.run(values, consume=False, pure=True)
+    return steps
+
+
+def _linear_part(instruction: Instruction, zeros: Sequence[Tensor]) -> Linear:
+    """``function(x, *constants) - function(0, *constants)``, as one call wherever a constant alone makes the shift."""
+    function, constants = instruction.function, instruction.constants
+    shift = function(*zeros, *constants)
+    if not bool(shift.any()):
+        return partial(_called, function=function, constants=constants)
+    probes = [torch.linspace(-1.0, 1.5, x.numel(), dtype=x.dtype, device=x.device).reshape(x.shape) for x in zeros]
+    for i in reversed(range(len(constants))):
+        if not constants[i].is_floating_point():
+            continue
+        without = (*constants[:i], torch.zeros_like(constants[i]), *constants[i + 1 :])
+        if bool(function(*zeros, *without).any()):
+            continue
+        linear = function(*probes, *without)
+        difference = linear - (function(*probes, *constants) - shift)
+        if bool((difference.abs() <= 1e-9 * (linear.abs().max() + shift.abs())).all()):
+            return partial(_called, function=function, constants=without)
+    return partial(_derivative, function=function, constants=constants)
+
+
+def _called(*rows: Tensor, function: Linear, constants: tuple[Tensor, ...]) -> Tensor:
+    return function(*rows, *constants)
+
+
+def _derivative(*rows: Tensor, function: Linear, constants: tuple[Tensor, ...]) -> Tensor:
+    """By forward-mode differentiation at 0, for shifts that are no tensor, such as the value of a padding."""
+    zeros = tuple(torch.zeros_like(x) for x in rows)
+    _, out = torch.func.jvp(lambda *x: function(*x, *constants), zeros, rows)
+    return out  # type: ignore[no-any-return]
+
+
+def _linear_fold(kink: Kink, values: Live) -> LinearFold:
+    fold = kink.instructions[0]
+    zeros = [torch.zeros_like(values[name]) for name in fold.reads]
+    sites: FoldSites = kink.folds(*zeros, *fold.constants)
+    shape = tuple(fold.function(*zeros, *fold.constants).shape[1:])
+    without = tuple(torch.zeros_like(x) if x.is_floating_point() else x for x in fold.constants)
+    changes = kink.kind != "argmax"
+    if isinstance(sites, Maxima):
+        return LinearFold(kink, fold.reads, without, (), (), sites.groups, shape, changes)
+    slopes = _slopes(fold, zeros, sites, shape) if changes else ()
+    return LinearFold(kink, fold.reads, without, sites.at, slopes, None, shape, changes)
+
+
+def _slopes(
+    fold: Instruction, zeros: Sequence[Tensor], sites: Thresholds, shape: tuple[int, ...]
+) -> tuple[Tensor, ...]:
+    """For each operand its slope on each piece (pieces, *shape), from values well inside the piece.
+
+    The value that is compared is the first operand minus the second one, or minus a constant. A step is a power of two
+    times the size of the threshold, so that slopes like 1, 0 and 0.01 come out without rounding.
+    """
+    zeros = [x.expand(1, *shape) for x in zeros]
+    base = sites.values.reshape(1, *shape)
+    by_operand: list[list[Tensor]] = [[] for _ in zeros]
+    edges = (-math.inf, *sites.at, math.inf)
+    for low, high in itertools.pairwise(edges):
+        finite = low if high == math.inf else high
+        size = torch.clamp_min(torch.maximum(base.abs(), torch.full_like(base, abs(finite))), 1.0)
+        step = torch.exp2(torch.log2(size).ceil())
+        if low == -math.inf:
+            start, end = high - 2 * step, high - step
+        elif high == math.inf:
+            start, end = low + step, low + 2 * step
+        else:
+            start, end = (
+                torch.full_like(base, low + (high - low) / 4),
+                torch.full_like(base, low + 3 * (high - low) / 4),
+            )
+        first, last = start - base, end - base
+        rest = zeros[1:]
+        rise = fold.function(last, *rest, *fold.constants) - fold.function(first, *rest, *fold.constants)
+        by_operand[0].append(rise / (last - first))
+        for i in range(1, len(zeros)):
+            moved = [*rest[: i - 1], step / 4, *rest[i:]]
+            rise = fold.function(first, *moved, *fold.constants) - fold.function(first, *rest, *fold.constants)
+            by_operand[i].append(rise / (step / 4))
+    return tuple(torch.cat(slopes) for slopes in by_operand)

@@ -1,0 +1,227 @@
+"""``regions_at`` against its slow twin, finite steps and slices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import regionscope as rs
+from nasty.modules import (
+    Dense,
+    LongSkip,
+    Maxout,
+    ResidualCNN,
+    SharedTwice,
+    generic_head,
+    layers,
+    linear,
+    mlp,
+    pooled_cnn,
+    relu_net,
+    seeded,
+)
+from regionscope.network import patterns, trace, with_decision
+from regionscope.points import PointRegions, regions_at
+from twins.points import walls
+
+NORMS = (1.0, 2.0, math.inf)
+NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "MLP": (seeded(0, lambda: mlp([5, 8, 8, 3])), (5,)),
+    "MLP of fewer units than inputs": (seeded(0, lambda: mlp([20, 6, 6, 3])), (20,)),
+    "MLP, one output": (seeded(1, lambda: mlp([3, 8, 8, 1])), (3,)),
+    "leaky": (seeded(2, lambda: mlp([4, 6, 6, 2], lambda: nn.LeakyReLU(0.1))), (4,)),
+    "PReLU": (seeded(2, lambda: mlp([4, 6, 6, 2], nn.PReLU)), (4,)),
+    "clamps": (seeded(3, lambda: mlp([4, 6, 6, 2], lambda: nn.Hardtanh(-0.2, 0.3))), (4,)),
+    "hard sigmoid": (seeded(3, lambda: mlp([4, 6, 6, 2], nn.Hardsigmoid)), (4,)),
+    "shrinkage": (seeded(4, lambda: mlp([4, 6, 6, 2], lambda: nn.Softshrink(0.1))), (4,)),
+    "maxout": (seeded(5, lambda: Maxout(nn.Linear(4, 9), 3, mlp([3, 5, 2]))), (4,)),
+    "long skip": (seeded(6, lambda: LongSkip(4, 6, 3)), (4,)),
+    "dense": (seeded(7, lambda: Dense(4, 5, 3, 2)), (4,)),
+    "shared layers": (seeded(8, lambda: SharedTwice(3, 6, 2)), (3,)),
+    "residual CNN with BatchNorm": (seeded(9, lambda: ResidualCNN(4, 3)), (1, 4, 4)),
+    "max pool": (seeded(10, lambda: pooled_cnn(3, 2, 4)), (1, 4, 4)),
+    "max pool with padding": (seeded(11, lambda: pooled_cnn(3, 2, 4, pool=lambda: nn.MaxPool2d(3, 2, 1))), (1, 4, 4)),
+    "max pool before ReLU": (
+        seeded(12, lambda: nn.Sequential(nn.MaxPool2d(2), nn.Conv2d(1, 2, 2), nn.ReLU(), nn.Flatten(1))),
+        (1, 4, 4),
+    ),
+}  # fmt: skip
+
+
+def points_of(shape: tuple[int, ...], n: int = 4, seed: int = 0) -> Tensor:
+    return torch.randn(n, *shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.fixture(params=NETWORKS, scope="module")
+def network(request: pytest.FixtureRequest) -> tuple[nn.Module, Tensor]:
+    build, shape = NETWORKS[request.param]
+    return build(), points_of(shape)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_distances_equal_those_of_the_slow_twin(network: tuple[nn.Module, Tensor], norm: float) -> None:
+    model, x = network
+    at = regions_at(model, x, norm=norm)
+    program = with_decision(trace(model, tuple(x.shape[1:])))
+    for i, point in enumerate(x):
+        cell_walls = walls(program, point)
+        last = len(program.kinks) - 1
+        cell = {(w.kink, w.unit, w.candidate): w.distance(norm) for w in cell_walls if w.kink < last}
+        expected = min(cell.values())
+        assert at.distance[i].item() == pytest.approx(expected, rel=1e-9)
+        assert cell[at.nearest.kink[i].item(), at.nearest.unit[i].item(), at.nearest.candidate[i].item()] == (
+            pytest.approx(expected, rel=1e-9)
+        )
+        margin = min((w.distance(norm) for w in cell_walls if w.kink == last), default=math.inf)
+        assert at.label_exact[i].item() == (margin <= expected)
+        assert at.label_distance[i].item() == pytest.approx(min(margin, expected), rel=1e-9)
+    assert not at.on_fold.any()
+    assert torch.equal(at.next_distance, at.distance)
+    outputs = trace(model, tuple(x.shape[1:]))(x)
+    assert torch.equal(at.labels, outputs.argmax(1) if outputs.shape[1] > 1 else (outputs[:, 0] > 0).long())
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_step_shorter_than_the_distance_changes_nothing_and_a_longer_one_changes_the_unit(
+    network: tuple[nn.Module, Tensor], norm: float
+) -> None:
+    model, x = network
+    program = trace(model, tuple(x.shape[1:]))
+    at = regions_at(model, x, norm=norm)
+    steps = at.nearest_points() - x
+    lengths = torch.linalg.vector_norm(steps.flatten(1), norm, dim=1)
+    torch.testing.assert_close(lengths, at.distance, rtol=1e-9, atol=0)
+    before, shorter, longer = (patterns(program, x + share * steps) for share in (0.0, 0.999, 1.001))
+    assert torch.equal(before, shorter)
+    starts = torch.tensor([0, *(kink.n_units for kink in program.kinks)]).cumsum(0)
+    for i, changed in enumerate(before != longer):
+        assert changed[starts[at.nearest.kink[i]] + at.nearest.unit[i]]
+
+
+def test_inputs_of_one_pattern_share_an_id(network: tuple[nn.Module, Tensor]) -> None:
+    model, x = network
+    program = trace(model, tuple(x.shape[1:]))
+    many = torch.cat([x, x * (1 + 1e-6), x.flip(0), 3 * x])
+    at = regions_at(model, many)
+    rows, expected = patterns(program, many).unique(dim=0, return_inverse=True)
+    assert at.n_regions == len(rows)
+    assert torch.equal(at.ids[:, None] == at.ids, expected[:, None] == expected)
+    assert at.ids[0] == 0
+    assert all(at.ids[i] <= at.ids[:i].max() + 1 for i in range(1, len(many)))
+
+
+def test_regions_on_a_plane_are_the_cuts_of_cells(network: tuple[nn.Module, Tensor]) -> None:
+    """The distance to the nearest fold inside a plane through the input is at least that in the full space, and the
+    region of the plane around the input reaches as far as the distance in every direction.
+    """
+    model, x = network
+    at = regions_at(model, x)
+    basis = points_of((2, *x.shape[1:]), n=3, seed=1)
+    for i, directions in enumerate(basis):
+        radius = at.distance[i].item() / float(torch.linalg.matrix_norm(directions.flatten(1), 2))
+        assert len(rs.linear_regions(model, rs.Box(x[i], directions, 0.5 * radius))) == 1
+
+
+def test_batching_changes_nothing(network: tuple[nn.Module, Tensor]) -> None:
+    model, x = network
+    whole = regions_at(model, x)
+    for i in range(len(x)):
+        single = regions_at(model, x[i : i + 1])
+        torch.testing.assert_close(single.distance, whole.distance[i : i + 1], rtol=1e-12, atol=0)
+        assert single.nearest.unit == whole.nearest.unit[i]
+
+
+def relu_pair() -> nn.Module:
+    """Folds at x = 0 and x = 2 of the first of two inputs."""
+    return relu_net(([[1.0, 0.0], [1.0, 0.0]], [0.0, -2.0]), [[1.0, 1.0]])
+
+
+def test_an_input_on_a_fold() -> None:
+    at = regions_at(relu_pair(), torch.tensor([[0.0, 5.0], [2.0, 1.0], [1.0, 0.0], [2.0, 3.0]], dtype=torch.float64))
+    assert at.on_fold.tolist() == [True, True, False, True]
+    assert at.distance.tolist() == [0.0, 0.0, 1.0, 0.0]
+    assert at.next_distance.tolist() == [2.0, 2.0, 1.0, 2.0]
+    right = at.side[0] > 0
+    assert (at.ids[1] == at.ids[2]) == (not right)
+    assert (at.ids[0] == at.ids[2]) == right
+    assert at.ids[1] == at.ids[3]
+    assert torch.equal(at.nearest_points()[0], torch.tensor([0.0, 5.0], dtype=torch.float64))
+
+
+def test_dead_units_and_constant_networks_have_no_folds() -> None:
+    dead = relu_net(([[0.0, 0.0], [1.0, 0.0]], [0.0, 1.0]), [[1.0, 1.0]])
+    at = regions_at(dead, torch.tensor([[1.0, 1.0]]))
+    assert at.distance.tolist() == [2.0]
+    assert not at.on_fold.any()
+    constant = relu_net(([[0.0], [0.0]], [1.0, 0.0]), [[1.0, 0.0], [0.0, 1.0]])
+    at = regions_at(constant, torch.tensor([[1.0]]))
+    assert at.distance.tolist() == [math.inf]
+    assert at.label_distance.tolist() == [math.inf]
+    assert at.nearest.modules == [""]
+    assert at.nearest_points().isnan().all()
+
+
+def test_values_that_cancel_on_the_whole_cell_are_no_folds() -> None:
+    """relu(x) + relu(-x) - |x| is zero up to rounding, in a layer of its own."""
+    a, b = 0.1, 0.7
+    net = layers([[a, b], [-a, -b]], nn.ReLU(), ([[1.0, 1.0], [a + b, -(a + b)], [3.0, -3.0]], [0.0, 0.0, 1.0]))
+    again = nn.Sequential(*net, linear([[0.3, 0.1, 0.0], [0.0, 0.1, -(a + b) / 30]]), nn.ReLU(), generic_head(2, 2))
+    x = torch.tensor([[0.3, 0.9], [1.7, -0.1]], dtype=torch.float64)
+    at = regions_at(again, x)
+    assert not at.on_fold.any()
+    assert (at.distance > 1e-3).all()
+
+
+def test_equal_candidates_of_a_maximum_are_no_folds() -> None:
+    net = nn.Sequential(nn.Conv2d(1, 1, 1, bias=False), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()).double()
+    nn.init.constant_(net[0].weight, -1.0)
+    x = torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]], dtype=torch.float64)
+    at = regions_at(net, x)
+    assert at.nearest.modules == ["1"]
+    assert at.distance.tolist() == [1.0]
+    assert not at.on_fold.any()
+
+
+def test_black_pixels_lie_on_the_folds_of_a_pool_in_front() -> None:
+    net = nn.Sequential(nn.MaxPool2d(2), nn.Flatten(), nn.Linear(4, 2)).double()
+    x = torch.zeros(1, 1, 4, 4, dtype=torch.float64)
+    x[0, 0, 0, 0], x[0, 0, 3, 3] = 1.0, 0.25
+    at = regions_at(net, x)
+    assert at.on_fold.all()
+    assert at.next_distance.item() == pytest.approx(0.25 / math.sqrt(2))
+
+
+def test_affine_regions_are_patterns_with_one_map() -> None:
+    """relu(x) - relu(-x) is x on both sides; relu(x - 2) makes a second map."""
+    net = relu_net(([[1.0], [-1.0], [1.0]], [0.0, 0.0, -2.0]), [[1.0, -1.0, 1.0]])
+    x = torch.tensor([[3.0], [1.0], [-1.0], [5.0], [-2.0]])
+    assert regions_at(net, x).ids.tolist() == [0, 1, 2, 0, 2]
+    assert regions_at(net, x, merge="affine").ids.tolist() == [0, 1, 1, 0, 1]
+
+
+def test_duplicate_inputs_and_float32_give_equal_rows() -> None:
+    net = seeded(0, lambda: mlp([5, 8, 8, 3]))()
+    x = points_of((5,)).float()
+    at = regions_at(net, torch.cat([x, x]))
+    assert torch.equal(at.ids[:4], at.ids[4:])
+    torch.testing.assert_close(at.distance, regions_at(net.double(), x.double()).distance.repeat(2))
+
+
+def check_error(text: str, call: Callable[[], PointRegions]) -> None:
+    with pytest.raises(rs.RegionscopeError, match=text):
+        call()
+
+
+def test_errors_say_what_was_expected() -> None:
+    net, x = relu_pair(), torch.zeros(1, 2)
+    check_error("norm to be 1, 2 or math.inf, got 3", lambda: regions_at(net, x, norm=3))
+    check_error("valid merge, got 'afine'", lambda: regions_at(net, x, merge="afine"))  # type: ignore[arg-type]
+    check_error("at least one input, got 0", lambda: regions_at(net, x[:0]))
+    check_error("finite inputs", lambda: regions_at(net, x / 0))
+    wide = (seeded(0, lambda: mlp([300, 300, 2]))(), torch.randn(200, 300))
+    check_error("time_limit=1e-09 seconds, got an estimate", lambda: regions_at(*wide, time_limit=1e-9))
+    check_error("GELU", lambda: regions_at(nn.Sequential(nn.Linear(2, 2), nn.GELU()), x))
