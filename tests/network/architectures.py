@@ -278,6 +278,7 @@ ARCHITECTURES: list[Architecture] = [
     Architecture("prelu per channel", lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.PReLU(4), nn.Flatten()), _P),
     Architecture("conv, same, dilated", lambda: _conv(nn.Conv2d, 3, 4, 3, padding="same", dilation=2), _P),
     Architecture("conv, grouped, strided", lambda: _conv(nn.Conv2d, 3, 6, 3, stride=2, padding=1, groups=3), _P),
+    Architecture("conv, depthwise", lambda: _conv(nn.Conv2d, 3, 3, 3, padding=1, groups=3), _P),
     *(
         Architecture(f"conv, {mode}", lambda mode=mode: _conv(nn.Conv2d, 3, 4, 3, padding=1, padding_mode=mode), _P)
         for mode in ("reflect", "replicate", "circular")

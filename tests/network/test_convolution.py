@@ -9,7 +9,7 @@ from torch.nn import functional
 
 import regionscope as rs
 from devices import needs_cuda
-from regionscope.network.rules.convolution import conv2d_by_product, in_row_blocks
+from regionscope.network.rules.convolution import conv2d_by_product, conv2d_of_channels, in_row_blocks
 
 
 @pytest.mark.parametrize("kernel", [1, 3, 4])
@@ -26,6 +26,33 @@ def test_a_product_of_patches_is_a_convolution(kernel: int, stride: tuple[int, i
         found = conv2d_by_product(x, weight, shift, stride=stride, padding=padding)
         assert found.shape == wanted.shape
         torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [(1, 2), (3, 3)])
+@pytest.mark.parametrize("stride", [(1, 1), (2, 3)])
+@pytest.mark.parametrize("padding", [(0, 0), (1, 2)])
+@pytest.mark.parametrize("dilation", [(1, 1), (2, 3)])
+def test_a_sum_of_shifted_images_is_a_depthwise_convolution(
+    kernel: tuple[int, int], stride: tuple[int, int], padding: tuple[int, int], dilation: tuple[int, int]
+) -> None:
+    draw = torch.Generator().manual_seed(0)
+    x, weight, bias = (
+        torch.randn(shape, generator=draw, dtype=torch.float64) for shape in [(5, 4, 7, 9), (4, 1, *kernel), (4,)]
+    )
+    for shift in (bias, None):
+        wanted = functional.conv2d(x, weight, shift, stride, padding, dilation, groups=4)
+        outputs = conv2d_of_channels(x, weight, shift, stride=stride, padding=padding, dilation=dilation)
+        torch.testing.assert_close(outputs, wanted, rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("multiplier", [1, 2])
+@pytest.mark.parametrize("padding", [1, "same"])
+def test_every_kind_of_depthwise_convolution_is_read(multiplier: int, padding: int | str) -> None:
+    torch.manual_seed(0)
+    convolution = nn.Conv2d(4, 4 * multiplier, 3, padding=padding, groups=4)
+    model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.ReLU(), convolution, nn.ReLU(), nn.Flatten()).double()
+    x = torch.randn(6, 3, 5, 5, dtype=torch.float64)
+    torch.testing.assert_close(rs.trace(model, (3, 5, 5))(x), model(x).detach(), rtol=1e-14, atol=1e-14)
 
 
 @pytest.mark.parametrize("block_bytes", [1, 100, 10**9])

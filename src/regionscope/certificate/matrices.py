@@ -20,7 +20,7 @@ from scipy.sparse import csr_array, vstack
 from torch import Tensor
 
 from regionscope.errors import InputError, LimitReached
-from regionscope.network.rules.convolution import conv2d_by_product
+from regionscope.network.rules.convolution import conv2d_by_product, conv2d_of_channels
 from regionscope.types import FloatArray, IntArray
 
 _PROBE = 2.0**900
@@ -146,7 +146,8 @@ def whole_layer(
     while isinstance(inner, partial):
         inner = inner.keywords.get("function", inner.func)
     linear = inner is F.linear and reads[0].dim() == 2
-    if len(reads) != 1 or not (linear or inner in (F.conv1d, F.conv2d, F.conv3d, conv2d_by_product)):
+    convolutions = (F.conv1d, F.conv2d, F.conv3d, conv2d_by_product, conv2d_of_channels)
+    if len(reads) != 1 or not (linear or inner in convolutions):
         return None
     weights = constants[0].double().cpu().numpy()
     _columns(_PROBE * weights, np.zeros(1))

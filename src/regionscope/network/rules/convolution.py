@@ -1,4 +1,6 @@
-"""Convolutions in float64: in blocks of rows on the CPU, as matrix products on a GPU (see also ``winograd``)."""
+"""Convolutions in float64: in blocks of rows on the CPU, as matrix products on a GPU (see also ``winograd``); one
+kernel for each channel.
+"""
 
 from __future__ import annotations
 
@@ -57,3 +59,36 @@ def conv2d_by_product(
     kernel = weight.permute(2, 3, 1, 0).reshape(-1, weight.shape[0])
     product = matrix @ kernel if bias is None else torch.addmm(bias, matrix, kernel)
     return product.reshape(n, height, width, -1).permute(0, 3, 1, 2).contiguous()
+
+
+def conv2d_of_channels(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+) -> Tensor:
+    """``F.conv2d`` with one kernel for each channel (depthwise), as a sum of shifted images.
+
+    In float64 on the CPU, torch calls a matrix product for each channel. Cost: a third of that for two rows of 144
+    channels of 16 x 16, a tenth for 960 channels of 2 x 2, and four fifths for 64 rows.
+    """
+    high, wide = padding
+    images = functional.pad(x, (wide, wide, high, high)) if high or wide else x
+    steps = [(i, j) for i in range(weight.shape[2]) for j in range(weight.shape[3])]
+    reach = [size - gap * (k - 1) for size, gap, k in zip(images.shape[2:], dilation, weight.shape[2:], strict=True)]
+    out: Tensor | None = None if bias is None else bias[:, None, None]
+    for i, j in steps:
+        top, left = i * dilation[0], j * dilation[1]
+        shifted = images[:, :, top : top + reach[0] : stride[0], left : left + reach[1] : stride[1]]
+        kernel = weight[:, 0, i, j, None, None]
+        if out is None:
+            out = shifted * kernel
+        elif (i, j) == (0, 0):
+            out = torch.addcmul(out, shifted, kernel)
+        else:
+            out.addcmul_(shifted, kernel)
+    assert out is not None
+    return out

@@ -20,7 +20,7 @@ from regionscope.network.operations import Affine, ChannelMap, Fixed
 from regionscope.network.record import Call, Data, rule
 from regionscope.network.refuse import NO_STATISTICS
 from regionscope.network.rules import winograd
-from regionscope.network.rules.convolution import conv2d_by_product, in_row_blocks
+from regionscope.network.rules.convolution import conv2d_by_product, conv2d_of_channels, in_row_blocks
 from regionscope.network.rules.windows import per_dim
 
 _FEW_INPUT_CHANNELS = 8  # below, and for 1 x 1 kernels, cuDNN is as fast as a matrix product of patches
@@ -90,19 +90,23 @@ def _conv(
     run = partial(convolve, stride=stride, padding=padding, dilation=dilation, groups=groups)
     columns = x.shape[0] * math.prod([*kernel, *out]) * call.recorder.dtype.itemsize
     double, on_cpu = call.recorder.dtype == torch.float64, call.recorder.device.type == "cpu"
-    plain = spatial == 2 and groups == 1 and not isinstance(padding, str) and set(per_dim(dilation, spatial)) == {1}
+    pads = None if isinstance(padding, str) or spatial != 2 else per_dim(padding, 2)
+    plain = pads is not None and groups == 1 and set(per_dim(dilation, spatial)) == {1}
     function: Callable[..., Tensor] = run
     rounding = suits = None
     if math.prod(kernel) == 1:
         columns = 0
     elif double and on_cpu:
-        function = in_row_blocks(run, columns)
+        if pads is not None and groups == x.shape[0] == weight.shape[0] > 1:
+            run = partial(conv2d_of_channels, stride=per_dim(stride, 2), padding=pads, dilation=per_dim(dilation, 2))
+        function = in_row_blocks(run, columns // groups)
     elif double and plain and x.shape[0] >= _FEW_INPUT_CHANNELS:
-        product = partial(conv2d_by_product, stride=per_dim(stride, 2), padding=per_dim(padding, 2))
+        assert pads is not None
+        product = partial(conv2d_by_product, stride=per_dim(stride, 2), padding=pads)
         function = in_row_blocks(product, columns, block_bytes=_PATCH_BYTES)
         if winograd.suits(call.recorder.device, weight, per_dim(stride, 2)):
-            function = partial(winograd.conv2d_winograd, padding=per_dim(padding, 2), function=function)
-            rounding, suits = partial(winograd.rounding, padding=per_dim(padding, 2)), winograd.without_single_zeros
+            function = partial(winograd.conv2d_winograd, padding=pads, function=function)
+            rounding, suits = partial(winograd.rounding, padding=pads), winograd.without_single_zeros
         columns = 0  # at most ``_PATCH_BYTES`` for any number of rows
     shape, scratch = (weight.shape[0], *out), 0 if on_cpu else columns
     return _weighted(
