@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -238,6 +239,28 @@ def _normed(norm: Callable[[nn.Module], nn.Module]) -> nn.Module:
     return nn.Sequential(norm(nn.Linear(4, 8)), nn.ReLU(), norm(nn.Linear(8, 3)))
 
 
+def _clamped_constants(self: Lambda, x: Tensor) -> Tensor:
+    """Constants, clamped by bounds that depend on the input."""
+    both = torch.clamp(self.p, min=self.q, max=x) + torch.clamp(self.p, min=x, max=self.q)
+    return both + torch.clamp(self.p, max=x) + torch.clamp(torch.tensor(0.3), min=torch.tensor(0.1), max=x)
+
+
+def _in_place(self: Lambda, x: Tensor) -> Tensor:
+    a = 2 * x
+    b = a
+    b += 1
+    b -= x
+    a *= 3
+    a /= 2
+    F.relu_(a)
+    return b.view(-1, 2, 2).flatten(1) + a + torch.clamp_(b.clone(), -1, 1)
+
+
+def _indices_of_numpy(self: Lambda, x: Tensor) -> Tensor:
+    parts = [x[:, np.array([0, 2])], x[:, np.array([[2], [0]])], x[:, np.array([True, False, True])], x[:, np.int64(1)]]
+    return torch.cat([part.flatten(1) for part in (*parts, x[:, :, np.array([0, 1])])], 1).relu()
+
+
 class _Reversed(torch.autograd.Function):
     """A rectifier with a gradient of its own."""
 
@@ -249,6 +272,12 @@ class _Reversed(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         return -gradient
+
+
+def _tied() -> nn.Module:
+    module = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+    module[2].weight = module[0].weight
+    return module
 
 
 def _shared() -> nn.Module:
@@ -335,6 +364,10 @@ ARCHITECTURES: list[Architecture] = [
         lambda s, x: F.relu(torch.where(s.mask, x, 0.5)), mask=torch.tensor([True, False, True, False])), (4,)),
     Architecture("autograd function", lambda: Lambda(lambda s, x: _Reversed.apply(x - 0.5) + x), (4,)),
     Architecture("layers called twice", _shared, (4,)),
+    Architecture("clamped constants", lambda: Lambda(_clamped_constants, p=_fixed(4), q=_fixed(4)), (4,)),
+    Architecture("in place, with every alias", lambda: Lambda(_in_place), (4,)),
+    Architecture("indices of numpy", lambda: Lambda(_indices_of_numpy), (3, 3)),
+    Architecture("tied weights", _tied, (4,)),
     Architecture("unflatten", lambda: nn.Sequential(
         nn.Linear(4, 12), nn.ReLU(), nn.Unflatten(1, (3, 2, 2)), nn.Conv2d(3, 2, 2), nn.Flatten()), (4,)),
     Architecture("weight_norm", lambda: _normed(parametrizations.weight_norm), (4,)),

@@ -27,20 +27,6 @@ def test_the_view_gives_the_logits_of_the_model(position: int | None) -> None:
     assert view.at == "tokens"
 
 
-def test_embeddings_of_no_token_go_through_the_rest_of_the_model() -> None:
-    view = network.embedded(GPT, IDS[0], position=2)
-    between = torch.randn(5, 6, 8, generator=torch.Generator().manual_seed(0))
-    assert near(view.model(between), GPT.from_embeddings(between)[:, 2])
-
-
-def test_hidden_states_of_a_block_can_be_replaced() -> None:
-    view = network.embedded(GPT, IDS, at="layers.0")
-    states = GPT.layers[0](GPT.tokens(IDS) + GPT.positions(torch.arange(6)))
-    assert near(view.inputs, states)
-    moved = states + 0.5
-    assert near(view.model(moved), GPT.from_embeddings(moved, first=1)[:, -1])
-
-
 def test_a_block_that_runs_several_times_is_replaced_once() -> None:
     class Loop(TinyGPT):
         def from_embeddings(self, x: Tensor, kept: Any = None, first: int = 0) -> Tensor:
@@ -165,9 +151,16 @@ def test_slices_end_at_the_embeddings() -> None:
     assert "layers.1" in repr(plane)
 
 
+def with_spare() -> TinyGPT:
+    model = TinyGPT()
+    model.spare = nn.Linear(8, 8)
+    return model
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
+        (lambda: network.embedded(with_spare(), IDS, at="spare"), "'spare'"),
         (lambda: network.embedded(GPT, IDS.float()), "Expected token ids as whole numbers"),
         (lambda: network.embedded(GPT, IDS, position=6), "Expected position from -6 to 5"),
         (lambda: network.embedded(GPT, IDS, position=2, output=lambda logits: logits[:, -1]), "Leave position out"),
@@ -186,13 +179,6 @@ def test_slices_end_at_the_embeddings() -> None:
 def test_bad_input_is_a_sentence(call: Any, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         call()
-
-
-def test_a_module_that_is_not_called_is_named() -> None:
-    model = TinyGPT()
-    model.spare = nn.Linear(8, 8)
-    with pytest.raises(InputError, match="'spare'"):
-        network.embedded(model, IDS, at="spare")
 
 
 class Shaped(TinyGPT):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import pickle
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import pytest
@@ -9,7 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from network.architectures import ARCHITECTURES, Architecture, ResNet, freshly_built, traced
-from regionscope.network import Program, patterns, trace
+from regionscope.exact import linear_regions
+from regionscope.geometry import Segment
+from regionscope.network import Program, patterns, trace, with_decision
 from regionscope.network.program import Values
 
 every_architecture = pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda a: a.name)
@@ -49,54 +54,36 @@ def test_equals_the_module(architecture: Architecture) -> None:
     assert_close(step_by_step(program, x, consume=True), expected)
     assert torch.equal(x, before)
     assert program.n_outputs == expected.shape[1]
-
-
-@every_architecture
-def test_single_precision(architecture: Architecture) -> None:
+    for rows in (0, 1, 4):
+        assert_rows_close(program(x[:rows]), expected[:rows])
     module = freshly_built(architecture)
-    x = inputs(architecture, 4)
-    out = trace(module, architecture.shape, dtype=torch.float32)(x)
-    assert out.dtype == torch.float32
-    assert torch.allclose(out.double(), in_double(module, x), rtol=1e-3, atol=1e-3)
-
-
-@every_architecture
-def test_rows_are_independent(architecture: Architecture) -> None:
-    program, x = traced(architecture), inputs(architecture, 5)
-    together = program(x)
-    for rows in (0, 1, 2, 4):
-        assert_rows_close(program(x[:rows]), together[:rows])
-    shuffled = torch.tensor([3, 0, 4, 1, 2])
-    assert_rows_close(program(x[shuffled]), together[shuffled])
-    assert program(x[:0]).shape == (0, program.n_outputs)
+    single = trace(module, architecture.shape, dtype=torch.float32)(x)
+    assert single.dtype == torch.float32
+    assert torch.allclose(single.double(), expected, rtol=1e-3, atol=1e-3)
 
 
 def assert_rows_close(got: Tensor, expected: Tensor) -> None:
+    assert got.shape == expected.shape
     assert torch.allclose(got, expected, rtol=1e-11, atol=1e-13)
 
 
 @every_architecture
-def test_advance_leaves_its_argument_alone(architecture: Architecture) -> None:
+def test_every_live_value_is_needed_and_left_alone(architecture: Architecture) -> None:
     program, x = traced(architecture), inputs(architecture, 3)
     values = program.begin(x)
-    for kink in program.kinks:
+    assert len({kink.name for kink in program.kinks}) == len(program.kinks)
+    assert program.n_units == sum(kink.n_units for kink in program.kinks)
+    for i, kink in enumerate(program.kinks):
+        assert kink.cuts(values).n_units == kink.n_units
+        assert all(tensor.shape[0] == 3 for tensor in values.values())
+        assert sum(tensor[0].numel() * 8 for tensor in values.values()) <= kink.row_bytes
+        for name in values:
+            assert depends_on(program, i, values, name)
         copies = {name: tensor.clone() for name, tensor in values.items()}
         after = kink.advance(values)
         assert values.keys() == copies.keys()
         assert all(torch.equal(values[name], copies[name]) for name in copies)
         values = after
-
-
-@every_architecture
-def test_every_live_value_has_the_rows_in_front_and_is_needed(architecture: Architecture) -> None:
-    program, x = traced(architecture), inputs(architecture, 3)
-    values = program.begin(x)
-    for i, kink in enumerate(program.kinks):
-        assert all(tensor.shape[0] == 3 for tensor in values.values())
-        assert sum(tensor[0].numel() * 8 for tensor in values.values()) <= kink.row_bytes
-        for name in values:
-            assert depends_on(program, i, values, name)
-        values = kink.advance(values)
     assert list(values) == [program.output_name]
 
 
@@ -110,6 +97,28 @@ def depends_on(program: Program, start: int, values: Values, name: str) -> bool:
     except KeyError:
         return True
     return False
+
+
+@every_architecture
+def test_a_program_comes_back_from_pickle(architecture: Architecture) -> None:
+    program, x = with_decision(traced(architecture)), inputs(architecture, 3)
+    again = pickle.loads(pickle.dumps(program))
+    assert torch.equal(again(x), program(x))
+    assert torch.equal(patterns(again, x), patterns(program, x))
+    assert [kink.name for kink in again.kinks] == [kink.name for kink in program.kinks]
+
+
+def counted(program: Program, x: Tensor) -> int:
+    return linear_regions(program, Segment(x[0], x[1])).n_linear_regions
+
+
+@pytest.mark.slow
+def test_a_program_counts_alike_in_a_worker_process() -> None:
+    jobs = [(traced(architecture), inputs(architecture, 3)) for architecture in ARCHITECTURES[:12]]
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        counts = list(pool.map(counted, *zip(*jobs, strict=True)))
+    assert counts == [counted(*job) for job in jobs]
+    assert max(counts) > 1
 
 
 def refined(program: Program, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
@@ -154,7 +163,7 @@ def fold_signs(cuts: Any) -> Tensor:
 
 
 @every_architecture
-def test_kink_by_kink_on_a_segment(architecture: Architecture) -> None:
+def test_kink_by_kink_on_a_segment_and_patterns_of_inputs(architecture: Architecture) -> None:
     """Vertices that are only ever interpolated carry the same values as a forward pass through those inputs."""
     program = traced(architecture)
     a, b = inputs(architecture, 2, seed=2)
@@ -164,20 +173,13 @@ def test_kink_by_kink_on_a_segment(architecture: Architecture) -> None:
     assert (got - expected).abs().max() <= 1e-10 * expected.abs().max().clamp(min=1e-3)
     middles = (points[1:] + points[:-1]) / 2
     assert torch.allclose(program(middles), (got[1:] + got[:-1]) / 2, rtol=1e-8, atol=1e-9)
-
-
-@every_architecture
-def test_patterns_name_the_linear_region(architecture: Architecture) -> None:
-    """Inputs with equal patterns lie in one linear region: the value at their midpoint is the mean of theirs."""
-    program = traced(architecture)
     x = inputs(architecture, 40, seed=3)
-    near = x + 1e-3 * inputs(architecture, 40, seed=4)
-    rows = patterns(program, torch.cat([x, near]))
-    assert rows.dtype == torch.int16
-    assert rows.shape == (80, program.n_units)
-    same = (rows[:40] == rows[40:]).all(dim=1)
-    middle = program((x[same] + near[same]) / 2)
-    assert torch.allclose(middle, (program(x[same]) + program(near[same])) / 2, rtol=1e-11, atol=1e-12)
+    beside = x + 1e-3 * inputs(architecture, 40, seed=4)
+    rows = patterns(program, torch.cat([x, beside]))
+    assert (rows.dtype, rows.shape) == (torch.int16, (80, program.n_units))
+    same = (rows[:40] == rows[40:]).all(dim=1)  # in one linear region: the value at the midpoint is the mean
+    middle = program((x[same] + beside[same]) / 2)
+    assert torch.allclose(middle, (program(x[same]) + program(beside[same])) / 2, rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -75,10 +74,9 @@ def hooked(register: Callable[[Any], Any], net: nn.Module) -> Iterator[nn.Module
 
 
 @pytest.mark.parametrize("kind", STEERS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_hook_that_steers_is_refused(kind: str, dtype: torch.dtype) -> None:
+def test_a_hook_that_steers_is_refused(kind: str) -> None:
     register, sentence = STEERS[kind]
-    net, random = network().to(dtype), torch.get_rng_state()
+    net, random = network(), torch.get_rng_state()
     weights = {name: value.clone() for name, value in net.state_dict().items()}
     expected = rs.linear_regions(net, SEGMENT).n_activation_regions
     with hooked(register, net):
@@ -182,16 +180,3 @@ def test_a_program_is_not_rebound_to_a_network_with_hooks() -> None:
     assert program.can_rebind(net)
     net[1].register_forward_hook(lambda m, x, y: y + 1)
     assert not program.can_rebind(net)
-
-
-def test_the_copies_are_freed() -> None:
-    net = network()
-    net.register_buffer("mark", torch.zeros(31))
-    net[1].register_forward_hook(lambda m, x, y: None)
-    gc.collect()
-    gc.disable()
-    try:
-        rs.linear_regions(net, SEGMENT)
-        assert sum(isinstance(x, Tensor) and x.shape == (31,) for x in gc.get_objects()) == 1
-    finally:
-        gc.enable()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
-import types
 from typing import Any
 
 import pytest
@@ -117,17 +115,6 @@ def test_a_forward_that_writes_to_its_module() -> None:
     assert torch.allclose(program(x), copy.deepcopy(module).double()(x))
 
 
-def test_closures_and_bound_methods_reach_the_copy() -> None:
-    inner = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Dropout(0.5), nn.ReLU())
-    module = Lambda(lambda self, x: inner(x) + self.block(x) + self.twice(x), block=inner, listed=[inner])
-    module.twice = types.MethodType(lambda self, x: self.listed[0](x), module)
-    module.train()
-    program, x = trace(module, (3,)), torch.randn(4, 3, dtype=torch.float64)
-    inner.double().eval()
-    assert torch.allclose(program(x), 3 * inner(x), rtol=1e-12)
-    assert [kink.name for kink in program.kinks] == ["block.3", "block.3#2", "block.3#3"]
-
-
 def test_wrappers() -> None:
     module = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
     x = torch.randn(4, 3, dtype=torch.float64)
@@ -160,27 +147,6 @@ def test_parametrised_user_layer() -> None:
     program, x = trace(module, (3,)), torch.randn(4, 3, dtype=torch.float64)
     assert torch.allclose(program(x), module.double()(x), rtol=1e-12)
     assert [kink.name for kink in program.kinks] == ["0.relu", "1.relu"]
-
-
-def test_spectral_norm_buffers_stay() -> None:
-    module = parametrizations.spectral_norm(nn.Linear(3, 4)).train()
-    before = {name: buffer.clone() for name, buffer in module.named_buffers()}
-    trace(module, (3,))
-    assert before.keys() == dict(module.named_buffers()).keys()
-    assert all(torch.equal(before[name], buffer) for name, buffer in module.named_buffers())
-
-
-def test_tied_weights_and_shared_buffers() -> None:
-    module = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))
-    module[2].weight = module[0].weight
-    program, x = trace(module, (3,)), torch.randn(4, 3, dtype=torch.float64)
-    assert torch.allclose(program(x), module.double()(x), rtol=1e-12)
-
-
-def test_partial_activation_attribute() -> None:
-    module = Lambda(lambda self, x: self.act(x), act=functools.partial(F.leaky_relu, negative_slope=0.3, inplace=True))
-    x = torch.randn(4, 3, dtype=torch.float64)
-    assert torch.equal(trace(module, (3,))(x), F.leaky_relu(x, 0.3))
 
 
 class Registry:

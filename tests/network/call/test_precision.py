@@ -95,21 +95,21 @@ def witness() -> tuple[nn.Module, list[object]]:
     return model, seen
 
 
-@pytest.mark.usefixtures("user")
-@pytest.mark.parametrize("method", ["grid", "refined"])
-def test_region_counts(method: str) -> None:
-    (model, seen), before = witness(), everything()
-    rs.region_count(model, torch.rand(6, 3), slices=2, grid=5, method=method)
-    assert set(seen) == {FULL}
-    assert everything() == before
+INSTRUMENTS: list[Callable[[nn.Module], object]] = [
+    lambda model: rs.region_count(model, torch.rand(6, 3), slices=2, grid=5, method="grid"),
+    lambda model: rs.region_count(model, torch.rand(6, 3), slices=2, grid=5, method="refined"),
+    lambda model: rs.local_complexity(model, torch.rand(4, 3), dims=2),
+]
 
 
 @pytest.mark.usefixtures("user")
-def test_local_complexity() -> None:
-    (model, seen), before = witness(), everything()
-    rs.local_complexity(model, torch.rand(4, 3), dims=2)
-    assert set(seen) == {FULL}
-    assert everything() == before
+def test_instruments_measure_in_full_precision() -> None:
+    before = everything()
+    for measure in INSTRUMENTS:
+        model, seen = witness()
+        measure(model)
+        assert set(seen) == {FULL}
+        assert everything() == before
 
 
 @pytest.mark.usefixtures("user")

@@ -96,16 +96,6 @@ def test_a_way_that_cannot_be_followed_is_refused_before_it_does_harm() -> None:
         assert torch.equal(private(x), model(x))
 
 
-def test_hooks_run_on_the_copy() -> None:
-    model, seen = nn.Sequential(nn.Linear(4, 4), nn.ReLU()), list[nn.Module]()
-    model[1].register_forward_hook(lambda module, *_: seen.append(module))
-    with untouched(model) as private:
-        private(torch.ones(1, 4))
-    assert seen == [private[1]]
-    model(torch.ones(1, 4))
-    assert seen[1:] == [model[1]]
-
-
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("norm", [nn.utils.weight_norm, nn.utils.spectral_norm, nn.utils.parametrizations.weight_norm])
 def test_weights_that_hooks_compute(norm: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import torch
@@ -13,8 +12,7 @@ from torch import nn
 from careless import Careless
 from network.call.snapshots import in_another_thread, snapshot
 from regionscope.errors import InputError
-from regionscope.network import Draws, device_and_dtype, same_modes, untouched
-from regionscope.network.call import forward
+from regionscope.network import device_and_dtype, same_modes, untouched
 
 
 def careless() -> Careless:
@@ -50,15 +48,6 @@ def test_a_snapshot_of_the_weights() -> None:
         in_another_thread(lambda: nn.init.zeros_(model.weight))
         assert torch.equal(private(x), wanted)
     assert not model.weight.any()
-
-
-def test_a_graph_that_waits_for_its_backward_pass() -> None:
-    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
-    loss = model(torch.randn(8, 4)).sum()
-    with untouched(model) as private:
-        private(torch.randn(8, 4))
-    loss.backward()
-    assert model[0].weight.grad is not None
 
 
 def test_inference_mode_is_left_for_a_while() -> None:
@@ -159,9 +148,3 @@ def test_where_a_model_is_at_home() -> None:
     assert device_and_dtype(nn.ReLU()) == (torch.device("cpu"), torch.float32)
     assert device_and_dtype(nn.ReLU(), like=torch.zeros(2, dtype=torch.float64)) == (torch.device("cpu"), torch.float64)
     assert device_and_dtype(nn.ReLU(), like=torch.zeros(2, dtype=torch.int64)) == (torch.device("cpu"), torch.float32)
-
-
-@pytest.mark.parametrize("mode", [Draws, forward._Watch])
-def test_watching_a_model_imports_no_compiler(mode: Any) -> None:
-    """Torch wraps this method unless a mode says not to, and the wrapper imports the compiler, which takes seconds."""
-    assert not hasattr(mode.__torch_dispatch__, "__wrapped__")

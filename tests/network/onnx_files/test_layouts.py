@@ -196,32 +196,6 @@ def test_a_file_is_read_as_it_is_written(file: File, tmp_path: Path) -> None:
             torch.testing.assert_close(found.reshape(rows, -1).float(), wanted, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("nodes", [[node("Equal", ["x", "c"], ["e"]), node("Cast", ["e"], ["y"], to=1)],
-                                   [node("Where", ["b", "x", "c"], ["y"])]], ids=("Equal", "Where"))  # fmt: skip
-def test_choices_between_real_numbers_are_refused(nodes: list[Any], tmp_path: Path) -> None:
-    constants = {"c": constant(3), "b": np.array([True, False, True])}
-    path = write(tmp_path / "net.onnx", nodes, constants, [1, 3])
-    with pytest.raises(
-        rs.InputError,
-        match=r"cannot be read: it takes real numbers, and is supported for whole numbers, such as sizes, alone\.",
-    ):
-        rs.read_onnx(path)
-
-
-def test_the_bias_of_gemm_may_be_a_column(tmp_path: Path) -> None:
-    path = write(tmp_path / "net.onnx", [node("Gemm", ["x", "w", "b"])],
-                 {"w": np.ones((1, 2), np.float32), "b": np.array([[0], [10]], np.float32)}, [2, 1])  # fmt: skip
-    assert rs.read_onnx(path)(torch.zeros(1, 2, 1)).tolist() == [[[0, 0], [10, 10]]]
-
-
-def test_batch_normalization_without_a_batch_has_its_channels_in_dimension_1(tmp_path: Path) -> None:
-    zero, one_each = np.zeros(2, np.float32), np.ones(2, np.float32)
-    constants = {"s": np.array([1, 10], np.float32), "b": zero, "m": zero, "v": one_each}
-    nodes = [node("BatchNormalization", ["x", *constants], epsilon=0.0)]
-    network = rs.read_onnx(write(tmp_path / "net.onnx", nodes, constants, [2, 2]))
-    assert network(torch.ones(1, 2, 2)).tolist() == [[[1, 10], [1, 10]]]
-
-
 def test_batch_normalization_of_a_vector_has_one_channel(tmp_path: Path) -> None:
     nodes = [node("BatchNormalization", ["x", "s", "b", "m", "v"], epsilon=0.0)]
     constants = {name: np.array([value], np.float32) for name, value in zip("sbmv", (3, 1, 2, 4), strict=True)}
@@ -236,15 +210,6 @@ def test_a_global_pool_without_a_batch_keeps_the_channels(kind: str, wanted: lis
     nodes = [node(kind, ["x"], ["a"]), node("ReduceSum", ["a", "axes"], keepdims=0)]
     network = rs.read_onnx(write(tmp_path / "net.onnx", nodes, {"axes": ints(1, 2)}, [2, 2, 2]))
     assert network(torch.arange(8.0).reshape(1, 2, 2, 2)).tolist() == [wanted]
-
-
-@pytest.mark.parametrize("kind", ["Conv", "MaxPool"])
-def test_an_image_needs_the_dimension_of_its_batch(kind: str, tmp_path: Path) -> None:
-    """The file format has no convolution of a single image (channels, height, width)."""
-    path = File(kind, (3, 5, 6), one(kind, *(["w"] if kind == "Conv" else []), kernel_shape=[2, 2]),
-                {"w": constant(4, 3, 2, 2)}).write(tmp_path)  # fmt: skip
-    with pytest.raises(rs.InputError, match="expected 4 dimensions, got 3"):
-        rs.read_onnx(path)
 
 
 @pytest.mark.parametrize("name", ["squeeze-at-the-end", "squeeze-then-linear", "open-squeeze", "open-size"])
@@ -264,26 +229,26 @@ def test_an_open_batch_that_fails_on_one_row_runs_on_many(tmp_path: Path) -> Non
         rs.read_onnx(File("", ("n", 1, 3), mixing).write(tmp_path))
 
 
-def test_a_declared_number_is_checked(tmp_path: Path) -> None:
-    path = write(tmp_path / "net.onnx", [node("Relu", ["x"])], {}, [1, 2], output=[])
-    with pytest.raises(rs.InputError, match=r"output of shape \(\), as .* declares, got \(1, 2\)"):
-        rs.read_onnx(path)
+SIZES_ALONE = r"it takes real numbers, and is supported for whole numbers, such as sizes, alone\."
+REFUSED = [
+    (File("equal", (1, 3), [("Equal", ["x", "c"], ["e"]), ("Cast", ["e"], ["y"], {"to": 1})], {"c": constant(3)}),
+     SIZES_ALONE),
+    (File("where", (1, 3), [("Where", ["b", "x", "c"], ["y"])], {"c": constant(3), "b": np.array([True, False, True])}),
+     SIZES_ALONE),
+    (File("conv of one image", (3, 5, 6), one("Conv", "w"), {"w": constant(4, 3, 2, 2)}), "4 dimensions, got 3"),
+    (File("max-pool of one image", (3, 5, 6), one("MaxPool", kernel_shape=[2, 2])), "4 dimensions, got 3"),
+    (File("one number", (1, 2), one("Relu"), {}, ()), r"output of shape \(\), as .* declares, got \(1, 2\)"),
+    *[(File(kind, (3, 1), one(kind, "a"), {"a": ints(-4)}), r"dimensions \[-4\] do not fit")
+      for kind in ("ReduceSum", "Squeeze", "Unsqueeze")],
+    (File("indices", (3,), [("Cast", ["x"], ["i"], {"to": 7}), ("Gather", ["c", "i"], ["y"], {"axis": 1})],
+          {"c": constant(2, 5)}), "its indices may depend on the input only where"),
+    (File("two images", (1, 3, 4), [("Concat", ["x", "x"], ["a"], {"axis": 0}),
+                                    ("Resize", ["a", "", "", "s"], ["y"], {"mode": "nearest"})],
+          {"s": ints(1, 3, 8)}), "not whole multiples"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["ReduceSum", "Squeeze", "Unsqueeze"])
-def test_a_dimension_before_the_first_is_refused(kind: str, tmp_path: Path) -> None:
-    path = File(kind, (3, 1), one(kind, "a"), {"a": ints(-4)}).write(tmp_path)
-    with pytest.raises(rs.InputError, match=r"dimensions \[-4\] do not fit"):
-        rs.read_onnx(path)
-
-
-def test_indices_from_the_input_need_a_batch(tmp_path: Path) -> None:
-    nodes = [("Cast", ["x"], ["i"], {"to": 7}), ("Gather", ["c", "i"], ["y"], {"axis": 1})]
-    with pytest.raises(rs.InputError, match="its indices may depend on the input only where"):
-        rs.read_onnx(File("", (3,), nodes, {"c": constant(2, 5)}).write(tmp_path))
-
-
-def test_resize_does_not_take_two_images_for_the_batch(tmp_path: Path) -> None:
-    nodes = [("Concat", ["x", "x"], ["a"], {"axis": 0}), ("Resize", ["a", "", "", "s"], ["y"], {"mode": "nearest"})]
-    with pytest.raises(rs.InputError, match="not whole multiples"):
-        rs.read_onnx(File("", (1, 3, 4), nodes, {"s": ints(1, 3, 8)}).write(tmp_path))
+@pytest.mark.parametrize(("file", "sentence"), REFUSED, ids=lambda value: getattr(value, "name", ""))
+def test_a_file_that_does_not_fit_is_refused(file: File, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(rs.InputError, match=sentence):
+        rs.read_onnx(file.write(tmp_path))

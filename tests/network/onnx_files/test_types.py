@@ -77,16 +77,6 @@ def test_a_network_that_computes_partly_in_float64_has_one_precision(tmp_path: P
     assert rs.region_count(network, x, slices=3, method="exact").n == 3
 
 
-def test_a_constant_that_is_cast_meets_the_input_in_float32(tmp_path: Path) -> None:
-    nodes = [
-        node("Cast", ["c"], ["s"], to=onnx.TensorProto.FLOAT), node("Mul", ["x", "s"], ["h"]), node("Gemm", ["h", "w"])
-    ]  # fmt: skip
-    constants = {"c": constant(4).astype(np.float64), "w": constant(4, 3, seed=1)}
-    network = rs.read_onnx(write(tmp_path / "a.onnx", nodes, constants, [1, 4]))
-    x = torch.from_numpy(constant(6, 4, seed=2))
-    assert torch.allclose(network(x), reference_outputs(network, x), atol=1e-6)
-
-
 @pytest.mark.parametrize(("opset", "attributes"), [(9, {}), (13, {}), (15, {"training_mode": 1})])
 def test_batch_normalization_in_training_is_refused(opset: int, attributes: dict[str, Any], tmp_path: Path) -> None:
     """Before opset 14, five outputs mean that the node normalises by the batch."""
