@@ -11,6 +11,7 @@ from scipy.stats import spearmanr
 
 from regionscope.measures.correlate import Coefficient
 from regionscope_lab.papers import verdict
+from regionscope_lab.papers.beyond.design import MEASURES, DesignCell
 from regionscope_lab.papers.beyond.factor_statistics import (
     Design,
     conditional_information,
@@ -20,7 +21,7 @@ from regionscope_lab.papers.beyond.factor_statistics import (
     pooled,
     spearman,
 )
-from regionscope_lab.papers.beyond.factors import FACTORS, MEASURES, DesignCell, experiments, outcome
+from regionscope_lab.papers.beyond.factors import FACTORS, experiments, outcome
 from regionscope_lab.papers.study import Outcome
 from regionscope_lab.papers.verdict import Grade
 
