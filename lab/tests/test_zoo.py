@@ -33,6 +33,7 @@ PARAMETERS = {
     "efficientnetb0": 3_599_686,
     "regnetx200mf": 2_321_946,
     "simpledla": 15_142_970,
+    "convnext": 2_515_402,
     "mlp": 3072 * 64 + 64 + 64 * 64 + 64 + 64 * 10 + 10,
     "cnn": 3 * 32 * 9 + 3 * 32 * 32 * 9 + 4 * 2 * 32 + 32 * 10 + 10,
     "vit": (48 + 1) * 192 + 64 * 192 + 6 * (12 * 192**2 + 13 * 192) + 2 * 192 + 192 * 10 + 10,
@@ -48,7 +49,9 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("cnn", {"pooling": "none", "depth": 1}),
     ("mlp", {"activation": "gelu", "depth": 4}),
 ]
-THIN: dict[str, dict[str, Any]] = {key: {"width": 16} for key in ("resnet18", "resnet34", "preactresnet18", "senet18")}
+THIN: dict[str, dict[str, Any]] = {
+    key: {"width": 16} for key in ("resnet18", "resnet34", "preactresnet18", "senet18", "convnext")
+}
 EVERY = [*((name, THIN.get(name, {})) for name in PARAMETERS), *VARIANTS]
 
 

@@ -29,6 +29,7 @@ EXACT: list[tuple[str, dict[str, Any], float]] = [  # name, options, length of t
 SMOOTH: list[tuple[str, dict[str, Any], str]] = [
     ("senet18", {}, "'stage1.block1.branch.squeeze_excite1.sigmoid' is Sigmoid, which is not piecewise affine"),
     ("efficientnetb0", {}, "'stem.silu1' is SiLU, which is not piecewise affine"),
+    ("convnext", {"width": 16}, "'stem.norm' .* calls torch.nn.functional.layer_norm, which is not piecewise affine"),
     ("mlp", {"activation": "gelu"}, "'gelu1' is GELU, which is not piecewise affine"),
     ("cnn", {"activation": "tanh"}, "'features.tanh1' is Tanh, which is not piecewise affine"),
 ]

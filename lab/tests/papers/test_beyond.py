@@ -17,6 +17,7 @@ from regionscope_lab.papers.verdict import Grade
 from regionscope_lab.papers.workspace import Workspace
 from regionscope_lab.sweep import run_sweep
 
+CLAIMS = {"beyond-penalty": 10, "beyond-factors": 7, "beyond-optimiser": 11, "beyond-convnext": 7}
 YES, OPEN, NO = Grade.REPRODUCED, Grade.INCONCLUSIVE, Grade.NOT_REPRODUCED
 
 
@@ -53,7 +54,10 @@ def test_every_study_runs_at_smoke_size(study: Study, tmp_path: Path) -> None:
     before = torch.get_rng_state()
     found = analysed(study, tmp_path)
     assert torch.equal(torch.get_rng_state(), before)
-    assert len(found.claims) == {"beyond-penalty": 10, "beyond-factors": 7}[study.name]
+    assert (
+        len(found.claims)
+        == {"beyond-penalty": 10, "beyond-factors": 7, "beyond-optimiser": 11, "beyond-convnext": 7}[study.name]
+    )
     assert plain(asdict(analysed(study, tmp_path / "again"))) == plain(asdict(found))  # the seed decides
     for chart in found.charts:
         assert chart_figure(chart).axes

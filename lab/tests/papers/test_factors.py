@@ -11,6 +11,7 @@ from scipy.stats import spearmanr
 
 from regionscope.measures.correlate import Coefficient
 from regionscope_lab.papers import verdict
+from regionscope_lab.papers.beyond import optimiser
 from regionscope_lab.papers.beyond.design import MEASURES, DesignCell
 from regionscope_lab.papers.beyond.factor_statistics import (
     Design,
@@ -20,6 +21,7 @@ from regionscope_lab.papers.beyond.factor_statistics import (
     pearson,
     pooled,
     spearman,
+    within_levels,
 )
 from regionscope_lab.papers.beyond.factors import FACTORS, experiments, outcome
 from regionscope_lab.papers.study import Outcome
@@ -135,3 +137,51 @@ def test_runs_of_the_full_size() -> None:
         (0.02, 256, 0.01)
     }
     assert all(experiment.data.seed == experiment.seed for experiment in every)
+
+
+def test_correlation_within_levels_by_hand() -> None:
+    """Level 0: ranks 1 2 3 against 1 3 2, level 1: 1 2 against 2 1; the levels themselves do not count."""
+    levels = np.array([[0.0, 0, 0, 1, 1]])[..., None]
+    x, y = np.array([[1.0, 2, 3, 50, 60]]), np.array([[1.0, 3, 2, 90, 80]])
+    assert within_levels(x, y, levels, factor=0)[0] == pytest.approx((1 - 0.5) / (2 + 0.5))
+    order = [3, 0, 4, 2, 1]
+    assert within_levels(x[:, order], y[:, order], levels[:, order], factor=0)[0] == pytest.approx(0.2)
+    assert within_levels(x, -x, levels, factor=0)[0] == pytest.approx(-1)
+    assert math.isnan(within_levels(x, y, np.arange(5.0)[None, :, None], factor=0)[0]), "one setting in each level"
+
+
+def optimiser_cells(at_one_ratio: float, seeds: int = 3) -> tuple[DesignCell, ...]:
+    """Gaps fall with the ratio as regions do; at one ratio, batch size and momentum move both alike (1) or not (-1)."""
+    cells = []
+    for ratio, batch, momentum in product((1e-4, 3e-4, 1e-3, 3e-3), (128.0, 256.0, 512.0), (0.0, 0.9)):
+        inner = batch / 512 + momentum
+        gap, regions = -10 * math.log(ratio) + inner, -10 * math.log(ratio) + at_one_ratio * inner
+        every = {**dict.fromkeys(MEASURES, regions), "gap": gap, "train_error": 0.0, "test_error": gap, "epochs": 9.0}
+        cells.append(DesignCell((ratio, batch, momentum, 0.0), dict.fromkeys(range(seeds), every)))
+    return tuple(cells)
+
+
+def test_claims_about_the_optimiser_come_out_each_way() -> None:
+    yes, no, undecided = Grade.REPRODUCED, Grade.NOT_REPRODUCED, Grade.INCONCLUSIVE
+    with_ratio = optimiser.outcome(optimiser_cells(1), 256)
+    assert [claim.what for claim in with_ratio.claims[1:3]] == [
+        "regions and gap, over all settings", "regions and gap, at one ratio"
+    ]  # fmt: skip
+    assert grades(with_ratio)[:6] == [yes, yes, yes, yes, yes, undecided], "no setting has weight decay"
+    assert grades(optimiser.outcome(optimiser_cells(-1), 256))[:6] == [yes, no, yes, no, no, undecided]
+    assert grades(optimiser.outcome(optimiser_cells(1, seeds=2), 256))[:5] == [undecided] * 5
+    falls, above = with_ratio.claims[-2:]
+    assert (falls.verdict.grade, above.verdict.grade) == (yes, no)
+    assert float(dict(with_ratio.tables[1].rows)["generalisation gap"]) > 0.9
+
+
+def test_settings_of_one_ratio_have_one_effective_rate_for_each_example() -> None:
+    """30 settings of the grid and 15 with weight decay, for each of 3 seeds; 6 of the grid for each of 5 ratios."""
+    every = optimiser.experiments("full")
+    assert len({experiment.key for experiment in every}) == len(every) == 3 * (30 + 15)
+    levels = [optimiser.levels_of(experiment) for experiment in every if not experiment.training.weight_decay]
+    ratios = [ratio for ratio, *_ in levels]
+    assert sorted({ratios.count(ratio) for ratio in ratios}) == [18]
+    assert len(set(ratios)) == 5
+    rates = {experiment.training.lr for experiment in every if experiment.training.momentum == 0.9}
+    assert {0.03, 0.3} <= rates

@@ -14,6 +14,7 @@ from regionscope.network.output import select_output
 from regionscope.user_code import as_module, call_function, check_call
 from regionscope_lab.registry import Registry
 from regionscope_lab.zoo.cnn import cnn
+from regionscope_lab.zoo.convnext import convnext
 from regionscope_lab.zoo.dense import dense
 from regionscope_lab.zoo.dla import simpledla
 from regionscope_lab.zoo.inverted import efficientnetb0, mobilenetv2
@@ -51,6 +52,7 @@ _NETWORKS = Registry("a network", {
     "efficientnetb0": Architecture(efficientnetb0),
     "regnetx200mf": Architecture(regnetx200mf),
     "simpledla": Architecture(simpledla),
+    "convnext": Architecture(convnext),
     "mlp": Architecture(dense),
     "cnn": Architecture(cnn),
     "vit": Architecture(vit),

@@ -67,7 +67,7 @@ def granulated_kendall(design: Design, factor: int, *, seed: int = 0) -> Coeffic
     A pair of levels counts +1 if measure and gap order it alike, -1 if not, and 0 where one of them is equal. n: number
     of contexts with two levels or more.
     """
-    pairs, weights = _pairs(design.levels, factor)
+    pairs, weights = _pairs(design.levels, factor) if len(design.levels) else (([], []), np.zeros((0, 0)))
     contexts = weights.shape[1]
     if contexts == 0:
         return Coefficient(nan, (nan, nan), 0)
@@ -124,6 +124,21 @@ def partial(x: FloatArray, y: FloatArray, levels: FloatArray) -> FloatArray:
     fit = known @ np.linalg.pinv(known)
     a, b = ((ranks - (fit @ ranks[..., None])[..., 0]) for ranks in (_ranks(x), _ranks(y)))
     return pearson(a, b, levels)
+
+
+def within_levels(x: FloatArray, y: FloatArray, levels: FloatArray, *, factor: int) -> FloatArray:
+    """Correlation of the ranks of x and y among the settings of one level of a factor, over all its levels.
+
+    The settings of each level are ranked among themselves, and the mean rank of the level is taken from them.
+    """
+    group = levels[..., factor]
+    return pearson(_ranks_within(x, group), _ranks_within(y, group), levels)
+
+
+def _ranks_within(values: FloatArray, group: FloatArray) -> FloatArray:
+    ranks = _ranks(_ranks(values) + (values.shape[1] + 1) * _ranks(group))  # level after level
+    same = (group[:, :, None] == group[:, None, :]).astype(float)
+    return np.asarray(ranks - (same @ ranks[..., None])[..., 0] / same.sum(2))
 
 
 def _ranks(values: FloatArray) -> FloatArray:

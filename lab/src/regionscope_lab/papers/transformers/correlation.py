@@ -61,7 +61,9 @@ def _with_loss_gap(point: Point) -> Point:
     return replace(point, values={**point.values, **more})
 
 
-def _study(name: str, grids: Mapping[Size, TransformerGrid], note: str) -> Study:
+def correlation_study(name: str, grids: Mapping[Size, TransformerGrid], note: str) -> Study:
+    """The study of Li's correlation over these grids. note: a sentence on what is unusual about them."""
+
     def analyse(workspace: Workspace, size: Size) -> Outcome:
         runs, notes = stored(workspace, grid(grids[size]))
         fitted, unfitted = fitting(runs, others="a row of its own leaves them out")
@@ -70,14 +72,14 @@ def _study(name: str, grids: Mapping[Size, TransformerGrid], note: str) -> Study
     return read_study(name, experiments=lambda size: grid(grids[size]), analyse=analyse)
 
 
-NEXT_TOKEN = _study(
+NEXT_TOKEN = correlation_study(
     "transformers-next-token",
     TEXT,
     "Lines and planes go through random training sequences in the space of their embeddings, (64, 256) numbers at size "
     "full; the label of a point is the most probable byte after the last position. Errors are those at the last "
     "position of a window; training takes all positions.",
 )
-VISION = _study(
+VISION = correlation_study(
     "transformers-vision",
     IMAGES,
     "Learning rates are those of AdamW; with the rates of Table 1 for SGD a ViT does not fit CIFAR-10 in this time.",
