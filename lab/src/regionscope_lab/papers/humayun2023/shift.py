@@ -20,11 +20,11 @@ from regionscope_lab.papers.study import Claim, Outcome, Size, Table
 from regionscope_lab.papers.workspace import Workspace
 
 _INPUTS = 784
-_DIMS = (2, 10, 25, 50, 100, 200)
-_RADII = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
-_SHIFTS = tuple(range(11))
+DIMS = (2, 10, 25, 50, 100, 200)
+RADII = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
+SHIFTS = tuple(range(11))
 _FIXED_RADIUS, _FIXED_DIMS = 5.0, 20  # left and right part of the figure
-_RIGHT_RADII = (0.5, 1.0, 2.0, 5.0, 10.0)
+RIGHT_RADII = (0.5, 1.0, 2.0, 5.0, 10.0)
 _SEEDS: dict[Size, tuple[int, ...]] = {"smoke": (0, 1), "desk": (0, 1, 2, 3, 4), "full": (0, 1, 2, 3, 4)}
 _LINEAR: dict[Size, tuple[int, int]] = {"smoke": (5, 40), "desk": (50, 400), "full": (50, 400)}
 _DEPTH, _WIDTH = 18, 100
@@ -39,9 +39,9 @@ def zero_bias(depth: int, width: int, seed: int) -> dict[str, Any]:
     shares = [
         [
             int(local_complexity(model, origin, dims=dims, radius=radius, linear_outputs=True).total) / (depth * width)
-            for radius in _RADII
+            for radius in RADII
         ]
-        for dims in _DIMS
+        for dims in DIMS
     ]
     return {"shares": shares}
 
@@ -49,10 +49,10 @@ def zero_bias(depth: int, width: int, seed: int) -> dict[str, Any]:
 def shifted(seed: int) -> dict[str, Any]:
     """LC at [s]^d for growing s, by the number of directions and by radius."""
     model = _stack(_DEPTH, _WIDTH, bias=True, activation=nn.LeakyReLU(0.01), seed=seed)
-    centres = torch.tensor(_SHIFTS, dtype=torch.float32)[:, None].expand(-1, _INPUTS)
-    by_dims = [local_complexity(model, centres, dims=dims, radius=_FIXED_RADIUS).total.tolist() for dims in _DIMS]
+    centres = torch.tensor(SHIFTS, dtype=torch.float32)[:, None].expand(-1, _INPUTS)
+    by_dims = [local_complexity(model, centres, dims=dims, radius=_FIXED_RADIUS).total.tolist() for dims in DIMS]
     by_radius = [
-        local_complexity(model, centres, dims=_FIXED_DIMS, radius=radius).total.tolist() for radius in _RIGHT_RADII
+        local_complexity(model, centres, dims=_FIXED_DIMS, radius=radius).total.tolist() for radius in RIGHT_RADII
     ]
     return {"by_dims": by_dims, "by_radius": by_radius}
 
@@ -105,11 +105,11 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
     depth, width = _LINEAR[size]
     zero = workspace.compute(zero_bias, [{"depth": depth, "width": width, "seed": 0}])[0]["shares"]
     found = workspace.compute(shifted, [{"seed": seed} for seed in _SEEDS[size]])
-    by_dims = {float(p): [one["by_dims"][i] for one in found] for i, p in enumerate(_DIMS)}
-    by_radius = {r: [one["by_radius"][i] for one in found] for i, r in enumerate(_RIGHT_RADII)}
+    by_dims = {float(p): [one["by_dims"][i] for one in found] for i, p in enumerate(DIMS)}
+    by_radius = {r: [one["by_radius"][i] for one in found] for i, r in enumerate(RIGHT_RADII)}
     least = min(min(row) for row in zero)
-    rows = tuple((dims, *row) for dims, row in zip(_DIMS, zero, strict=True))
-    columns = ("P", *(f"r = {radius:g}" for radius in _RADII))
+    rows = tuple((dims, *row) for dims, row in zip(DIMS, zero, strict=True))
+    columns = ("P", *(f"r = {radius:g}" for radius in RADII))
     return Outcome(
         claims=(
             Claim("linear network without bias: share of units found to fold at the origin", "1 in all trials",
@@ -124,7 +124,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
         notes=("With ReLU between the layers of the network without bias not all units are found, since deep layers "
                "see the neighbourhood only through the units before them; the paper's toy is linear.",
                f"Bands and ± are standard errors over {len(found)} random networks.",
-               f"The paper does not name the radii of the right part; {_RIGHT_RADII[0]:g} to {_RIGHT_RADII[-1]:g} "
+               f"The paper does not name the radii of the right part; {RIGHT_RADII[0]:g} to {RIGHT_RADII[-1]:g} "
                "are our choice."),
     )  # fmt: skip
 
@@ -132,7 +132,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
 def _chart(title: str, curves: CountsByShift, name: str) -> Lines:
     series = []
     for setting, seeds in curves.items():
-        points = ((float(s), *_over_seeds(counts)) for s, counts in zip(_SHIFTS, zip(*seeds, strict=True), strict=True))
+        points = ((float(s), *_over_seeds(counts)) for s, counts in zip(SHIFTS, zip(*seeds, strict=True), strict=True))
         series.append(Series.of(f"{name} = {setting:g}", points))
     return Lines(title=title, x_label="shift s to the centre [s]^d", y_label="local complexity", series=tuple(series))
 

@@ -1,0 +1,204 @@
+"""What a study declares: its runs in three sizes, its items with their claims, and the module that reads the runs.
+
+A file ``<paper>/<name>.toml`` has ``[[runs]]`` (a sweep; ``like`` starts from an earlier one, and ``desk`` and
+``smoke`` hold what the smaller sizes change) and ``[[item]]`` (a table, figure or theorem of the paper). The
+module of the same name, or of the name in ``module``, has one function for each item, from the runs to a ``Finding``.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any, Literal, get_args
+
+from regionscope.checks import unknown_name
+from regionscope.errors import InputError
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers.rules import Graded
+from regionscope_lab.papers.seed_table import SeedRun, SeedTable
+from regionscope_lab.sweep.grid import Sweep, override
+
+Size = Literal["smoke", "desk", "full"]
+SIZES: tuple[Size, ...] = get_args(Size)
+PAPERS = {
+    "li2025": "Li et al. 2025, Understanding Nonlinear Implicit Bias via Region Counts in Input Space",
+    "humayun2023": "Humayun et al. 2023, Deep Network Partition Density Exhibits Double Descent",
+    "qi2023": "Qi & Wei 2023, The Evolution of the Interplay between Input Distributions and Linear Regions",
+    "safran2022": "Safran et al. 2022, On the Effective Number of Linear Regions in Shallow Univariate ReLU Networks",
+}
+_MEASURES = "measures."
+
+
+@dataclass(frozen=True)
+class Table:
+    """Numbers for reading: a heading, column names and rows of the same length."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | float | int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the runs of an item say: the grade of each claim by its name, and tables of the numbers behind them."""
+
+    claims: Mapping[str, Graded]
+    tables: Sequence[Table] = ()
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the paper. short: what is shortened or replaced in our runs. why: what decides the verdict."""
+
+    name: str
+    says: str
+    paper: str
+    fidelity: str
+    short: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One table, figure or theorem. before: its grade before the rules of ``rules.py``. file: the declaration."""
+
+    paper: str
+    file: str
+    name: str
+    where: str
+    claims: tuple[Claim, ...]
+    before: str = ""
+    runs: tuple[str, ...] = ()
+    reader: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """Such as "humayun2023-figure8"."""
+        return f"{self.paper}-{self.name}"
+
+    @property
+    def function(self) -> Callable[[SeedTable, Mapping[str, tuple[SeedRun, ...]]], Finding] | None:
+        """What reads the runs of this item; None for one that no run tests."""
+        name = self.reader or self.file
+        if not resources.files("regionscope_lab.papers").joinpath(self.paper, f"{name}.py").is_file():
+            return None
+        module = importlib.import_module(f"regionscope_lab.papers.{self.paper}.{name}")
+        return getattr(module, self.name, None)
+
+    def experiments(self, size: Size) -> dict[str, tuple[Experiment, ...]]:
+        """The runs that the item reads, by name."""
+        return {name: runs_of(self.paper, self.file, size)[name] for name in self.runs}
+
+    def find(self, table: SeedTable, size: Size = "full") -> Finding:
+        """Grade the stored runs; an item without a function is not tested by any run."""
+        if self.function is None:
+            return Finding({})
+        finding = self.function(table, {name: table.of(mine) for name, mine in self.experiments(size).items()})
+        unknown = finding.claims.keys() - {claim.name for claim in self.claims}
+        if unknown:
+            raise InputError(
+                f"Expected the claims of {self.full_name}, got {sorted(unknown)}. Declare them in the file."
+            )
+        return finding
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper: the sentence with the verdict, the headline claims in the paper's order, and all items."""
+
+    name: str
+    sentence: str
+    headlines: tuple[str, ...]
+    items: tuple[Item, ...] = field(repr=False)
+
+    @property
+    def title(self) -> str:
+        return PAPERS[self.name]
+
+
+@cache
+def read_paper(name: str) -> Paper:
+    """The declarations of a paper."""
+    summary = _document(name, "headlines")
+    items = tuple(
+        _item(name, file, declared) for file in summary["files"] for declared in _document(name, file).get("item", ())
+    )
+    return Paper(name, " ".join(summary["sentence"].split()), tuple(summary["headlines"]), items)
+
+
+def all_items() -> tuple[Item, ...]:
+    """Every item of every paper."""
+    return tuple(item for paper in PAPERS for item in read_paper(paper).items)
+
+
+def find_items(name: str) -> tuple[Item, ...]:
+    """The item of this name (``humayun2023-figure8``), those of a paper, or ``all``."""
+    chosen = tuple(item for item in all_items() if name in ("all", item.full_name, item.paper))
+    if not chosen:
+        raise unknown_name("an item, a paper or all", name, [item.full_name for item in all_items()])
+    return chosen
+
+
+@cache
+def runs_of(paper: str, file: str, size: Size) -> dict[str, tuple[Experiment, ...]]:
+    """The experiments of a file by the name of their ``[[runs]]``."""
+    declared: dict[str, dict[str, Any]] = {}
+    for block in _document(paper, file).get("runs", ()):
+        whole = copy.deepcopy(declared[block["like"]]) if "like" in block else {"base": {}, "measure": [], "grid": {}}
+        whole["measure"] += block.get("measure", [])
+        _merge(whole["base"], block.get("base", {}))
+        whole["grid"] |= block.get("grid", {})
+        for smaller in ("desk", "smoke"):
+            whole[smaller] = {**whole.get(smaller, {}), **block.get(smaller, {})}
+        _set(whole, block.get("change", {}))
+        declared[block["name"]] = whole
+    return {name: tuple(_sweep(whole, size)) for name, whole in declared.items()}
+
+
+def _sweep(whole: Mapping[str, Any], size: Size) -> Sweep:
+    chosen = copy.deepcopy({part: whole[part] for part in ("base", "measure", "grid")})
+    if size != "full":
+        _set(chosen, whole[size])
+    for measure in chosen["measure"]:  # TOML has no null
+        measure["options"] = {name: None if value == "null" else value for name, value in measure["options"].items()}
+    return Sweep.from_dict(chosen)
+
+
+def _set(whole: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    """Change values by dotted key, in the grid where it has the key."""
+    for key, value in changes.items():
+        if key in whole["grid"] or (isinstance(value, list) and not key.startswith(_MEASURES)):
+            whole["grid"][key] = value
+        elif key.startswith(_MEASURES):
+            place = {"measures": whole["measure"]}
+            override(place, key, value)
+        else:
+            override(whole["base"], key, value)
+
+
+def _merge(base: dict[str, Any], more: Mapping[str, Any]) -> None:
+    for name, value in more.items():
+        if isinstance(value, Mapping):
+            _merge(base.setdefault(name, {}), value)
+        else:
+            base[name] = value
+
+
+def _item(paper: str, file: str, declared: Mapping[str, Any]) -> Item:
+    general = {name: declared[name] for name in ("fidelity", "short") if name in declared}
+    claims = tuple(Claim(**{**general, **claim}) for claim in declared["claim"])
+    return Item(
+        paper, file, declared["name"], declared["where"], claims, declared.get("before", ""),
+        tuple(declared.get("runs", ())), declared.get("module", ""),
+    )  # fmt: skip
+
+
+@cache
+def _document(paper: str, file: str) -> dict[str, Any]:
+    path = resources.files("regionscope_lab.papers").joinpath(paper, f"{file}.toml")
+    return tomllib.loads(path.read_text(encoding="utf-8"))

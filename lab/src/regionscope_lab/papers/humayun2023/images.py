@@ -1,0 +1,256 @@
+"""Convolutional networks: Figures 4, 5, 7, 16, 18 and 19."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+
+import numpy as np
+
+from regionscope_lab.papers.declaration import Finding, Table
+from regionscope_lab.papers.humayun2023 import seeds
+from regionscope_lab.papers.humayun2023.seeds import is_true, sign
+from regionscope_lab.papers.rules import Graded, by_seed, combined, order_vote
+from regionscope_lab.papers.seed_table import SeedRun, SeedTable, by_setting
+
+Runs = Mapping[str, Sequence[SeedRun]]
+Pairs = Mapping[str, Sequence[tuple[SeedRun, SeedRun]]]  # without and with batch normalisation, seed by seed
+_PARTS = ("train", "test", "random")
+_TRUSTED = 0.014  # radius up to which the paper calls neighbourhoods reliable
+_PEAKED = 0.98  # share of its largest value from which an accuracy has peaked
+
+
+def _pairs(groups: Mapping[str, Sequence[SeedRun]]) -> Pairs:
+    found = {}
+    for name, runs in groups.items():
+        plain, normed = (by_setting(runs, "network.options.bn")[bn] for bn in (False, True))
+        found[name] = tuple(zip(plain, normed, strict=True))
+    return found
+
+
+def _joined(parts: Sequence[Graded], ours: str = "") -> Graded:
+    """The verdict over several networks, or that of the only one."""
+    return combined(parts, ours) if len(parts) > 1 else replace(parts[0], ours=f"{ours}; {parts[0].ours}".lstrip("; "))
+
+
+def _normalisation(pairs: Pairs) -> dict[str, Graded]:
+    """Of networks with and without batch normalisation."""
+
+    def removed(plain: SeedRun, normed: SeedRun) -> int:
+        """+1: a clear second descent without it and none with it; -1: one with it; 0: neither has one."""
+        without, with_it = (seeds.has_second_descent(run) for run in (plain, normed))
+        return -1 if with_it else int(without)
+
+    def reduced(plain: SeedRun, normed: SeedRun) -> int:
+        without, with_it = (seeds.second_descent(run) for run in (plain, normed))
+        return 0 if math.isnan(without) else sign(without - (0.0 if math.isnan(with_it) else with_it))
+
+    falls = {
+        label: [seeds.second_descent(pair[i]) for mine in pairs.values() for pair in mine]
+        for i, label in enumerate(("without BN", "with BN"))
+    }
+    levels = {
+        label: [seeds.level(pair[i], "lc.train") for mine in pairs.values() for pair in mine]
+        for i, label in enumerate(("without BN", "with BN"))
+    }
+    return {
+        "removes": _joined([by_seed([removed(*pair) for pair in mine]) for mine in pairs.values()]),
+        "reduces": _joined(
+            [by_seed([reduced(*pair) for pair in mine]) for mine in pairs.values()],
+            "share of the peak lost " + seeds.listed(falls),
+        ),
+        "raises": combined(
+            [
+                by_seed(
+                    [
+                        sign(seeds.level(normed, f"lc.{part}") - seeds.level(plain, f"lc.{part}"))
+                        for plain, normed in mine
+                    ]
+                )
+                for mine in pairs.values()
+                for part in _PARTS
+            ],
+            "train LC " + seeds.listed(levels),
+        ),
+    }
+
+
+def figure4(table: SeedTable, runs: Runs) -> Finding:
+    depths = {f"depth {depth}": mine for depth, mine in by_setting(runs["cnn"], "network.options.depth").items()}
+    pairs = _pairs(depths)
+    plain = {name: [pair[0] for pair in mine] for name, mine in pairs.items()}
+    kinds = {
+        f"{name}, {'with' if bn else 'without'} BN": [pair[bn] for pair in mine]
+        for name, mine in pairs.items()
+        for bn in (0, 1)
+    }
+
+    def alike(run: SeedRun) -> int:
+        """Train and test LC are nearer to each other than to LC at random points, on average over training."""
+        train, test, random = (run.curve(f"lc.{part}").values for part in _PARTS)
+        return is_true(np.abs(train - test).mean() < 0.1 * np.abs(train - random).mean())
+
+    def sustained(run: SeedRun) -> int:
+        """Test accuracy peaks between the start and the end of the ascent, and keeps 98% of its peak."""
+        course, known = seeds.shape(run), seeds.accuracy(run, "test")
+        if course.ascent is None:
+            return -1
+        best = int(np.argmax(known.values >= _PEAKED * known.values.max()))
+        inside = course.steps[course.ascent.first] <= known.steps[best] <= course.steps[course.ascent.last]
+        return is_true(inside and known.values[-1] >= _PEAKED * known.values.max())
+
+    return Finding(
+        {
+            "phases": combined([by_seed([seeds.three_phases(run) for run in mine]) for mine in plain.values()]),
+            **_normalisation(pairs),
+            "alike": combined([by_seed([alike(run) for run in mine]) for mine in kinds.values()]),
+            "accuracy": combined([by_seed([sustained(run) for run in mine]) for mine in kinds.values()]),
+            "depth": seeds.ordered(plain, seeds.peak),
+        },
+        (seeds.phases_table("LC at training points of CNNs", kinds),),
+    )
+
+
+def figure5(table: SeedTable, runs: Runs) -> Finding:
+    pairs = _pairs({"ResNet18": runs["resnet"]})
+    kinds = {name: [pair[bn] for pair in pairs["ResNet18"]] for bn, name in enumerate(("without BN", "with BN"))}
+    return Finding(
+        {"phases": by_seed([seeds.three_phases(run) for run in kinds["without BN"]]), **_normalisation(pairs)},
+        (seeds.phases_table("LC at training points of ResNet18", kinds),),
+    )
+
+
+def figure7(table: SeedTable, runs: Runs) -> Finding:
+    decays = by_setting(runs["decay"], "training.weight_decay")
+    weak, strong = decays[min(decays)], decays[max(decays)]
+
+    def duration(run: SeedRun) -> float:
+        """Powers of ten of steps from the start to the end of the ascent."""
+        course = seeds.shape(run)
+        return (
+            math.nan
+            if course.ascent is None
+            else math.log10((course.steps[course.ascent.last] + 1) / (course.steps[course.ascent.first] + 1))
+        )
+
+    def less(number: seeds.Number) -> Graded:
+        values = {decay: [number(run) for run in mine] for decay, mine in decays.items()}
+        return by_seed([sign(number(a) - number(b)) for a, b in zip(weak, strong, strict=True)], seeds.listed(values))
+
+    def lost(run: SeedRun) -> float:
+        fall = seeds.second_descent(run)
+        return 0.0 if math.isnan(fall) else fall
+
+    fit = seeds.listed(
+        {decay: [float(seeds.accuracy(run, "train").values[-1]) for run in mine] for decay, mine in decays.items()}
+    )
+    return Finding(
+        {
+            "second-descent": seeds.ordered(decays, lost, falling=True),
+            "shorter": less(duration),
+            "lower": less(seeds.peak),
+        },
+        (seeds.phases_table(f"LC at training points by weight decay; final train accuracy {fit}", decays),),
+    )
+
+
+def figure16(table: SeedTable, runs: Runs) -> Finding:
+    mine = by_setting(runs["resnet"], "network.options.bn")[False]
+    start = "lc.train.layer."
+    layers = [name.removeprefix(start) for name in mine[0].rows if name.startswith(start)]
+    shallow = [name for name in layers if name.startswith("stage1.")]
+
+    def second(name: str) -> list[bool]:
+        return [seeds.has_second_descent(run, start + name) for run in mine]
+
+    def meets(run: SeedRun) -> int:
+        """Before the last layer's peak, train and test LC are within two standard errors of random LC at two looks."""
+        last, train = layers[-1], seeds.shape(run, start + layers[-1])
+        if train.ascent is None:
+            return 0
+        looks = [
+            all(
+                abs(seeds.apart(run, f"lc.{part}.layer.{last}", f"lc.random.layer.{last}", step)[0])
+                <= 2 * seeds.apart(run, f"lc.{part}.layer.{last}", f"lc.random.layer.{last}", step)[1]
+                for part in ("train", "test")
+            )
+            for step in train.steps[: train.ascent.last]
+        ]
+        return is_true(any(a and b for a, b in itertools.pairwise(looks)))
+
+    firsts, seconds = ([name for name in shallow if (".branch." in name) is inner] for inner in (False, True))
+    return Finding(
+        {
+            "first-relu": combined([by_seed([is_true(not one) for one in second(name)]) for name in firsts]),
+            "second-relu": combined([by_seed([is_true(one) for one in second(name)]) for name in seconds]),
+            "meets-random": by_seed([meets(run) for run in mine]),
+        },
+        tuple(
+            seeds.phases_table(f"LC at training points, {name}", {"": mine}, start + name)
+            for name in (*shallow, layers[-1])
+        ),
+    )
+
+
+def _sizes(table: SeedTable, runs: Sequence[SeedRun], kind: str) -> dict[float, list[list[float]]]:
+    """Mean size of the neighbourhood by radius, for each seed at the input and after each layer that changes it."""
+    found: dict[float, list[list[float]]] = {}
+    for run in runs:
+        for one in sorted(
+            table.answers("humayun2023.deform.sizes_at", run=run.key), key=lambda one: float(one["radius"])
+        ):
+            course = [value for value, _ in one[kind]]
+            changed = [course[0], *course[2:]]  # the first convolution receives the input
+            found.setdefault(one["radius"], []).append(changed)
+    return found
+
+
+def _deformation(table: SeedTable, runs: Sequence[SeedRun], number: str) -> tuple[dict[str, Graded], tuple[Table, ...]]:
+    claims, tables = {}, []
+    for kind in ("eccentricity", "diameter"):
+        sizes = _sizes(table, runs, kind)
+        largest = sizes[max(sizes)]
+
+        def change(course: Sequence[float]) -> float:
+            """The largest change by any layer as a share of the size at the input."""
+            return max(abs(value / course[0] - 1) for value in course)
+
+        by_trust = [
+            [fmean(change(sizes[r][i]) for r in sizes if (r <= _TRUSTED) is small) for small in (True, False)]
+            for i in range(len(runs))
+        ]
+        below, above = (fmean(pair[i] for pair in by_trust) for i in (0, 1))
+        words = f"change of {below:.3g} of the input's size for r <= 0.014, {above:.3g} above"
+        claims[f"grows-{kind}"] = by_seed(
+            [order_vote(course) for course in largest],
+            " to ".join(f"{fmean(one[i] for one in largest):.3g}" for i in (0, -1)),
+        )
+        claims[f"reduced-{kind}"] = combined(
+            [by_seed([sign(course[0] - course[-1]) for course in mine]) for mine in sizes.values()],
+            ", ".join(f"{fmean(c[-1] / c[0] for c in mine):.3g} times at r = {r:g}" for r, mine in sizes.items()),
+        )
+        claims[f"calm-{kind}"] = by_seed([sign(large - small) for small, large in by_trust], words)
+        rows = [(r, run.seed, *course) for r, mine in sizes.items() for run, course in zip(runs, mine, strict=True)]
+        tables.append(
+            Table(
+                f"{number}: average {kind} of the neighbourhood",
+                ("radius", "seed", *(f"layer {i}" for i in range(len(rows[0]) - 2))),
+                tuple(rows),
+            )
+        )
+    return claims, tuple(tables)
+
+
+def figure18(table: SeedTable, runs: Runs) -> Finding:
+    mine = [run for run in runs["cnn"] if run["network.options.depth"] == 5 and not run["network.options.bn"]]
+    claims, tables = _deformation(table, mine, "Figure 18")
+    return Finding({name: one for name, one in claims.items() if not name.startswith("reduced")}, tables)
+
+
+def figure19(table: SeedTable, runs: Runs) -> Finding:
+    mine = [run for run in runs["resnet"] if run["network.options.bn"]]
+    claims, tables = _deformation(table, mine, "Figure 19")
+    return Finding({name: one for name, one in claims.items() if not name.startswith("grows")}, tables)

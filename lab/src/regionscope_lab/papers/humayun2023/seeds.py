@@ -1,0 +1,159 @@
+"""What the curve of one seed shows: descent, ascent, second descent; and orders of such numbers along a setting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from regionscope_lab.papers.declaration import Table
+from regionscope_lab.papers.humayun2023.shape import CLEAR_ERRORS, DescentShape, double_descent
+from regionscope_lab.papers.rules import Graded, by_seed, order_vote
+from regionscope_lab.papers.seed_table import Curve, SeedRun, by_setting
+
+Number = Callable[[SeedRun], float]
+ByLevel = Mapping[Any, Sequence[SeedRun]]
+
+
+def shape(run: SeedRun, name: str = "lc.train") -> DescentShape:
+    """Descent, ascent and second descent of this seed, with the standard errors over its own points."""
+    curve = run.curve(name)
+    return double_descent(curve.steps, curve.values.tolist(), curve.errors.tolist())
+
+
+def three_phases(run: SeedRun, name: str = "lc.train") -> int:
+    """+1: descent, ascent and second descent are clear; -1: only a descent is clear; 0 otherwise."""
+    return phases_vote(shape(run, name))
+
+
+def phases_vote(course: DescentShape) -> int:
+    """The same for a curve of any origin; its largest rise is below half of the descent with all of its error."""
+    largest = course.rise.amount + CLEAR_ERRORS * course.rise.error
+    falls = course.clear == (True, False, False) and largest < course.first_descent.amount / 2
+    return 1 if all(course.clear) else -1 if falls else 0
+
+
+def second_descent(run: SeedRun, name: str = "lc.train") -> float:
+    """The share of its peak that the curve loses after it, NaN without an ascent."""
+    course = shape(run, name)
+    if course.peak is None:
+        return math.nan
+    fall = course.second_descent
+    return 0.0 if fall is None else fall.amount / course.values[course.peak]
+
+
+def has_second_descent(run: SeedRun, name: str = "lc.train") -> bool:
+    """Whether a clear fall follows a clear ascent."""
+    return shape(run, name).clear[2]
+
+
+def rise(run: SeedRun, name: str = "lc.train") -> float:
+    """The height of the largest rise, clear or not."""
+    return shape(run, name).rise.amount
+
+
+def steepness(run: SeedRun, name: str = "lc.train") -> float:
+    """The largest rise for each power of ten of steps that it takes; steps are counted from 1."""
+    course = shape(run, name)
+    decades = math.log10((course.steps[course.rise.last] + 1) / (course.steps[course.rise.first] + 1)) or 1.0
+    return course.rise.amount / decades
+
+
+def peak(run: SeedRun, name: str = "lc.train") -> float:
+    """The value at the end of the ascent, NaN without one."""
+    course = shape(run, name)
+    return math.nan if course.peak is None else course.values[course.peak]
+
+
+def half_rise(run: SeedRun, name: str = "lc.train") -> float:
+    """The first step of the ascent at which the curve is half way from its valley to its peak, NaN without one."""
+    course = shape(run, name)
+    if course.valley is None or course.peak is None:
+        return math.nan
+    level = (course.values[course.valley] + course.values[course.peak]) / 2
+    places = range(course.valley, course.peak + 1)
+    return float(next(course.steps[i] for i in places if course.values[i] >= level))
+
+
+def peak_step(run: SeedRun, name: str = "lc.train") -> float:
+    """The step at which the ascent ends, NaN without one."""
+    course = shape(run, name)
+    return math.nan if course.peak is None else float(course.steps[course.peak])
+
+
+def level(run: SeedRun, name: str) -> float:
+    """Mean over the measurements."""
+    return float(run.curve(name).values.mean())
+
+
+def accuracy(run: SeedRun, part: str) -> Curve:
+    """The share of right labels over training."""
+    wrong = run.curve(f"error.{part}")
+    return Curve(wrong.steps, 1 - wrong.values, wrong.errors)
+
+
+def reached(curve: Curve, share: float = 0.9) -> int:
+    """The first step at which a curve has this share of its largest value."""
+    return curve.steps[int(np.argmax(curve.values >= share * curve.values.max()))]
+
+
+def apart(run: SeedRun, one: str, other: str, step: float) -> tuple[float, float]:
+    """The difference of two curves at the measurement nearest to a step, and its standard error over points."""
+    a, b = run.curve(one), run.curve(other)
+    i = a.place(step)
+    return float(a.values[i] - b.values[i]), math.hypot(a.errors[i], b.errors[i])
+
+
+def is_true(holds: bool) -> int:
+    """The vote of a seed in which the statement is true, or its opposite is."""
+    return 1 if holds else -1
+
+
+def sign(value: float) -> int:
+    """+1, -1, or 0 for zero and NaN."""
+    return int(np.sign(value)) if math.isfinite(value) else 0
+
+
+def ordered(levels: ByLevel, number: Number, *, falling: bool = False, unit: str = "") -> Graded:
+    """Whether a number rises (or falls) along a setting, seed by seed."""
+    values = {name: [number(run) for run in runs] for name, runs in levels.items()}
+    votes = [order_vote(seed) * (-1 if falling else 1) for seed in zip(*values.values(), strict=True)]
+    return by_seed(votes, listed(values, unit))
+
+
+def listed(values: Mapping[Any, Iterable[float]], unit: str = "") -> str:
+    """Means over seeds by level, in one line.
+
+    >>> listed({2: [1.0, 3.0], 3: [4.0]})
+    '2 (2), 4 (3)'
+    """
+    means = {name: [value for value in seeds if math.isfinite(value)] for name, seeds in values.items()}
+    return ", ".join(f"{short(fmean(seeds)) if seeds else 'none'}{unit} ({name})" for name, seeds in means.items())
+
+
+def short(value: float) -> str:
+    """Three digits, whole numbers with commas from 1,000 on."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def by_depth(runs: Mapping[str, Sequence[SeedRun]], *names: str) -> dict[str, tuple[SeedRun, ...]]:
+    """The runs by depth, which counts the last linear layer."""
+    groups = by_setting([run for name in names for run in runs[name]], "network.options.depth")
+    return {f"depth {depth + 1}": groups[depth] for depth in sorted(groups)}
+
+
+def phases_table(title: str, levels: Mapping[Any, Sequence[SeedRun]], name: str = "lc.train") -> Table:
+    """Where the curve of each seed starts, turns and ends; means over the seeds in the first of their rows."""
+    columns = ("", "seed", "start", "valley", "at step", "peak", "at step", "peaks", "last")
+    rows = []
+    for key, runs in levels.items():
+        for run in runs:
+            course = shape(run, name)
+            turns: list[float | int | str] = []
+            for place in (course.valley, course.peak):
+                turns += ["none", ""] if place is None else [course.values[place], course.steps[place]]
+            rows.append((str(key), run.seed, course.values[0], *turns, course.peaks, course.values[-1]))
+    return Table(title, columns, tuple(rows))

@@ -1,0 +1,52 @@
+"""The declarations of the studies, and the stored runs that they name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from regionscope.errors import InputError
+from regionscope_lab.papers.declaration import Item, all_items, find_items, runs_of
+from regionscope_lab.papers.rules import Verdict
+from regionscope_lab.papers.seed_table import SeedTable
+
+ARCHIVES = Path(__file__).parents[3] / "docs" / "results" / "runs"
+FILES = sorted({(item.paper, item.file) for item in all_items()})
+
+
+@pytest.fixture(scope="module")
+def stored() -> SeedTable:
+    return SeedTable.read(ARCHIVES)
+
+
+@pytest.mark.parametrize(("paper", "file"), FILES)
+def test_each_size_has_the_same_names_and_smaller_sizes_train_less(paper: str, file: str) -> None:
+    full, desk, smoke = (runs_of(paper, file, size) for size in ("full", "desk", "smoke"))
+    assert list(full) == list(desk) == list(smoke)
+    for name, mine in full.items():
+        assert len({experiment.key for experiment in mine}) == len(mine)
+        assert {one.key for one in mine}.isdisjoint(one.key for one in smoke[name])
+
+
+@pytest.mark.papers
+@pytest.mark.parametrize("item", all_items(), ids=lambda item: item.full_name)
+def test_every_claim_is_graded_from_the_stored_runs_or_says_why_not(item: Item, stored: SeedTable) -> None:
+    finding = item.find(stored)
+    for claim in item.claims:
+        assert claim.fidelity in ("A", "B", "C")
+        if claim.name not in finding.claims:
+            assert claim.why
+        else:
+            assert finding.claims[claim.name].verdict is not Verdict.NOT_TESTED or claim.why
+    assert all(len(row) == len(table.columns) for table in finding.tables for row in table.rows)
+
+
+def test_missing_runs_and_unknown_items_are_refused() -> None:
+    nothing = SeedTable({}, {})
+    with pytest.raises(InputError, match="Expected 3 runs, got 0"):
+        find_items("humayun2023-figure1")[0].find(nothing)
+    with pytest.raises(InputError, match="got none"):
+        nothing.answers("humayun2023.exact.counts_at")
+    with pytest.raises(InputError, match="humayun2023-figure8"):
+        find_items("humayun2023-figure88")
