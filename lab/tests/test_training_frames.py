@@ -182,3 +182,16 @@ def test_mistakes_are_sentences(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=words):
             call()
+
+
+def test_progress_moves_within_a_partition(tmp_path: Path) -> None:
+    experiment = Experiment(
+        data=DataSpec(name="two_moons", n_train=40, n_test=20),
+        network=NetworkSpec(name="mlp", options={"width": 6}),
+        training=Training(epochs=1, batch_size=20, checkpoints="every 1 epochs"),
+    )
+    shares: list[float] = []
+    frames_of_run(run(experiment, tmp_path), frames=1, progress=shares.append)
+    assert len({share for share in shares if 0 < share < 1}) >= 4
+    assert shares == sorted(shares)
+    assert shares[-1] == 1

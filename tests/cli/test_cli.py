@@ -249,7 +249,7 @@ def test_three_dimensions_are_counted() -> None:
         ("regions --model net.py:build --box 1 -1", "smaller"),
         ("regions --model net.py:build --points images.npy", "16"),
         ("regions --model net.py:cnn --box -1 1", "--input-shape"),
-        ("regions --model net.py:cnn --box -1 1 --input-shape 1,4,4", "for --box, got 16"),
+        ("regions --model net.py:cnn --box -1 1 --input-shape 1,4,4", "for a box, got 16"),
         ("regions --model net.py:cnn --points images.npy --input-shape 4x4", "such as 2 or 3,32,32"),
         ("regions --model net.py:cnn --points images.npy", "shape"),
         ("regions --model net.py:gelu --box -1 1", "GELU"),

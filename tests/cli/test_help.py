@@ -49,10 +49,8 @@ def test_help_names_every_option(command: str) -> None:
     ("name", "commands"),
     [
         ("--device", ["regions", "decisions", "count", "complexity", "lab train", "lab sweep run", "lab paper run"]),
-        (
-            "--data-root",
-            [f"lab {name}" for name in ("train", "sweep run", "paper run", "paper report", "explore", "regions")],
-        ),
+        ("--rows", [f"lab {name}" for name in ("regions", "decisions", "level-set", "explore", "animate")]),
+        ("--slice", ["regions", "level-set", "lab regions", "lab ask", "lab explore", "lab animate"]),
         ("--json", ["regions", "decisions", "count", "complexity", "lab train", "lab count"]),
     ],
 )

@@ -255,7 +255,7 @@ def test_box_covers_the_inputs() -> None:
     for lo, hi in ((1.0, 1.0), (2.0, 1.0), (float("nan"), 1.0)):
         with pytest.raises(InputError, match="the smaller number first"):
             box(lo, hi, (2,))
-    with pytest.raises(InputError, match="an input space of at most 6 dimensions for --box, got 784"):
+    with pytest.raises(InputError, match="an input space of at most 6 dimensions for a box, got 784"):
         box(-1.0, 1.0, (1, 28, 28))
 
 

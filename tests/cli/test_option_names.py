@@ -25,7 +25,7 @@ GIT = {"--always", "--dirty", "--abbrev", "--match", "--error-unmatch"}
 LAB = ("train", "data", "sweep")  # commands of regionscope-lab
 CSS = {"--good", "--fair", "--bad", "--soft", "--line"}
 OF_OTHER_PROGRAMS = {
-    "data/files.py": {"--data-root", "--force"},  # a whole command, which begins with regionscope-lab data get
+    "data/files.py": {"--force"},  # a whole command, which begins with regionscope-lab data get
     "provenance.py": GIT,
     "sweep/cluster.py": {"--nthreads", "--resources"},  # of dask worker
     "papers/report.py": {*CSS, "--size"},  # the command that makes the page
@@ -107,10 +107,9 @@ def test_the_library_still_says_what_is_replaced() -> None:
             "regions --model net.py:Pair --box -1 1 --input-shape 2 --head logits",
             "for --head 'logits', got a tuple. Pass an index.",
         ),
-        ("train --data mnist --network mlp", "with --data-root or the environment variable REGIONSCOPE_DATA."),
+        ("train --data mnist --network mlp", "or set the environment variable REGIONSCOPE_DATA to the folder"),
         ("train --data two_moons --model net.py:Several", "for each class, or choose one of several outputs with --h"),
         ("data get mnist --mirror http://127.0.0.1:9", "or pass another --mirror."),
-        ("data get mnist --data-root data.npy", "Choose another folder with --data-root or the environment variable"),
         ("verify net.onnx p.vnnlib", "fix all but two inputs with --fix I=VALUE to verify"),
     ],
 )
@@ -127,7 +126,7 @@ def test_a_failed_run_of_a_sweep_names_options_too(folder: Path) -> None:
     (folder / "grid.toml").write_text(GRID)
     done = lab_command.run("sweep run grid.toml --runs runs")
     assert done.exit_code == 1, done.output
-    assert re.search("^failed: .* holds it with --data-root or the environment variable", done.stderr, re.MULTILINE)
+    assert re.search("^failed: .* or set the environment variable REGIONSCOPE_DATA", done.stderr, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

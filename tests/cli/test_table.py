@@ -85,7 +85,7 @@ for app, *words in [library], [library, "regions"], [lab, "sweep"], [lab, "paper
 COMPLETED = {
     "pa": ["paper"],
     "sweep ex": ["export"],
-    "train --batch": ["--batch-size"],
+    "train --ep": ["--epochs"],
     "train --network res": ["resnet18", "resnet34"],
     "train --data two": ["two_moons"],
     "train --measure sh": ["sharpness"],

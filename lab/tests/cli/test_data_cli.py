@@ -31,9 +31,10 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(app, ["data", *words])
 
 
-def test_list_says_what_lies_where(folder: Path) -> None:
+def test_list_says_what_lies_where(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGIONSCOPE_DATA", "here")
     (folder / "here" / "cifar-10-batches-py").mkdir(parents=True)
-    done = run("list", "--data-root", "here")
+    done = run("list")
     assert done.exit_code == 0, done.output
     rows = {line.split()[1]: line for line in done.stdout.splitlines() if re.match(r"│ \w", line)}
     assert set(rows) == set(names())

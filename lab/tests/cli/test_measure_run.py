@@ -39,8 +39,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         measures = [part for name in MEASURES for part in ("--measure", name)]
-        command = "train --model net.py:build --data shapes.npz --epochs 20 --lr 0.1 --batch-size 16 --seed 3 --set"
-        done = run([*command.split(), "training.checkpoints=every 10 epochs", *measures])
+        command = "train --model net.py:build --data shapes.npz --epochs 20 --lr 0.1 --seed 3 --set"
+        done = run(
+            [*command.split(), "training.checkpoints=every 10 epochs", "--set", "training.batch_size=16", *measures]
+        )
     assert done.exit_code == 0, done.output
     return folder
 
@@ -72,7 +74,7 @@ def stored(name: str) -> dict[str, Any]:
 
 
 def test_count_gives_the_number_that_the_run_stored() -> None:
-    found, wanted = measured("count --run runs"), stored("region_count")
+    found, wanted = measured("count runs"), stored("region_count")
     assert (found["mean"], found["stderr"]) == (wanted["value"], wanted["stderr"])
     assert found["run"]["step"] == 60
     (weights,) = (name for name in found["provenance"]["files"] if name.endswith("step-00000060.safetensors"))
@@ -81,17 +83,21 @@ def test_count_gives_the_number_that_the_run_stored() -> None:
 
 
 def test_complexity_gives_the_numbers_that_the_run_stored() -> None:
-    found = measured("complexity --run runs --random 5")
+    found = measured("complexity runs --random 5")
     assert found["local_complexity"]["train"]["mean"] == stored("local_complexity")["value"]
     assert found["train_test_gap"]["value"] == stored("complexity_gap")["value"]
     assert found["local_complexity"]["random"]["points"] == 5
 
 
 def test_regions_are_counted_on_the_slice_that_the_run_measured() -> None:
-    found = measured("regions --run runs")
+    found = measured("regions runs")
     assert found["linear_regions"] == stored("linear_regions")["value"]
-    assert measured("decisions --run runs")["decision_regions"] == stored("decision_regions")["value"]
-    assert measured("regions --run runs --points two.npy")["slice"]["dim"] == 1
+    assert measured("decisions runs")["decision_regions"] == stored("decision_regions")["value"]
+    Path("two.toml").write_text('points = "two.npy"')
+    Path("square.toml").write_text("box = [0, 1]")
+    for words, dim in (("--rows 0,5", 1), ("--rows 0,5,7", 2), ("--slice two.toml", 1)):
+        assert measured(f"regions runs {words}")["slice"]["dim"] == dim
+    assert "6 dimensions for a box, got 16. Pass points" in run("regions runs --slice square.toml").stderr
 
 
 def test_the_classes_of_a_run_on_images_have_the_names_of_their_folders() -> None:
@@ -101,21 +107,20 @@ def test_the_classes_of_a_run_on_images_have_the_names_of_their_folders() -> Non
         Image.fromarray(image).save(folder / f"{len(list(folder.iterdir()))}.png")
     command = "train --model net.py:build --data ./pictures --epochs 1 --runs named --set data.options.size=4"
     assert run(command).exit_code == 0
-    assert measured("decisions --run named")["class_names"] == ["cat", "dog", "fox"]
-    assert measured("decisions --run named --class-names a,b,c")["class_names"] == ["a", "b", "c"]
-    assert measured("decisions --run runs")["class_names"] is None
-    for found in (run("decisions --run named").stdout, run("ask topology --run named").stdout):
+    assert measured("decisions named")["class_names"] == ["cat", "dog", "fox"]
+    assert measured("decisions runs")["class_names"] is None
+    for found in (run("decisions named").stdout, run("ask named topology").stdout):
         assert re.search(r"(label|class) [012] \((cat|dog|fox)\)", found)
-    assert run("count --run named --slices 5 -o count.svg").exit_code == 0
+    assert run("count named --slices 5 -o count.svg").exit_code == 0
     assert re.search("<!-- (cat|dog|fox) -->", Path("count.svg").read_text(encoding="utf-8"))
 
 
 def test_count_names_the_classes() -> None:
-    for where in ("--run runs", "--model net.py:build --data flat.npy --input-shape 1,4,4"):
-        done = run(f"count {where} --slices 5 -o count.svg --class-names a,b,c")
-        assert done.exit_code == 0, done.output
-        assert re.search("<!-- [abc] -->", Path("count.svg").read_text(encoding="utf-8"))
-    done = run("count --run runs --slices 5 --class-names a,b")
+    words = "count --model net.py:build --data flat.npy --input-shape 1,4,4 --slices 5 --class-names"
+    done = run(f"{words} a,b,c -o count.svg")
+    assert done.exit_code == 0, done.output
+    assert re.search("<!-- [abc] -->", Path("count.svg").read_text(encoding="utf-8"))
+    done = run(f"{words} a,b")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "Expected 3 class names, got 2." in done.stderr
 
@@ -124,28 +129,32 @@ def test_axes_have_the_names_of_the_columns_of_a_table() -> None:
     rows = "".join(f"{i % 7},{i % 2},{i % 5}\n" for i in range(20))
     Path("table.csv").write_text("width,label,height\n" + rows)
     assert run("train --network mlp --data table.csv --epochs 1 --runs tables").exit_code == 0
-    done = run("decisions --run tables -o map.svg")
+    done = run("decisions tables -o map.svg")
     assert done.exit_code == 0, done.output
     found = re.findall("<!-- (input 0|input 1|width|label|height) -->", Path("map.svg").read_text(encoding="utf-8"))
     assert found == ["width", "height"]
 
 
 def test_an_earlier_step() -> None:
-    early, late = (measured(f"regions --run runs{more}") for more in (" --step 30", ""))
+    early, late = (measured(f"regions runs{more}") for more in (" --step 30", ""))
     assert (early["run"]["step"], late["run"]["step"]) == (30, 60)
     assert early["stats"] != late["stats"]
 
 
 def test_the_table_says_which_weights_were_measured() -> None:
-    done = run("count --run runs --slices 3")
+    done = run("count runs --slices 3")
     assert "The weights are those of step 60 of the run runs/" in done.stdout
 
 
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("regions --run runs --step 31", "got 31. Choose from 0, 30, 60."),
-        ("regions --run nothing", "Expected the folder of a run, with a config.json, got 'nothing'"),
+        ("regions runs --step 31", "got 31. Choose from 0, 30, 60."),
+        ("regions runs --rows 0,99", "each from 0 to"),
+        ("regions runs --rows a,b", "Write numbers such as 0,5,17."),
+        ("ask runs topology --rows 0,1", "Pass --rows with three training points."),
+        ("ask runs flips", "Pass --rows with two training points."),
+        ("regions nothing", "Expected the folder of a run, with a config.json, got 'nothing'"),
     ],
 )
 def test_a_mistake_is_one_sentence(command: str, said: str) -> None:

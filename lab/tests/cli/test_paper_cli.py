@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -91,10 +92,9 @@ def test_report_writes_pages_and_an_index_elsewhere(folder: Path, tmp_path: Path
     assert f"(1 of {len(studies())} studies)" in done.stdout
 
 
-def test_a_time_limit_stops_with_a_sentence_and_a_status(tmp_path: Path) -> None:
-    done = run(
-        "run", STUDY, "--size", "smoke", "--folder", str(tmp_path), "--limit-seconds", "0.001", "--no-progress"
-    )  # fmt: skip
+def test_a_signal_stops_with_a_sentence_and_a_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regionscope_lab.cli.paper.interruptible", lambda: nullcontext(lambda: True))
+    done = run("run", STUDY, "--size", "smoke", "--folder", str(tmp_path), "--no-progress")
     assert done.exit_code == 3
     assert "Run the same command again to resume." in done.stderr
     assert not (tmp_path / "reports").exists()

@@ -11,8 +11,6 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from regionscope.cli import running
-from regionscope.cli.load import box
 from regionscope.plot import animation
 from regionscope_lab.cli import app, frames
 from regionscope_lab.config import DataSpec, Experiment, NetworkSpec, Training
@@ -92,7 +90,7 @@ def test_explore_names_the_columns_of_a_csv_file(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("kind", ["linear", "decision", "neurons"])
 def test_animate_writes_a_gif_with_every_checkpoint(folder: Path, tmp_path: Path, kind: str) -> None:
     target = tmp_path / "frames.gif"
-    said = call("animate", folder, "-o", target, "--kind", kind, "--size", 200, "--fps", 4)
+    said = call("animate", folder, "-o", target, "--kind", kind)
     assert "4 frames" in said
     assert f"({target.stat().st_size / 1e3:.0f} kB, " in said
     frames: Any
@@ -103,7 +101,7 @@ def test_animate_writes_a_gif_with_every_checkpoint(folder: Path, tmp_path: Path
             frames.seek(i)
             shown.append(frames.info["duration"])
             pictures.add(frames.convert("RGB").tobytes())
-        assert frames.size == (200, 224)
+        assert frames.size[0] == 640
     assert len(pictures) == 4
     assert not list(tmp_path.glob("*part*"))
 
@@ -125,7 +123,7 @@ def test_mp4_is_made_where_ffmpeg_is_and_named_where_not(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if shutil.which("ffmpeg"):
-        call("animate", folder, "-o", tmp_path / "frames.mp4", "--size", 200)
+        call("animate", folder, "-o", tmp_path / "frames.mp4")
         assert (tmp_path / "frames.mp4").stat().st_size > 1000
     monkeypatch.setattr("matplotlib.animation.FFMpegWriter.isAvailable", lambda: False)
     said = call("animate", folder, "-o", tmp_path / "no.mp4", code=2)
@@ -144,11 +142,10 @@ def test_mp4_is_made_where_ffmpeg_is_and_named_where_not(
         (("animate", "absent"), "Expected the folder of a run"),
         (("animate", "."), "No run found at"),
         (("explore", "RUN", "--rows", "a,b"), "such as 0,5,17"),
-        (("explore", "RUN", "--rows", "0,1", "--box", "-1", "1"), "got both"),
+        (("explore", "RUN", "--rows", "0,1", "--slice", "box.toml"), "got both"),
         (("explore", "RUN", "--rows", "0,1,99"), "each from 0 to 39"),
-        (("explore", "RUN", "--box", "1", "-1"), "the smaller number first"),
+        (("animate", "RUN", "--slice", "box.toml"), "Expected a TOML file"),
         (("animate", "RUN", "-o", "x.png"), ".gif or .mp4"),
-        (("animate", "RUN", "--fps", "900"), "1 to 50"),
     ],
 )
 def test_mistakes_are_one_sentence(
@@ -156,6 +153,7 @@ def test_mistakes_are_one_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "junk.npz").write_bytes(b"not a zip")
+    (tmp_path / "box.toml").write_text("box = [")
     before = sorted(path.name for path in tmp_path.iterdir())
     said = call(*(str(folder) if word == "RUN" else word for word in words), code=2)
     assert sentence in said
@@ -167,7 +165,7 @@ def test_the_folder_of_a_single_run_stands_for_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     call("explore", folder.parent, "--frames", 1)
-    call("animate", folder.parent, "--frames", 1, "--size", 200)
+    call("animate", folder.parent, "--frames", 1)
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"{folder.name}.gif", f"{folder.name}.html"]
 
 
@@ -179,27 +177,9 @@ def test_of_several_runs_one_must_be_named(folder: Path, tmp_path: Path, command
     assert "got 2. Pass the folder of one of them" in " ".join(said.split())
 
 
-def test_a_box_is_for_inputs_of_two_numbers(tmp_path: Path) -> None:
-    experiment = Experiment(
-        data=DataSpec(name="digits", n_train=20, n_test=10),
-        network=NetworkSpec(name="mlp", options={"width": 4}),
-        training=Training(epochs=1, checkpoints="every 1 epochs"),
-    )
-    digits = run(experiment, tmp_path).path
-    said = " ".join(call("explore", digits, "--box", -1, 1, code=2).split())
-    assert "Expected inputs with two entries for --box, got shape (1, 8, 8). Pass --rows instead." in said
-
-
-def test_a_box_is_that_of_the_other_commands(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def record(*words: Any) -> Any:
-        asked.append(words)
-        return box(*words)
-
-    monkeypatch.setattr("regionscope.cli.load.box", record)
-    call("explore", folder, "-o", tmp_path / "box.html", "--box", -2, 3, "--frames", 1)
-    assert asked == [(-2.0, 3.0, (2,))]
+def test_the_slice_of_a_file(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "box.toml").write_text("box = [-2, 3]")
+    call("explore", folder, "-o", tmp_path / "box.html", "--slice", tmp_path / "box.toml", "--frames", 1)
     assert "area 25" in (tmp_path / "box.html").read_text(encoding="utf-8")
 
 
@@ -216,14 +196,3 @@ def test_a_limit_on_the_regions_is_named(folder: Path, tmp_path: Path, command: 
     assert "Raise --max-regions" in said
     assert "--rows 0,1" in said
     assert not target.exists()
-
-
-@pytest.mark.parametrize("command", ["explore", "animate"])
-def test_progress_moves_within_a_partition(
-    folder: Path, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(running, "_EVERY", 0.0)
-    target = tmp_path / ("page.html" if command == "explore" else "page.gif")
-    said = call(command, folder, "-o", target, "--progress", "--frames", 1)
-    assert len(re.findall(r"^Partitions: \d+% \(\d+ s left\)$", said, re.MULTILINE)) >= 4
-    assert "Partitions: done in" in said

@@ -70,7 +70,6 @@ def test_width_runs(folder: Path) -> None:
         ("shallow flow --switches 3.0", "in ascending order inside"),
         ("shallow two-layer --rates fast", "--rates"),
         ("shallow two-layer --width 1 --dim 1 --samples 2 --seed 3", "Expected a unit that is active"),
-        ("shallow flow --width 2 --samples 3 --sigma-h 0 --sigma-o 0", "--sigma-h to be positive"),
         ("shallow regions --teachers 1.5", "Expected --teachers such as 1,2,3, got '1.5'. Separate whole numbers"),
     ],
 )

@@ -120,14 +120,10 @@ def test_a_stop_says_how_to_continue(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_runs("runs").column("status") == ["finished"] * 4
 
 
-def test_a_time_limit_has_its_own_sentence() -> None:
-    done = run("sweep run grid.toml --runs runs --limit-seconds 0.000001")
-    assert done.exit_code == 3
-    assert "The time limit was reached." in done.stderr
-
-
 def test_train_is_one_experiment(folder: Path) -> None:
-    words = "train --data random_labels --network mlp --epochs 2 --lr 0.05 --batch-size 8 --seed 3 --runs runs"
+    words = (
+        "train --data random_labels --network mlp --epochs 2 --lr 0.05 --set training.batch_size=8 --seed 3 --runs runs"
+    )
     more = "--set data.n_train=16 --set network.options.width=5 --set training.optimizer=adam --measure region_count"
     done = run(f"{words} {more} --set measure.region_count.options.slices=2")
     ended = run(f"{words} {more} --set measure.region_count.options.slices=2 --json")

@@ -130,7 +130,7 @@ def test_missing_data_names_the_folders_and_the_command(tmp_path: Path, monkeypa
         assert part in str(caught.value)
     with pytest.raises(InputError) as caught:
         load(DataSpec(name="mnist"), root=tmp_path / "there")
-    assert f"Run: regionscope-lab data get mnist --data-root {tmp_path / 'there'}" in str(caught.value)
+    assert f"Run: REGIONSCOPE_DATA={tmp_path / 'there'} regionscope-lab data get mnist, or set" in str(caught.value)
     assert repr(str(tmp_path / "there" / "MNIST" / "raw")) in str(caught.value)
 
 

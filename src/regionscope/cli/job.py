@@ -209,6 +209,9 @@ class SliceJob(NetworkJob):
     memory: options.MemoryOption = None
     max_regions: options.LimitOption = None
     progress: options.ProgressOption = None
+    line: ClassVar[str] = "--points with 2 rows"
+    triangle: ClassVar[str] = "--points with 3 rows, or --box for a network with 2 inputs"
+    smaller: ClassVar[str] = "--plane for the plane of two inputs"
 
     @cached_property
     def named_slice(self) -> SliceFile | None:
@@ -221,24 +224,12 @@ class SliceJob(NetworkJob):
         plane = None if self.plane is None else read_plane(self.plane)
         return None if given.count(None) == len(given) else SliceFile(self.points, self.box, plane)
 
-    def stored_slice(self) -> Slice | None:
-        """The slice of stored measures, for a command without a slice."""
-        return None
-
     def slice(self, network: nn.Module) -> Slice:
-        """The slice that the options name, else that of stored measures."""
+        """The slice that the options name."""
         named = self.named_slice
         if named is None:
-            if (stored := self.stored_slice()) is not None:
-                return stored
             raise InputError(f"Expected one of {_SLICES}, got none. Pass one of them.")
-        if named.points is not None:
-            return load.hull(load.load_points(named.points, input_shape=self.shape))
-        shape = self.shape_of(network)
-        if named.box is not None:
-            return load.box(*named.box, shape)
-        assert named.plane is not None
-        return named.plane.box(shape)
+        return named.slice(lambda: self.shape_of(network), self.shape)
 
     def start(self, *, dim: int | None = None, what: str = "") -> tuple[nn.Module, Slice]:
         """The network and the slice, which must have dimension ``dim`` for ``what``; checks the files to write."""
@@ -246,7 +237,7 @@ class SliceJob(NetworkJob):
         slice = self.slice(network)
         self.check_targets(slice.dim)
         if dim is not None and slice.dim != dim:
-            way = "--points with 2 rows" if dim == 1 else "--points with 3 rows, or --box for a network with 2 inputs"
+            way = self.line if dim == 1 else self.triangle
             raise InputError(f"Expected a slice of dimension {dim} for {what}, got dimension {slice.dim}. Pass {way}.")
         if slice.dim > _PRACTICAL:
             said = f"A slice of {slice.dim} dimensions is practical for tiny networks only"
@@ -254,7 +245,7 @@ class SliceJob(NetworkJob):
                 said += f". The limit is {options.MANY_REGIONS:,} regions; pass --max-regions N to raise it, or use "
             else:
                 said += ", and can take hours. Use "
-            typer.echo(f"{said}--plane for the plane of two inputs.", err=True)
+            typer.echo(f"{said}{self.smaller}.", err=True)
         return network, slice
 
     def label(self, figure: Figure) -> None:

@@ -186,10 +186,10 @@ def box(lo: float, hi: float, input_shape: tuple[int, ...]) -> Slice:
     """All inputs of shape ``input_shape`` whose every entry lies in [lo, hi]."""
     d = math.prod(input_shape)
     if not lo < hi:
-        raise InputError(f"Expected --box LOW HIGH with LOW < HIGH, got {lo} and {hi}. Pass the smaller number first.")
+        raise InputError(f"Expected a box LOW HIGH with LOW < HIGH, got {lo} and {hi}. Pass the smaller number first.")
     if not 1 <= d <= LARGEST_BOX:
         raise InputError(
-            f"Expected an input space of at most {LARGEST_BOX} dimensions for --box, got {d}. Pass --points "
+            f"Expected an input space of at most {LARGEST_BOX} dimensions for a box, got {d}. Pass points "
             "instead: two for a segment, three for a triangle."
         )
     return Box.between(lo, hi, input_shape)

@@ -10,7 +10,7 @@ from typing import Any
 
 _running: ContextVar[Mapping[str, str]] = ContextVar("option of each argument of the running command")
 
-_ALSO = {"--data-root": "root", "--head": "output"}  # arguments with another name than their option
+_ALSO = {"--head": "output"}  # arguments with another name than their option
 PHRASES = (  # what name= cannot express: an option, the words of the library, the words of a command with this option
     ("--set", "data.options.size=32", "--set data.options.size=32"),
     ("--fix", "property.fixed({i: value})", "--fix I=VALUE"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from regionscope.checks import unknown_name
+from regionscope.cli import load
 from regionscope.cli.command_line import note_file
 from regionscope.errors import InputError
 from regionscope.file_io import check_file
-from regionscope.geometry import Box
+from regionscope.geometry import Box, Slice
 
 _KINDS = ("points", "plane", "box")  # of a slice in a file
 
@@ -130,6 +131,15 @@ class SliceFile:
     points: Path | None
     box: tuple[float, float] | None
     plane: InputPlane | None
+
+    def slice(self, shape: Callable[[], tuple[int, ...]], points_shape: tuple[int, ...] | None) -> Slice:
+        """The slice. shape: of one input, called if needed; points_shape: of one input of the file of points."""
+        if self.points is not None:
+            return load.hull(load.load_points(self.points, input_shape=points_shape))
+        if self.box is not None:
+            return load.box(*self.box, shape())
+        assert self.plane is not None
+        return self.plane.box(shape())
 
 
 def read_slice_file(path: Path) -> SliceFile:

@@ -40,14 +40,16 @@ _LINE, _LETTER, _PATCH = 1.8, 0.65, 5.0  # of a legend above a map, in sizes of 
 _DPI = 100
 _HOLD = 1.5  # seconds that the last frame stays
 
+_FPS, _SIZE = 6.0, 640
+
 
 def animate(
     training: TrainingFrames,
     path: str | Path,
     *,
     kind: str = "linear",
-    fps: float = 6.0,
-    size: int = 640,
+    fps: float = _FPS,
+    size: int = _SIZE,
     points: bool = True,
     progress: Progress | None = None,
 ) -> Path:
@@ -123,7 +125,7 @@ def draw_frame(
         axis.labelpad = layout.text
 
 
-def check_animation(path: Path, *, kind: str, fps: float, size: int) -> None:
+def check_animation(path: Path, *, kind: str, fps: float = _FPS, size: int = _SIZE) -> None:
     """Raise ``InputError`` if the file cannot be created."""
     from matplotlib.animation import FFMpegWriter
 

@@ -12,29 +12,22 @@ from regionscope.cli.running import work_bar
 from regionscope.errors import InputError
 from regionscope.formatting import counted
 from regionscope.plot import animation
-from regionscope_lab.cli.frames import MAX_REGIONS, BoxOption, FramesOption, LimitOption, RowsOption, frames_of_folder
-from regionscope_lab.cli.options import DataRootOption, find_run
+from regionscope_lab.cli.frames import MAX_REGIONS, FramesOption, LimitOption, frames_of_folder
+from regionscope_lab.cli.options import RowsOption, RunArgument, find_run
 
 
 def animate(
-    run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="Folder of a run with checkpoints, or folder that contains one run.")
-    ],
+    run: RunArgument,
     out: Annotated[
         Path | None,
         options.option("--output -o FILE", "File to write, .gif or .mp4; by default a GIF named after the run."),
     ] = None,
     kind: Annotated[Literal["linear", "decision", "neurons"], options.option("--kind", "Kind of figure.")] = "linear",
-    fps: Annotated[float, options.option("--fps", "Frames per second.")] = 6.0,
-    size: Annotated[int, options.option("--size PIXELS", "Width in pixels.")] = 640,
-    data: Annotated[bool, options.option("--data/--no-data", "Whether to draw the training data.")] = True,
     rows: RowsOption = None,
-    box: BoxOption = None,
+    slice_file: options.SliceOption = None,
     frames: FramesOption = None,
     class_names: options.ClassNamesOption = None,
-    data_root: DataRootOption = None,
     max_regions: LimitOption = MAX_REGIONS,
-    progress: options.ProgressOption = None,
 ) -> None:
     """Animate the regions over training, one frame for each checkpoint of a run.
 
@@ -43,7 +36,7 @@ def animate(
     run = find_run(run)
     target = Path(f"{run.resolve().name}.gif") if out is None else out
     output.check_folder(target)
-    animation.check_animation(target, kind=kind, fps=fps, size=size)
+    animation.check_animation(target, kind=kind)
     names = options.read_class_names(class_names)
     if names is not None and kind != "decision":
         raise InputError(
@@ -51,11 +44,10 @@ def animate(
             "Change --kind, or leave --class-names out."
         )
     training = frames_of_folder(
-        run, rows=rows, box=box, frames=frames, data_root=data_root, class_names=names, max_regions=max_regions,
-        progress=progress,
+        run, rows=rows, slice_file=slice_file, frames=frames, class_names=names, max_regions=max_regions,
     )  # fmt: skip
-    with output.writing_to(target), work_bar("Frames", progress) as bar:
-        animation.animate(training, target, kind=kind, fps=fps, size=size, points=data, progress=bar)
+    with output.writing_to(target), work_bar("Frames", None) as bar:
+        animation.animate(training, target, kind=kind, progress=bar)
     for note in training.notes:
         typer.echo(note, err=True)
     n_bytes = target.stat().st_size

@@ -13,7 +13,6 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 from rich.table import Table
 
 from regionscope.cli import options
-from regionscope_lab.cli import options as lab_options
 from regionscope_lab.data import data_root, names
 from regionscope_lab.data import get as get_data
 from regionscope_lab.data.download import DOWNLOADS
@@ -23,12 +22,12 @@ data = typer.Typer(no_args_is_help=True, help="List the data sets, and download 
 
 
 @data.command(name="list")
-def show(root: lab_options.DataRootOption = None) -> None:
+def show() -> None:
     """List the data sets, their options, and which of them are on disk.
 
     Example: regionscope-lab data list
     """
-    folder = data_root(root)
+    folder = data_root()
     table = Table(title=escape(f"Data sets (data folder: {folder})"))
     for name in ("name", "what (options)", "input", "classes", "where"):
         table.add_column(name, overflow="fold", no_wrap=name in ("name", "input", "classes"))
@@ -47,7 +46,6 @@ def get(
         str,
         typer.Argument(help="Data set: mnist, fashion_mnist, cifar10 or cifar100.", autocompletion=lambda: DOWNLOADS),
     ],
-    root: lab_options.DataRootOption = None,
     mirror: Annotated[str | None, options.option("--mirror URL", "URL of another server with the same files.")] = None,
     force: Annotated[bool, options.option("--force", "Whether to download an existing data set again.")] = False,
 ) -> None:
@@ -56,7 +54,7 @@ def get(
     Example: regionscope-lab data get cifar10
     """
     with _bars() as on_progress:
-        done = get_data(name, root=root, mirror=mirror, force=force, on_progress=on_progress)
+        done = get_data(name, mirror=mirror, force=force, on_progress=on_progress)
     typer.echo(f"{name} is in {done.folder}" if done.fresh else f"{name} was already in {done.folder}")
 
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
-from regionscope.cli.options import NETWORK, WORK, option
+import typer
+
+from regionscope.cli.options import NETWORK, SLICE, option
+from regionscope.cli.slice_file import read_slice_file
+from regionscope.default_slice import plane_of
 from regionscope.errors import InputError
+from regionscope.geometry import Slice
+from regionscope_lab.data import DataSplit
 
 _CONFIG = "config.json"  # what makes a folder a run
 EXPERIMENT = "Experiment"
@@ -23,15 +30,15 @@ DATA_HELP = (
     "Data set from `regionscope-lab data list`, or your own: an .npz file with x and y, a .csv file with labels in the "
     "last column, ./FOLDER of images, or FILE.py:FUNCTION."
 )
-RunOption = Annotated[
-    Path, option("--run DIR", "Folder of a run: its network, on the data that it was trained on.", NETWORK)
+RunArgument = Annotated[
+    Path, typer.Argument(metavar="RUN", help="Folder of a run, or folder that contains one run.", show_default=False)
 ]
 StepOption = Annotated[
-    int | None,
-    option("--step N", "Training step of the stored weights of --run; by default the last.", NETWORK, least=0),
+    int | None, option("--step N", "Training step of the stored weights; by default the last.", NETWORK, least=0)
 ]
-DataRootOption = Annotated[
-    Path | None, option("--data-root DIR", "Data folder; by default $REGIONSCOPE_DATA, else ./data.", WORK)
+RowsOption = Annotated[
+    str | None,
+    option("--rows I,J,K", "Rows of the training points that span the plane (two for a line).", SLICE),
 ]
 RunsOption = Annotated[Path, option("--runs DIR", "Folder of the runs; each run has its own folder in it.", "Storage")]
 
@@ -52,3 +59,17 @@ def find_run(folder: Path) -> Path:
             f"{str(inside[0])!r}."
         )
     return inside[0] if inside else folder  # opening it says what a run is
+
+
+def slice_of_run(split: DataSplit, rows: str | None, slice_file: Path | None) -> Slice | None:
+    """The slice that --rows or --slice names; None if neither is given."""
+    if rows is not None and slice_file is not None:
+        raise InputError("Expected --rows or --slice, got both. Pass one of them.")
+    if rows is not None:
+        if not re.fullmatch(r"\d+(,\d+){1,2}", rows):
+            raise InputError(
+                f"Expected --rows of two or three training points, got {rows!r}. Write numbers such as 0,5,17."
+            )
+        return plane_of(split.train.inputs, [int(n) for n in rows.split(",")])
+    shape = tuple(split.input_shape)
+    return None if slice_file is None else read_slice_file(slice_file).slice(lambda: shape, shape)

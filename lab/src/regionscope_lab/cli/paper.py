@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -18,7 +17,6 @@ from regionscope.cli import options, output
 from regionscope.cli.running import duration, work_bar
 from regionscope.formatting import counted
 from regionscope.provenance import provenance
-from regionscope_lab.cli import options as lab_options
 from regionscope_lab.cli.running import interruptible, print_failed, shown_progress
 from regionscope_lab.papers import report as pages
 from regionscope_lab.papers.archive import pack, unpack
@@ -71,13 +69,9 @@ def run(
     name: NameArgument,
     size: SizeOption = "desk",
     folder: FolderOption = Path("studies"),
-    data_root: lab_options.DataRootOption = None,
     workers: Annotated[int, options.option("--workers", "Number of processes on this machine.", least=1)] = 1,
     device: options.DeviceOption = "cpu",
     dask: options.DaskOption = None,
-    limit_seconds: Annotated[
-        float | None, options.option("--limit-seconds S", "Time after which to save and stop.")
-    ] = None,
     archive: ArchiveOption = None,
     progress: options.ProgressOption = None,
 ) -> None:
@@ -88,18 +82,17 @@ def run(
     chosen, scale = find(name), _size(size)
     if dask is None:
         options.read_device(device)
-    workspace = Workspace(folder, data_root=data_root, workers=workers, device=device)
+    workspace = Workspace(folder, workers=workers, device=device)
     if archive is not None:
         unpack(archive, folder)
-    began, several = time.monotonic(), workers > 1 or dask is not None
+    several = workers > 1 or dask is not None
     while missing := workspace.missing(
         experiment for study in chosen for experiment in study.planned(workspace, scale)
     ):
-        rest = None if limit_seconds is None else max(limit_seconds - (time.monotonic() - began), 1e-3)
         with interruptible() as stop, shown_progress(len(missing), progress, workers=several) as shown:
             done = run_sweep(
-                missing, workspace.runs_folder, workers=workers, device=device, data_root=data_root, dask=dask,
-                limit_seconds=rest, stop=stop, on_outcome=shown.outcome, on_share=shown.share,
+                missing, workspace.runs_folder, workers=workers, device=device, dask=dask, stop=stop,
+                on_outcome=shown.outcome, on_share=shown.share,
             )  # fmt: skip
         print_failed(done.outcomes)
         if not done.complete:
@@ -116,7 +109,6 @@ def report(
     name: NameArgument,
     size: SizeOption = "desk",
     folder: FolderOption = Path("studies"),
-    data_root: lab_options.DataRootOption = None,
     archive: ArchiveOption = None,
     out: Annotated[
         Path | None, options.option("--output -o DIR", "Folder of the pages; by default reports/ in --folder.")
@@ -131,7 +123,7 @@ def report(
     if archive is not None:
         unpack(archive, folder)
     for study in chosen:
-        _write(study, scale, Workspace(folder, data_root=data_root), target)
+        _write(study, scale, Workspace(folder), target)
     _index(target)
 
 

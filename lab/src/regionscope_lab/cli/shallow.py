@@ -27,6 +27,8 @@ from regionscope_lab.shallow.two_layer_rates import RateRow, Trend, rate_trend
 
 shallow = typer.Typer(no_args_is_help=True, help="Compare theorems on shallow networks with experiments.")
 
+_RECORDED = 7  # steps of each run in which the inequalities are checked
+_RADIUS, _SIGMA_H = 1.0, 1.0  # of the interval [-R, R] of the data; standard deviation of w and b at the start
 _ROWS = 14  # rows printed; the JSON file has all
 _AT_EDGE = 1.5  # eta lambda_max from here on counts as the edge of stability
 _ACCOUNT = ("steps", "rejected", "crossed", "slid", "quiet", "ambiguous")
@@ -34,6 +36,7 @@ _ACCOUNT = ("steps", "rejected", "crossed", "slid", "quiet", "ambiguous")
 
 OutOption = Annotated[Path, option("--output -o DIR", "Folder for the files.")]
 SeedOption = Annotated[int, option("--seed", "Seed for teacher, data and weights.", least=0)]
+UntilOption = Annotated[float, option("--until", "Value of -log L at which to stop.")]
 RatesOption = Annotated[str, option("--rates C,C,...", "Learning rates in units of 2 / sharpness(0).")]
 
 
@@ -45,22 +48,8 @@ def flow(
     switches: Annotated[
         str | None, option("--switches X,X,...", "Positions where the label of the teacher changes.")
     ] = None,
-    radius: Annotated[float, option("--radius", "Radius R of the data interval [-R, R].")] = 1.0,
     loss: Annotated[Loss, option("--loss", "Loss of the flow.")] = "exponential",
-    sigma_h: Annotated[float, option("--sigma-h", "Initial standard deviation of w and b.")] = 1.0,
-    sigma_o: Annotated[
-        float | None, option("--sigma-o", "Initial standard deviation of v; by default as in Theorem 2.3.")
-    ] = None,
-    max_log_loss: Annotated[float, option("--until", "Value of -log L at which to stop.")] = 1e6,
-    direction_tol: Annotated[
-        float,
-        option(
-            "--direction-tol",
-            "Change of the direction per unit of log log t below which the flow has converged.",
-            least=0.0,
-        ),
-    ] = 0.02,
-    rtol: Annotated[float, option("--rtol", "Relative error tolerance of a step.")] = 1e-5,
+    max_log_loss: UntilOption = 1e6,
     frames: Annotated[int, option("--frames", "Number of frames of the animation.", least=2)] = 60,
     out: OutOption = Path("shallow-flow"),
     seed: SeedOption = 0,
@@ -70,28 +59,28 @@ def flow(
     Example: regionscope-lab shallow flow --teacher-width 3 --width 800 --samples 100
     """
     output.make_folder(out)
-    teacher = _teacher(teacher_width, switches, radius, seed)
+    teacher = _teacher(teacher_width, switches, seed)
     k = width or 4 * theory.region_bound(teacher.width)
-    deviation = sigma_o if sigma_o is not None else theory.largest_sigma_o(k, sigma_h=sigma_h, R=radius)
+    deviation = theory.largest_sigma_o(k, sigma_h=_SIGMA_H, R=_RADIUS)
     data = theory.sample(teacher, samples, seed=seed + 1)
-    start = theory.initial_network(k, sigma_h=sigma_h, sigma_o=deviation, seed=seed + 2)
-    options = theory.FlowOptions(loss=loss, rtol=rtol, max_log_loss=max_log_loss, direction_tol=direction_tol)
+    start = theory.initial_network(k, sigma_h=_SIGMA_H, sigma_o=deviation, seed=seed + 2)
+    options = theory.FlowOptions(loss=loss, max_log_loss=max_log_loss)
     console = Console()
     with console.status("Integrating ..."):
         result = theory.gradient_flow(start, data, options)
     with console.status("Measuring ..."):
-        rows = theory.flow_table(result, radius=radius, teacher=teacher, every=max(1, len(result) // 40))
-    setting = (teacher.width, teacher.rho, radius, 1 / (2 * radius))
+        rows = theory.flow_table(result, radius=_RADIUS, teacher=teacher, every=max(1, len(result) // 40))
+    setting = (teacher.width, teacher.rho, _RADIUS, 1 / (2 * _RADIUS))
     n = len(data)
     needs = [
-        theory.theorem_2_3(*setting, k=k, n=n, eps=0.1, delta=0.1, sigma_h=sigma_h, sigma_o=deviation),
-        theory.theorem_3_1(*setting, k=k, n=n, delta=0.1, sigma_h=sigma_h, sigma_o=deviation),
+        theory.theorem_2_3(*setting, k=k, n=n, eps=0.1, delta=0.1, sigma_h=_SIGMA_H, sigma_o=deviation),
+        theory.theorem_3_1(*setting, k=k, n=n, delta=0.1, sigma_h=_SIGMA_H, sigma_o=deviation),
     ]
     _print_flow(console, result, rows, teacher, needs)
     minimum = theory.minimum_regions(data.y)
     with output.writing_to(out / "flow.gif"):
-        pictures.flow_animation(result, out / "flow.gif", radius=radius, teacher=teacher, frames=frames)
-    plateau = theory.effective_regions(result.network(), radius=radius)
+        pictures.flow_animation(result, out / "flow.gif", radius=_RADIUS, teacher=teacher, frames=frames)
+    plateau = theory.effective_regions(result.network(), radius=_RADIUS)
     picture = pictures.flow_figure(rows, plateau, r=teacher.width, minimum=minimum, log_t0=result.log_t0)
     typer.echo(f"wrote {out / 'flow.gif'}")
     _store(out, picture, "regions.png", _document(result, rows, teacher, needs), "flow.json")
@@ -108,7 +97,6 @@ def two_layer(
     time: Annotated[float, option("--time", "Training time eta * steps, times sharpness(0) / 2.")] = 600.0,
     runs: Annotated[int, option("--runs", "Number of initialisations for each learning rate.", least=2)] = 10,
     rates: RatesOption = "0.25,0.5,1,1.5,2,2.5",
-    record: Annotated[int, option("--record", "Number of steps to check in each run.", least=2)] = 7,
     out: OutOption = Path("shallow-two-layer"),
     seed: SeedOption = 0,
 ) -> None:
@@ -130,7 +118,7 @@ def two_layer(
     console = Console()
     with console.status("Training ..."):
         rows = theory.regions_vs_learning_rate(
-            x, y, chosen, width=width, runs=runs, time=edge * time, record=record, seed=seed + 1
+            x, y, chosen, width=width, runs=runs, time=edge * time, record=_RECORDED, seed=seed + 1
         )  # fmt: skip
     _print_rates(console, rows)
     trends = {"all": rate_trend(rows), "edge": rate_trend(rows, edge=_AT_EDGE)}
@@ -146,7 +134,7 @@ def regions(
     teachers: Annotated[str, option("--teachers R,R,...", "Widths r of the teachers.")] = "1,2,3",
     samples: Annotated[int, option("--samples", "Number of training points.", least=2)] = 100,
     runs: Annotated[int, option("--runs", "Number of initialisations for each teacher.", least=1)] = 5,
-    max_log_loss: Annotated[float, option("--until", "Value of -log L at which to stop.")] = 1e6,
+    max_log_loss: UntilOption = 1e6,
     out: OutOption = Path("shallow-regions"),
     seed: SeedOption = 0,
 ) -> None:
@@ -222,12 +210,12 @@ def _store(out: Path, figure: Figure | None, picture: str, numbers: dict[str, An
     typer.echo(f"wrote {out / document}")
 
 
-def _teacher(width: int, switches: str | None, radius: float, seed: int) -> theory.Teacher:
+def _teacher(width: int, switches: str | None, seed: int) -> theory.Teacher:
     if switches is not None:
-        return theory.teacher_from_switches(_numbers("--switches", switches), radius=radius)
+        return theory.teacher_from_switches(_numbers("--switches", switches), radius=_RADIUS)
     if width == 1:
-        return theory.teacher_from_switches([], radius=radius)
-    return theory.random_teacher(width, radius=radius, seed=seed)
+        return theory.teacher_from_switches([], radius=_RADIUS)
+    return theory.random_teacher(width, radius=_RADIUS, seed=seed)
 
 
 def _print_flow(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -19,7 +19,7 @@ from regionscope.cli.command_line import note_file
 from regionscope.cli.job import NetworkJob, SliceJob, with_job
 from regionscope.geometry import Slice
 from regionscope_lab import instruments
-from regionscope_lab.cli.options import DataRootOption, RunOption, StepOption, find_run
+from regionscope_lab.cli.options import RowsOption, RunArgument, StepOption, find_run, slice_of_run
 from regionscope_lab.data import registry
 from regionscope_lab.instruments.measurement_context import MeasurementContext, measure_seed
 from regionscope_lab.store import RunFolder
@@ -29,19 +29,18 @@ from regionscope_lab.store import RunFolder
 class RunJob(NetworkJob):
     """The network of a run, on the data that it was trained on."""
 
-    run: RunOption
+    run: RunArgument
     step: StepOption = None
-    data_root: DataRootOption = None
 
     @cached_property
     def folder(self) -> RunFolder:
-        """The run of --run."""
+        """The run."""
         return RunFolder.open(find_run(self.run))
 
     @cached_property
     def context(self) -> MeasurementContext:
         """The data that the run was trained on, and the seed of its measures."""
-        return MeasurementContext(self.folder.split(self.data_root), measure_seed(self.folder.experiment))
+        return MeasurementContext(self.folder.split(), measure_seed(self.folder.experiment))
 
     @property
     def n_classes(self) -> int | None:
@@ -83,38 +82,49 @@ class RunJob(NetworkJob):
         most = instruments.names()["local_complexity"]["n"]
         return {part: self.context.points(part, most, {"seed": seed}) for part in ("train", "test")}
 
-    def stored_slice(self) -> Slice | None:
-        return self.context.slice({"where": "auto", "box": None, "margin": None})
-
 
 @dataclass(frozen=True, kw_only=True)
 class RunSliceJob(RunJob, SliceJob):
     """The network of a run on one slice, by default that of its measures."""
 
+    rows: RowsOption = None
+    line: ClassVar[str] = "--rows with two training points"
+    triangle: ClassVar[str] = "--rows with three training points"
+    smaller: ClassVar[str] = "--rows for the plane of three training points"
+
+    def slice(self, network: nn.Module) -> Slice:
+        named = slice_of_run(self.context.split, self.rows, self.slice_file)
+        return self.context.slice({"where": "auto", "box": None, "margin": None}) if named is None else named
+
 
 @dataclass(frozen=True, kw_only=True)
-class RunCountJob(RunJob, exact.CountJob):
+class RunCountJob(RunSliceJob, exact.CountJob):
     """The network of a run on one slice, with counts that can be certified."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunLevelSetJob(RunJob, levels.LevelSetJob):
+class RunLevelSetJob(RunSliceJob, levels.LevelSetJob):
     """The network of a run on one slice, with meshes and pages to write."""
 
 
-def _of_run(command: Any, job: type[NetworkJob], *without: str) -> Callable[..., None]:
-    """The command of regionscope with --run in place of --model, --weights and files of data."""
-    stored = with_job(command.__wrapped__, job=job, without=("model", "weights", *without))
+_KNOWN = ("model", "weights", "head", "input_shape", "class_names", "data", "test", "domain")  # to a run
+_RARE = ("memory", "progress", "count_only", "lowest", "hull", "linear_outputs")
+_RARE += ("until", "through", "alpha", "length", "path", "dask")  # of count
+_OTHER_SLICES = ("points", "plane", "box")  # a file of --slice holds each of them
+
+
+def _of_run(command: Any, job: type[NetworkJob]) -> Callable[..., None]:
+    """The command of regionscope with the folder of a run in place of a network and of data, and fewer options."""
+    stored = with_job(command.__wrapped__, job=job, without=(*_KNOWN, *_RARE, *_OTHER_SLICES))
     about = (command.__doc__ or "").partition("Example:")[0].rstrip()
-    name = "ask extremes" if command is questions.ask else command.__name__.replace("_", "-")
-    example = f"regionscope-lab {name} --run runs/0123456789abcdef"
-    stored.__doc__ = f"{about}\n\n    Example: {example}\n    "
+    name, question = command.__name__.replace("_", "-"), " extremes" if command is questions.ask else ""
+    stored.__doc__ = f"{about}\n\n    Example: regionscope-lab {name} runs/0123456789abcdef{question}\n    "
     return stored
 
 
 regions = _of_run(exact.regions, RunCountJob)
 decisions = _of_run(exact.decisions, RunCountJob)
 level_set = _of_run(levels.level_set, RunLevelSetJob)
-count = _of_run(counts.count, RunJob, "data")
-complexity = _of_run(local.complexity, RunJob, "data", "test")
+count = _of_run(counts.count, RunJob)
+complexity = _of_run(local.complexity, RunJob)
 ask = _of_run(questions.ask, RunSliceJob)

@@ -43,10 +43,6 @@ def run(
         Path, typer.Argument(metavar="GRID.toml", help="TOML file with a base experiment, a grid and measures.")
     ],
     runs: lab_options.RunsOption = Path("runs"),
-    model: lab_options.OwnModelOption = None,
-    head: options.HeadOption = None,
-    data: Annotated[str | None, options.option("--data", lab_options.DATA_HELP, lab_options.EXPERIMENT)] = None,
-    data_root: lab_options.DataRootOption = None,
     workers: Annotated[
         int,
         options.option(
@@ -58,15 +54,6 @@ def run(
         int, options.option("--threads", "Number of torch threads of each run.", options.WORK, least=1)
     ] = 1,
     dask: options.DaskOption = None,
-    gpu_resource: Annotated[
-        float | None,
-        options.option(
-            "--gpu-resource", "Share of a GPU that a run takes on Dask; by default 1 for cuda.", options.WORK, least=0.0
-        ),
-    ] = None,
-    limit_seconds: Annotated[
-        float | None, options.option("--limit-seconds S", "Time after which to save and stop.", options.WORK)
-    ] = None,
     compile_steps: Annotated[
         bool,
         options.option(
@@ -83,15 +70,14 @@ def run(
 
     Example: regionscope-lab sweep run grid.toml --runs runs --workers 2
     """
-    plan = Sweep.from_toml(grid, network=model, data=data, output=head)
+    plan = Sweep.from_toml(grid)
     if dask is None:
         options.read_device(device)
     several = workers > 1 or dask is not None
     with interruptible() as stop, shown_progress(len(plan), progress, workers=several) as shown:
         report = run_sweep(
-            plan, runs, workers=workers, device=device, data_root=data_root, dask=dask, gpu_resource=gpu_resource,
-            threads=threads, limit_seconds=limit_seconds, compiled=compile_steps, stop=stop, on_outcome=shown.outcome,
-            on_share=shown.share,
+            plan, runs, workers=workers, device=device, dask=dask, threads=threads, compiled=compile_steps, stop=stop,
+            on_outcome=shown.outcome, on_share=shown.share,
         )  # fmt: skip
     _print_report(report)
     if not report.complete:

@@ -57,16 +57,12 @@ def train(
     ] = None,
     epochs: Annotated[int | None, options.option("--epochs", "Number of epochs.", _TRAINING, least=1)] = None,
     lr: Annotated[float | None, options.option("--lr", "Learning rate.", _TRAINING)] = None,
-    batch_size: Annotated[
-        int | None, options.option("--batch-size", "Number of examples in a batch.", _TRAINING, least=1)
-    ] = None,
     seed: Annotated[int | None, options.option("--seed", "Seed for weights and batches.", _TRAINING, least=0)] = None,
     settings: Annotated[
         list[str] | None,
         options.option("--set KEY=VALUE", "Any setting, such as training.momentum=0; can be repeated.", _TRAINING),
     ] = None,
     runs: lab_options.RunsOption = Path("runs"),
-    data_root: lab_options.DataRootOption = None,
     device: options.DeviceOption = "cpu",
     as_json: options.JsonOption = False,
     progress: options.ProgressOption = None,
@@ -80,16 +76,16 @@ def train(
     if network is not None and model is not None:
         raise InputError(f"Expected --network or --model, got both ({network} and {model}). Leave one out.")
     shown: dict[str, Any] = {"data.name": data, "network.name": network or model, "network.output": head}
-    shown |= {"seed": seed, "training.epochs": epochs, "training.lr": lr, "training.batch_size": batch_size}
+    shown |= {"seed": seed, "training.epochs": epochs, "training.lr": lr}
     experiment = _experiment(file, shown, settings or [], measure or [])
     torch_device = options.read_device(device)
     before = runs / experiment.key
     had_ended = (before / "result.json").exists() and RunFolder(before, experiment).is_done
     if not before.exists():
         # before the run, so that a start that fails leaves no folder
-        for sentence in prepare(experiment, device=torch_device, data_root=data_root):
+        for sentence in prepare(experiment, device=torch_device):
             typer.echo(sentence, err=True)
-    folder = _run(experiment, runs, device=torch_device, data_root=data_root, progress=progress)
+    folder = _run(experiment, runs, device=torch_device, progress=progress)
     _report(folder, as_json, had_ended=had_ended)
 
 
@@ -110,9 +106,7 @@ def _experiment(file: Path | None, shown: dict[str, Any], settings: list[str], m
     return read_experiment(document, given)
 
 
-def _run(
-    experiment: Experiment, runs: Path, *, device: torch.device, data_root: Path | None, progress: bool | None
-) -> RunFolder:
+def _run(experiment: Experiment, runs: Path, *, device: torch.device, progress: bool | None) -> RunFolder:
     """Train with a progress bar. Ctrl-C stores the state and exits with code 3; repairs are printed at the end."""
     repairs: list[str] = []
     with interruptible() as stop, epochs_bar(experiment.training.epochs, progress) as bar:
@@ -122,8 +116,8 @@ def _run(
 
         try:
             return run(
-                experiment, runs, device=device, data_root=data_root, on_progress=advance,
-                on_measure=bar.measuring, stop=stop, on_repair=repairs.append,
+                experiment, runs, device=device, on_progress=advance, on_measure=bar.measuring, stop=stop,
+                on_repair=repairs.append,
             )  # fmt: skip
         except Stopped as stopped:
             typer.echo(str(stopped), err=True)

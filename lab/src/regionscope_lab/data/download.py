@@ -132,7 +132,7 @@ def get(
     except OSError as error:
         raise InputError(
             f"{name} cannot be written to {str(where)!r}: {error.strerror or error}. "
-            "Choose another folder with root= or the environment variable REGIONSCOPE_DATA."
+            "Set the environment variable REGIONSCOPE_DATA to another folder."
         ) from error
     return Downloaded(name, folder, fresh=True)
 

@@ -26,14 +26,14 @@ def find_folder(name: str, root: Path, folders: Sequence[str], *, advice: str | 
     searched = " or ".join(repr(str((root / folder).absolute())) for folder in folders)
     raise InputError(
         f"Expected {name} in {searched}, got no such folder. {advice or download_command(name, root)}, "
-        "or pass the folder that holds it with root= or the environment variable REGIONSCOPE_DATA."
+        "or set the environment variable REGIONSCOPE_DATA to the folder that holds it."
     )
 
 
 def download_command(name: str, root: Path, *, again: bool = False) -> str:
     """How to download the data, as the beginning of a sentence. again: whether to replace what is there."""
-    where = "" if root == data_root() else f" --data-root {root}"
-    return f"Run: regionscope-lab data get {name}{where}{' --force' if again else ''}"
+    where = "" if root == data_root() else f"REGIONSCOPE_DATA={root} "
+    return f"Run: {where}regionscope-lab data get {name}{' --force' if again else ''}"
 
 
 def read_exactly(path: Path, size: int) -> bytes:

@@ -86,23 +86,11 @@ class Sweep:
         )
 
     @classmethod
-    def from_toml(
-        cls, path: Path | str, *, network: str | None = None, data: str | None = None, output: str | None = None
-    ) -> Self:
-        """Read a sweep from a TOML file (see docs/sweeps.md).
-
-        network, data, output: values that replace those of its base; output selects one of several outputs of a
-            network.
-        """
+    def from_toml(cls, path: Path | str) -> Self:
+        """Read a sweep from a TOML file (see docs/sweeps.md)."""
         path = read_path(path)
-        document = read_toml(path)
-        base = dict(_table("base", document.get("base", {})))
-        for key, name in (("network.name", network), ("network.output", output), ("data.name", data)):
-            if name is not None:
-                override(base, key, name)
-                document["base"] = base
         try:
-            return cls.from_dict({"name": path.stem, **document})
+            return cls.from_dict({"name": path.stem, **read_toml(path)})
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
 

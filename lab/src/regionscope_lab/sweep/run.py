@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -129,7 +130,8 @@ def run_sweep(
     deadline = None if limit_seconds is None else start + limit_seconds
     _write_plan(sweep, runs_dir)
     state = _SweepState(dict(zip(sweep.keys, sweep.labels, strict=True)), on_outcome, stop, deadline)
-    jobs, root = [], None if data_root is None else Path(data_root).absolute()
+    known = data_root or os.environ.get("REGIONSCOPE_DATA")  # of this machine, for workers on others
+    jobs, root = [], Path(known).absolute() if known else None
     for key, experiment in zip(sweep.keys, sweep, strict=True):
         ended = _ended(runs_dir / key, experiment)
         if ended is None:
