@@ -14,6 +14,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 
 import regionscope as rs
 from regionscope.network import trace
+from regionscope.network.output import select_output
 from regionscope.verification.property import Case, Constraint, Property
 
 SEGMENT = rs.Segment([-1.0, -1.0], [1.0, 1.0])
@@ -130,9 +131,19 @@ def test_hooks_of_a_wrapper_run_too() -> None:
     wrapped.register_forward_hook(lambda m, x, y: None)
     rs.linear_regions(wrapped, SEGMENT)
     wrapped.register_forward_hook(lambda m, x, y: y + 1)
-    for net in (wrapped, nn.Sequential(wrapped)):
+    for net in (wrapped, nn.Sequential(wrapped), select_output(wrapped, lambda y: y)):
         with pytest.raises(rs.UntraceableModel, match="a hook changes"):
             rs.linear_regions(net, SEGMENT)
+
+
+def test_hooks_of_a_wrapper_run_where_the_network_is_sampled() -> None:
+    wrapped = nn.DataParallel(network())
+    inputs = torch.randn(20, 2, generator=torch.Generator().manual_seed(0))
+    counts = {"plain": rs.region_count(wrapped, inputs, slices=3, method="grid").value}
+    wrapped.register_forward_hook(lambda m, x, y: x[0])
+    for name, net in {"hooked": wrapped, "selected": select_output(wrapped, lambda y: y)}.items():
+        counts[name] = rs.region_count(net, inputs, slices=3, method="grid").value
+    assert counts["plain"] == 1.0 < counts["hooked"] == counts["selected"]
 
 
 def test_a_hook_on_a_module_in_a_plain_list() -> None:

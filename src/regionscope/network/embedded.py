@@ -20,7 +20,7 @@ from regionscope.checks import check_module, unknown_name
 from regionscope.errors import InputError
 from regionscope.network.call.precision import full_precision
 from regionscope.network.call.untouched import device_and_dtype
-from regionscope.network.call.wrappers import shared_state, unwrapped
+from regionscope.network.call.wrappers import shared_state
 from regionscope.network.output import Arguments, Output, chosen_output
 from regionscope.network.private_copy import runnable_copy
 from regionscope.network.token_calls import call_on_ids, embedding_of, sequences_to_test
@@ -111,7 +111,7 @@ def embedded_with_head(
             "Count the tokens from 0, or from -1 backwards."
         )
     with torch.inference_mode(False), torch.no_grad(), full_precision():
-        private = runnable_copy(unwrapped(model))
+        private = runnable_copy(model)
         tested, others = sequences_to_test(real_ids, getattr(private, "config", None))
         if at is None:
             name, results = embedding_of(private, tested, args)

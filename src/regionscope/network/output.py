@@ -68,17 +68,17 @@ class SelectedOutput(nn.Module):
 
     def __init__(self, model: nn.Module, output: Output | None, args: Arguments) -> None:
         fixed = dict(args) if isinstance(args, Mapping) else tuple(args)
-        inner = unwrapped(model)  # not registered as a submodule: the names of its layers stay the same
-        self.__dict__.update(shared_state(inner, inner=inner, output=output, args=fixed))
+        # ``inner`` is no registered submodule: the names of its layers stay the same. Its wrappers may have hooks.
+        self.__dict__.update(shared_state(unwrapped(model), inner=model, output=output, args=fixed))
 
     @property
     def training(self) -> bool:
         """The mode of the model itself."""
-        return bool(self.__dict__["inner"].training)
+        return unwrapped(self.__dict__["inner"]).training
 
     @training.setter
     def training(self, mode: bool) -> None:
-        self.__dict__["inner"].training = mode
+        unwrapped(self.__dict__["inner"]).training = mode
 
     def forward(self, inputs: Tensor) -> Any:
         """The chosen part of the output."""

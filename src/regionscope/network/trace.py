@@ -154,7 +154,7 @@ def _read(reader: Reader, copied: ModuleCopy, name: str) -> Data:
 def _python_module(module: nn.Module) -> nn.Module:
     """The network without wrappers. Raises an error for what is not a Python module."""
     inner = unwrapped(check_module(module, otherwise="Use region_count(), which takes any classifier."))
-    for kind in type(inner.__dict__.get("inner", inner)).__mro__:  # inside select_output
+    for kind in type(unwrapped(inner.__dict__.get("inner", inner))).__mro__:  # inside select_output
         library, name = kind.__module__.partition(".")[0], kind.__name__
         if library in ("stable_baselines3", "sb3_contrib") and name.endswith("Policy") and name != "BasePolicy":
             raise UntraceableModel(refuse.policy(name))

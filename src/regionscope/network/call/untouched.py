@@ -54,7 +54,7 @@ def untouched(
     # Leaving inference mode brings gradients back, so they are switched off after it.
     with torch.inference_mode(False), torch.no_grad(), precision:
         if isinstance(model, nn.Module):
-            private: Any = runnable_copy(module) if copy else module
+            private: Any = runnable_copy(model) if copy else module
             if widened and device_and_dtype(private)[1] in (torch.float16, torch.bfloat16):
                 private.float()
             private.__dict__["_compiled_call_impl"] = partial(
