@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import signal
 import time
@@ -44,6 +45,16 @@ def test_the_timeout_includes_reading(files: tuple[Path, Path, float], monkeypat
     monkeypatch.setattr(load, "load_model", lambda name, **_: time.sleep(0.3) or whole(name))
     assert run("verify", network, property, "--timeout", 0.2).stdout.startswith("timeout")
     assert run("verify", network, property, "--timeout", 60).stdout.startswith("unsat")
+
+
+def test_the_json_lists_every_file_of_the_network(files: tuple[Path, Path, float], stored: str) -> None:
+    network, property, largest = files
+    property.write_text(PROPERTY.format(largest + 0.5))
+    document = json.loads(run("verify", network, property, "--json").stdout)
+    expected = [network, property] if stored == "inlined" else [network, network.with_name("net.onnx.data"), property]
+    assert document["provenance"]["files"] == {
+        str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in expected
+    }
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signals")

@@ -41,7 +41,8 @@ def load_model(spec: str, *, weights: bool = True, output: str | int | None = No
     """
     if is_onnx(spec):
         network = read_onnx(spec, output=output)
-        note_file(Path(spec))
+        for path in (Path(spec), *network.external):
+            note_file(path)
         return network
     if Path(spec).suffix in _WEIGHTS:
         how = f"with --weights {spec}" if weights else "in this function"

@@ -25,14 +25,15 @@ OLDEST_OPSET = 7  # the first with the broadcasting of NumPy
 
 @dataclass(frozen=True)
 class Graph:
-    """A parsed file: the protobuf model, its opset, its constants by name, where it comes from, and the SHA-256 of its
-    unpacked content and external data.
+    """A parsed file: the protobuf model, its opset, its constants by name, where it comes from, the files beside it
+    with external data, and the SHA-256 of its unpacked content and external data.
     """
 
     model: Any
     opset: int
     constants: dict[str, Tensor]
     path: Path
+    external: tuple[Path, ...]
     digest: str
 
     @property
@@ -86,10 +87,11 @@ def read_graph(path: Path) -> Graph:
     constants = {tensor.name: read_tensor(tensor, path.parent) for tensor in model.graph.initializer}
     if model.graph.sparse_initializer:
         raise InputError(f"Expected dense initializers, got a sparse one in {path}. Export it again without.")
-    digest = hashlib.sha256(content)
+    digest, beside = hashlib.sha256(content), dict[Path, None]()
     for tensor in external_tensors(model):
         digest.update(_external(tensor, path.parent))
-    return Graph(model, opset, constants, path, digest.hexdigest())
+        beside[path.parent / _entries(tensor)["location"]] = None
+    return Graph(model, opset, constants, path, tuple(beside), digest.hexdigest())
 
 
 def external_tensors(model: Any) -> list[Any]:
@@ -147,7 +149,7 @@ def read_tensor(tensor: Any, folder: Path) -> Tensor:
 
 def _external(tensor: Any, folder: Path) -> bytes:
     """The bytes of external data, from a file that lies in the folder of the model."""
-    entries = {entry.key: entry.value for entry in tensor.external_data}
+    entries = _entries(tensor)
     location = entries.get("location", "")
     root = folder.resolve()
     named = isinstance(location, str) and location and "\0" not in location  # protobuf gives damaged text as bytes
@@ -176,6 +178,11 @@ def _external(tensor: Any, folder: Path) -> bytes:
             f"The external data {location!r} of tensor {tensor.name!r} cannot be read: {error}. "
             "Copy the data file beside the model."
         ) from error
+
+
+def _entries(tensor: Any) -> dict[str, Any]:
+    """Where the external data of a tensor is: its location, offset and length, as far as they are given."""
+    return {entry.key: entry.value for entry in tensor.external_data}
 
 
 def dimensions(value: Any) -> Iterator[int | None]:

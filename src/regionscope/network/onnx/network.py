@@ -26,18 +26,19 @@ class OnnxNetwork(nn.Module):
 
     Attributes:
         input_shape: shape of one input, without the batch dimension.
-        path, digest: the file, and the SHA-256 of its unpacked content and of its external data.
+        path, external, digest: the file, the files beside it with its external data, and the SHA-256 of its unpacked
+            content and of its external data.
         batch_axis: whether the file's input has a batch dimension; without one, ``input_shape`` is the whole input.
         opset: version of the operators.
     """
 
     def __init__(
-        self, input_shape: tuple[int, ...], *, path: Path, digest: str, batch_axis: bool, opset: int, input_name: str,
-        output_name: str,
+        self, input_shape: tuple[int, ...], *, path: Path, external: tuple[Path, ...], digest: str, batch_axis: bool,
+        opset: int, input_name: str, output_name: str,
     ) -> None:  # fmt: skip
         super().__init__()
         self.input_shape = input_shape
-        self.path, self.digest = path, digest
+        self.path, self.external, self.digest = path, external, digest
         self.batch_axis, self.opset = batch_axis, opset
         self.input_name, self.output_name = input_name, output_name
         self.row_by_row = False

@@ -61,8 +61,8 @@ class _Reading:
             self.nodes = _needed(self.nodes, self.output.name)
         self.lift = lift
         self.result = OnnxNetwork(
-            shape, path=graph.path, digest=graph.digest, batch_axis=not lift, opset=graph.opset, input_name=name,
-            output_name=self.output.name,
+            shape, path=graph.path, external=graph.external, digest=graph.digest, batch_axis=not lift,
+            opset=graph.opset, input_name=name, output_name=self.output.name,
         )  # fmt: skip
         self.read = {read for proto in self.nodes for read in proto.input} | {self.output.name}
         self.precision = _precision(graph, name)
