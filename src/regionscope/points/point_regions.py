@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -16,49 +15,30 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 from torch import Tensor, nn
 
-from regionscope.checks import check_memory, check_positive, check_progress, one_of
+from regionscope.checks import check_memory, check_positive, check_progress, is_integer, one_of, read_integer, read_seed
 from regionscope.errors import InputError, LimitReached
 from regionscope.exact.budget import Budget
 from regionscope.exact.questions.attributions import read_logits
+from regionscope.extras import data_frame
 from regionscope.formatting import counted
-from regionscope.inputs import Examples, Inputs, read_examples
+from regionscope.geometry.points import PointLike, read_numbers
+from regionscope.inputs import Inputs, Labels, read_array, read_examples
 from regionscope.network import Program, select_output, with_decision
 from regionscope.network.output import Arguments, Output
-from regionscope.points.cells import Cells, cells_at, generic_direction
+from regionscope.points.cells import Cells, generic_direction
 from regionscope.points.distances import Directions, block_sizes, distances, gradients, steps_to_fold
+from regionscope.points.halfspaces import HalfSpaces, centre, facets_of, halfspaces_of, sample_cell
+from regionscope.points.local_maps import PointMap, point_map
+from regionscope.points.neighbours import Neighbours, neighbours_of
+from regionscope.points.source import Source
 from regionscope.points.tangents import Tangents
 from regionscope.tolerance import SLOPE_ROUNDING
-from regionscope.types import Progress, Reading
+from regionscope.types import Array, IntArray, Progress, Reading
 
 _MEASURED = 2.0  # seconds of work, or
 _MEASURED_SHARE = 0.02  # share of it, after which the time of the rest is estimated
+_GRADIENTS = 1024  # backward passes at a time
 _PROBES = 8  # points at which two affine maps are compared, in as many mixtures of the outputs
-
-
-@dataclass(frozen=True, eq=False)
-class Source:
-    """The network and the inputs, from which a result answers further questions.
-
-    tangents: of the network with its decision as the last fold.
-    """
-
-    tangents: Tangents
-    examples: Examples
-    norm: float
-
-    @property
-    def program(self) -> Program:
-        """The network with its decision as the last fold."""
-        return self.tangents.program
-
-    def points(self, which: Sequence[int]) -> Tensor:
-        """(p, *input_shape) of the program's dtype and on its device."""
-        rows = self.examples.take(torch.tensor(which, device="cpu"))
-        return rows.to(self.program.device, self.program.dtype)
-
-    def cells(self, points: Tensor) -> Cells:
-        """The cells of points, on the side of the generic direction where a point lies on a fold."""
-        return cells_at(self.tangents, points, generic_direction(self.program)[None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +128,77 @@ class PointRegions:
         blocks = [self._nearest_points([*which[start : start + rows]]) for start in range(0, len(which), rows)]
         return torch.cat(blocks).cpu()
 
+    def map(self, i: int, *, memory: int | None = None) -> PointMap:
+        """The affine map on the region of input i, in the shapes of inputs and outputs."""
+        return point_map(self.source, self._index(i), self._memory(memory))
+
+    def contribution(self, i: int) -> Tensor:
+        """(*output_shape, *input_shape): matrix * x, what each entry of input i adds to each output."""
+        return self.map(i).matrix * self.source.points([self._index(i)])[0].cpu()
+
+    def halfspaces(self, i: int, *, within: float | None = None, memory: int | None = None) -> HalfSpaces:
+        """The region of input i as {y : normals @ y <= offsets}; some of the half-spaces may be redundant.
+
+        within: distance up to which folds are returned, for networks whose half-spaces need too much memory. Their
+            distances come first, as in ``regions_at``; then one backward pass for each half-space that is returned.
+        """
+        source = self.source
+        x, available = source.points([self._index(i)]), self._memory(memory)
+        rows = max(1, min(available // 4 // source.program.row_bytes, _GRADIENTS))
+        sizes = (rows, block_sizes(source.tangents, math.prod(source.program.input_shape), available)[1])
+        with torch.no_grad():
+            return halfspaces_of(
+                source.tangents, source.cells(x), x, within=within, norm=self.norm, sizes=sizes, memory=available
+            )
+
+    def facets(self, i: int) -> HalfSpaces:
+        """The half-spaces of input i that are not redundant. Cost: a linear program for each half-space."""
+        return facets_of(self.halfspaces(i))
+
+    def inradius(self, i: int) -> float:
+        """Radius of the largest ball in the region of input i, in the norm of the distances; may be infinite."""
+        return centre(self.halfspaces(i), norm=self.norm)[1]
+
+    def sample(
+        self, i: int, n: int, *, within: float | tuple[float | PointLike, float | PointLike], seed: int = 0
+    ) -> Tensor:
+        """(n, *input_shape) points of the region of input i inside a box, uniform up to the mixing of random walks.
+
+        within: half the width of a cube around the input, or the lowest and the highest corner of a box.
+        Each point ends a hit-and-run walk of its own, of 100 + 20 d steps from the centre of the largest ball.
+        """
+        read_integer("n", n)
+        shape = self.source.program.input_shape
+        if isinstance(within, tuple):
+            low, high = (read_numbers(c, "a corner of the box").expand(math.prod(shape)).numpy() for c in within)
+        else:
+            check_positive(within=within)
+            x = self.source.points([self._index(i)])[0].flatten().cpu().numpy()
+            low, high = x - within, x + within
+        points = sample_cell(self.halfspaces(i), n, low, high, torch.Generator().manual_seed(read_seed(seed)))
+        return torch.from_numpy(points).reshape(n, *shape)
+
+    def neighbours(self, i: int) -> Neighbours:
+        """The cells on the other side of each facet of the region of input i."""
+        return neighbours_of(self.source, self._index(i))
+
+    def table(self, labels: Labels | None = None) -> dict[str, Array]:
+        """One row for each region, the one with most inputs first: see ``region_table``."""
+        return region_table(self, labels)
+
+    def to_pandas(self, labels: Labels | None = None) -> Any:
+        """``table`` as a pandas DataFrame."""
+        return data_frame(self.table(labels))
+
+    def _index(self, i: int) -> int:
+        if not is_integer(i, least=0) or i >= len(self):
+            raise InputError(f"Expected the index of one of {counted(len(self), 'input')}, got {i!r}. Count from 0.")
+        return i
+
+    def _memory(self, memory: int | None) -> int:
+        check_memory(memory)
+        return Budget.of(self.source.program.device, memory, None).memory
+
     def _nearest_points(self, which: Sequence[int]) -> Tensor:
         source, tangents = self.source, self.source.tangents
         points = source.points(which)
@@ -222,6 +273,48 @@ def regions_at(
         return _measure(source, Budget.of(program.device, memory, None).memory, merge, clock)
 
 
+def region_table(at: PointRegions, labels: Labels | None) -> dict[str, Array]:
+    """One row for each region, those with most inputs first.
+
+    region: its id. inputs: how many lie in it. distance: their mean distance to the nearest fold. predicted: their most
+    frequent predicted label. nearest: their most frequent nearest unit, as "module[unit]". With labels also label: the
+    most frequent one; labels: how many different ones; accuracy: the share of inputs that are predicted right.
+    """
+    ids, n = at.ids.numpy(), at.n_regions
+    counts = np.bincount(ids, minlength=n)
+    order = np.argsort(-counts, kind="stable")
+    units = [
+        f"{name}[{unit}]" if name else ""
+        for name, unit in zip(at.nearest.modules, at.nearest.unit.tolist(), strict=True)
+    ]
+    predicted = at.labels.numpy()
+    columns: dict[str, Array] = {
+        "region": np.arange(n),
+        "inputs": counts,
+        "distance": np.bincount(ids, at.distance.numpy(), minlength=n) / counts,
+        "predicted": _most_frequent(ids, predicted)[0],
+        "nearest": _most_frequent(ids, np.array(units))[0],
+    }
+    if labels is not None:
+        truth = read_array(labels).cpu().numpy()
+        if truth.shape != ids.shape:
+            raise InputError(
+                f"Expected {len(ids)} labels, one for each input, got shape {truth.shape}. Pass a flat list."
+            )
+        columns["label"], columns["labels"] = _most_frequent(ids, truth)
+        columns["accuracy"] = np.bincount(ids, truth == predicted, minlength=n) / counts
+    return {name: column[order] for name, column in columns.items()}
+
+
+def _most_frequent(ids: IntArray, values: Array) -> tuple[Array, IntArray]:
+    """The most frequent value in each region, the lowest one on ties, and how many different ones there are."""
+    names, numbers = np.unique(values, return_inverse=True)
+    pairs, counts = np.unique(np.column_stack([ids, numbers.reshape(-1)]), axis=0, return_counts=True)
+    order = np.lexsort((pairs[:, 1], -counts, pairs[:, 0]))
+    first = np.unique(pairs[order, 0], return_index=True)[1]
+    return names[pairs[order[first], 1]], np.bincount(pairs[:, 0])
+
+
 def read_norm(norm: object) -> float:
     """1, 2 or infinity, or an ``InputError``."""
     value = math.inf if norm == "inf" else norm
@@ -260,8 +353,7 @@ def _measure(source: Source, memory: int, merge: str | None, clock: _Clock) -> P
     tangents = source.tangents
     directions = Directions.of(tangents, source.norm)
     n_points, n_directions = block_sizes(tangents, directions.n, memory)
-    n, parts, patterns = len(source.examples), [], _Numbering()
-    ids = []
+    n, parts, keys = len(source.examples), [], list[bytes]()
     for start in range(0, n, n_points):
         which = range(start, min(start + n_points, n))
         points = source.points(which)
@@ -276,12 +368,13 @@ def _measure(source: Source, memory: int, merge: str | None, clock: _Clock) -> P
             inside = min(1.0, done * n_directions / directions.n)
             clock.tick((start + inside * len(which)) / n, directions.n)
         parts.append(_summary(tangents, cells, by_fold))
-        ids.append(patterns.ids(cells.patterns(len(tangents.folds) - 1)))
+        keys += source.keys(cells)
     columns = [torch.cat(column).cpu() for column in zip(*parts, strict=True)]
     distance, beyond, on_fold, labels, margin, kink, unit, candidate = columns
     names = tuple(k.name for k in source.program.kinks[:-1])
+    ids = _numbered(source, keys, merge, n_points)
     return PointRegions(
-        ids=torch.cat(ids) if merge is None else merged_ids(source, torch.cat(ids), n_points),
+        ids=ids,
         distance=distance,
         next_distance=beyond,
         on_fold=on_fold,
@@ -318,6 +411,16 @@ def _summary(tangents: Tangents, cells: Cells, by_fold: list[Tensor]) -> tuple[T
     return distance, beyond, on_fold, labels, by_fold[-1].amin(1), kink, unit, candidate
 
 
+def _numbered(source: Source, keys: list[bytes], merge: str | None, rows: int) -> Tensor:
+    """(b,) the ids of the patterns with these keys, which ``source`` remembers."""
+    numbers: dict[bytes, int] = {}
+    ids = torch.tensor([numbers.setdefault(key, len(numbers)) for key in keys], dtype=torch.int64)
+    if merge is not None:
+        ids = merged_ids(source, ids, rows)
+    source.numbers.update(zip(keys, ids.tolist(), strict=True))
+    return ids
+
+
 def merged_ids(source: Source, ids: Tensor, rows: int) -> Tensor:
     """``ids`` (b,) with one number for all regions of the same affine map, in order of appearance.
 
@@ -344,16 +447,3 @@ def merged_ids(source: Source, ids: Tensor, rows: int) -> Tensor:
     together = torch.from_numpy(connected_components(graph, directed=False)[1]).long()[ids]
     order = torch.full((int(together.max()) + 1,), len(ids)).scatter_reduce(0, together, torch.arange(len(ids)), "amin")
     return order.argsort().argsort()[together]
-
-
-class _Numbering:
-    """Numbers for patterns in order of appearance; patterns are told apart by a hash of 128 bits."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[bytes, int] = {}
-
-    def ids(self, patterns: Tensor) -> Tensor:
-        """(p,) for patterns (p, units)."""
-        rows = patterns.cpu().contiguous().numpy()
-        keys = [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
-        return torch.tensor([self.numbers.setdefault(key, len(self.numbers)) for key in keys], dtype=torch.int64)

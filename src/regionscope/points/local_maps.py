@@ -1,0 +1,75 @@
+"""The affine map of one input's region, in the shapes of inputs and outputs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regionscope.points.cells import Cells
+from regionscope.points.distances import Directions, block_sizes
+from regionscope.points.source import Source
+from regionscope.points.tangents import Live, Tangents
+
+
+@dataclass(frozen=True, eq=False)
+class PointMap:
+    """f(x) = matrix x + offset on the region of an input.
+
+    matrix: (*output_shape, *input_shape). offset: (*output_shape).
+    """
+
+    matrix: Tensor
+    offset: Tensor
+
+    def __repr__(self) -> str:
+        return f"PointMap(matrix={tuple(self.matrix.shape)}, offset={tuple(self.offset.shape)})"
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """(n, *output_shape) of inputs (n, *input_shape), also outside the region."""
+        d = self.matrix.ndim - self.offset.ndim
+        return (
+            torch.tensordot(inputs.to(self.matrix), self.matrix.movedim(tuple(range(-d, 0)), tuple(range(d))), d)
+            + self.offset
+        )
+
+
+def point_map(source: Source, i: int, memory: int) -> PointMap:
+    """The map at input ``i``. Cost: a backward pass for each output, or fewer tangents if there are fewer inputs."""
+    program = source.program
+    x = source.points([i])
+    with torch.no_grad():
+        cells = source.cells(x)
+        matrix = _jacobian(source.tangents, cells, memory)
+        offset = cells.outputs[0] - matrix @ x.flatten()
+    matrix = matrix.reshape(*program.output_shape, *program.input_shape)
+    return PointMap(matrix.cpu(), offset.reshape(program.output_shape).cpu())
+
+
+def _jacobian(tangents: Tangents, cells: Cells, memory: int) -> Tensor:
+    """(c, d) of the cell of a single point."""
+    program = tangents.program
+    c, d = program.n_outputs, math.prod(program.input_shape)
+    rows = min(max(c, d), max(1, memory // 4 // program.row_bytes), block_sizes(tangents, max(c, d), memory)[1])
+    if d < c:
+        axes = Directions(tangents, d, None)
+        parts = [_through(tangents, cells, axes.live(start, min(start + rows, d))) for start in range(0, d, rows)]
+        return torch.cat([part[0] for part in parts]).T
+    gradients = []
+    for start in range(0, c, rows):
+        n = min(rows, c - start)
+        leaf = torch.zeros((1, n, *program.input_shape), dtype=program.dtype, device=program.device, requires_grad=True)
+        with torch.enable_grad():
+            outputs = _through(tangents, cells, tangents.begin(leaf))[0]
+            total = outputs[:, start : start + n].diagonal().sum() + 0 * leaf.sum()
+            gradients.append(torch.autograd.grad(total, leaf)[0][0].flatten(1))
+    return torch.cat(gradients)
+
+
+def _through(tangents: Tangents, cells: Cells, live: Live) -> Tensor:
+    """(p, n, c): the tangents of the outputs."""
+    for k, side in enumerate(cells.sides):
+        live = tangents.advance(live, k, side.chosen)
+    return tangents.outputs(live)
