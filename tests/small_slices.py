@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import regionscope as rs
 
@@ -15,12 +16,23 @@ SQUARE = rs.Box(torch.zeros(2), torch.eye(2), 1.0)
 CUBE = rs.Box(torch.zeros(3), torch.eye(3), 1.0)
 
 
-def mlp(*sizes: int, seed: int = 0) -> nn.Sequential:
+class Function(nn.Module):
+    """A network given by a function of its inputs (v, k)."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x).reshape(x.shape[0], -1)
+
+
+def mlp(*sizes: int, seed: int = 0, bias: bool = True) -> nn.Sequential:
     """ReLU layers of these widths, with random weights."""
     torch.manual_seed(seed)
     layers: list[nn.Module] = []
     for fan_in, fan_out in pairwise(sizes):
-        layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
+        layers += [nn.Linear(fan_in, fan_out, bias=bias), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
 

@@ -125,29 +125,6 @@ def estimated(level: Level) -> str:
     return formatting.estimated(level.mean, level.stderr)
 
 
-@pytest.mark.parametrize("option", ["attention", "norms"])
-def test_a_watch_counts_attention_and_norms_where_asked(option: str) -> None:
-    class Block(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.norm, self.linear = nn.LayerNorm(4), nn.Linear(4, 4)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            x = self.norm(x)
-            return torch.relu(self.linear(nn.functional.scaled_dot_product_attention(x, x.roll(1, -1), x)))
-
-    torch.manual_seed(0)
-    model = Block()
-    source = torch.Generator().manual_seed(1)
-    train, test = (torch.rand(8, 3, 4, generator=source) for _ in range(2))
-    points = draw_points(train, test, n=8)
-    plain = ComplexityWatch(points, dims=4, radius=0.3)(0, model).levels["train"]
-    found = ComplexityWatch(points, dims=4, radius=0.3, **{option: True})(0, model).levels["train"]
-    wanted = local_complexity(model, points.train, dims=4, radius=0.3, **{option: True})
-    assert found.mean == wanted.mean > plain.mean
-    assert set(found.by_layer) == set(wanted.by_layer) > set(plain.by_layer)
-
-
 def test_a_csv_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "history.csv"
     watch = ComplexityWatch(draw_points(torch.rand(9, 4), torch.rand(9, 4)), dims=3, radius=0.3)

@@ -48,20 +48,6 @@ def test_names_say_where_and_the_second_call_is_a_layer_of_its_own() -> None:
     assert names(nn.Sequential(Named(), nn.ReLU()), (4,))[-2:] == ["0.relu#2", "1"]
 
 
-def test_linear_outputs_that_no_activation_follows() -> None:
-    class Net(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.a, self.skip, self.b, self.c = (nn.Linear(4, 4) for _ in range(4))
-
-        def forward(self, x: Tensor) -> Tensor:
-            h = torch.relu((self.a(x) + self.skip(x)).reshape(len(x), 2, 2)).flatten(1)
-            return self.c(self.b(h))
-
-    assert names(Net(), (4,), "linear") == ["b", "c"]
-    assert names(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.ReLU()), (4,), "linear") == []
-
-
 def test_units_are_counted_per_position_and_max_pooling_is_listed() -> None:
     model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(True), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(12, 2))
     found = layers_of(model, (1, 6, 6))
@@ -74,7 +60,7 @@ def test_units_are_counted_per_position_and_max_pooling_is_listed() -> None:
     assert nn.ReLU in found[0].kinds
 
 
-@pytest.mark.parametrize("tokens", [1, 5, 6, 7, 35])
+@pytest.mark.parametrize("tokens", [1, 6, 7])
 def test_the_batch_axis_is_found_where_it_is(tokens: int) -> None:
     class Sequence(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
@@ -129,13 +115,6 @@ def test_tokens_before_inputs_are_counted_or_refused(tokens: int) -> None:
             measure(flat, x, dims=2)
 
 
-def test_a_layer_whose_weights_are_zero_is_counted_in_one_axis_with_its_tokens() -> None:
-    zero = nn.Linear(2, 3)
-    nn.init.zeros_(zero.weight)
-    model = nn.Sequential(nn.Flatten(0, 1), zero, nn.ReLU(), nn.Unflatten(0, (-1, 5)))
-    assert local_complexity(model, torch.randn(4, 5, 2), dims=2).total.tolist() == [0] * 4
-
-
 class Several(nn.Module):
     """Modules that are called twice, functions at the top and in a block, a module with the name of a function."""
 
@@ -178,14 +157,9 @@ class Calls(nn.Module):
 
 SAME = {
     "F.relu": functional.relu,
-    "F.relu inplace": lambda x: functional.relu(x, inplace=True),
     "torch.relu": torch.relu,
-    "torch.relu_": torch.relu_,
-    "method": lambda x: x.relu(),
     "method in place": lambda x: x.relu_(),
-    "keyword": lambda x: functional.relu(input=x),
     "clamp": lambda x: x.clamp(min=0),
-    "clamp_min": lambda x: torch.clamp_min(x, 0),
     "maximum": lambda x: torch.maximum(x, torch.zeros_like(x)),
     "leaky": lambda x: functional.leaky_relu(x, 0.1),
     "threshold": lambda x: functional.threshold(x, 0.0, 0.0),
@@ -193,14 +167,10 @@ SAME = {
     "silu": functional.silu,
     "mish": functional.mish,
     "tanh": torch.tanh,
-    "x.tanh": lambda x: x.tanh(),
     "sigmoid": torch.sigmoid,
     "expit": torch.special.expit,
     "elu": functional.elu,
-    "selu": torch.selu,
-    "celu": functional.celu,
     "softplus": functional.softplus,
-    "softsign": functional.softsign,
     "abs": abs,
     "written out": lambda x: x * torch.sigmoid(1.7 * x),
     "gelu with erf": lambda x: 0.5 * x * (1 + torch.erf(x / math.sqrt(2))),
@@ -209,10 +179,7 @@ SAME = {
     "gelu with ndtr": lambda x: x * torch.special.ndtr(x),
     "gelu with tanh": lambda x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
     "atan": torch.atan,
-    "arctan": lambda x: x.arctan(),
-    "asinh": torch.asinh,
     "fmax": lambda x: torch.fmax(x, torch.zeros_like(x)),
-    "fmin": lambda x: torch.fmin(x, 0.1 * x),
     "prelu": lambda x: torch.prelu(x, torch.tensor([0.2])),
     "rrelu": functional.rrelu,
 }

@@ -219,17 +219,6 @@ def test_a_seed_keeps_the_frame_and_a_generator_moves_on() -> None:
         assert not same(first, local_complexity(model, x, **options, generator=generator))
 
 
-@pytest.mark.parametrize(("hull", "dims"), [("cross-polytope", 6), ("hypercube", 4)])
-def test_the_signs_of_the_directions_change_no_count(hull: str, dims: int) -> None:
-    model, x = wide(), torch.randn(7, 20, dtype=torch.float64)
-    frames = orthonormal_frames((20,), dims=dims, dtype=torch.float64)
-    turned = frames * torch.tensor([-1.0, 1.0]).repeat(dims // 2)[:, None]
-    options = {"radius": 0.4, "hull": hull}
-    assert same(
-        local_complexity(model, x, frames=frames, **options), local_complexity(model, x, frames=turned, **options)
-    )
-
-
 ROWS: list[int] = []  # of the inputs that ``Shifted`` has shifted
 
 

@@ -96,26 +96,6 @@ def test_units_that_only_reach_their_kink_count_nothing(sign: float) -> None:
     assert torch.autograd.gradcheck(penalty, linear.weight.detach().clone().requires_grad_())
 
 
-def test_scaling_the_units_changes_nothing() -> None:
-    model = net()
-    before = rs.complexity.soft_local_complexity(model, POINTS, radius=0.7)
-    with torch.no_grad():
-        for value in model.get_submodule("linear1").parameters():
-            value.mul_(9.0)
-        model.get_parameter("linear2.weight").div_(9.0)
-    assert torch.allclose(rs.complexity.soft_local_complexity(model, POINTS, radius=0.7), before)
-
-
-def test_transformers_and_layers_that_work_in_place() -> None:
-    gpt = zoo.build("gpt", classes=5, input_shape=(4,), depth=1, width=8, heads=2).double()
-    found = rs.complexity.soft_local_complexity(gpt, torch.randn(2, 4, 8, dtype=torch.float64), radius=0.5)
-    found.sum().backward()
-    assert gpt.get_parameter("tokens.weight").grad is None  # the embeddings are given
-    assert gpt.get_parameter("layers.0.mlp.linear1.weight").grad is not None
-    inplace = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=True), nn.Linear(4, 2)).double()
-    rs.complexity.soft_local_complexity(inplace, POINTS, radius=0.5).sum().backward()
-
-
 @pytest.mark.parametrize(
     ("model", "options", "sentence"),
     [

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 from functools import partial
-from itertools import pairwise
-from typing import Any
 
 import pytest
 import torch
@@ -13,7 +11,7 @@ from torch import nn
 
 import regionscope as rs
 from devices import needs_cuda
-from regionscope.exact import budget, plane, zero_tolerance
+from regionscope.exact import budget, zero_tolerance
 from regionscope.geometry import Slice
 from regionscope.geometry.planar.mesh import Mesh
 from regionscope.geometry.planar.stitch import Part, stitch
@@ -72,31 +70,6 @@ def test_chunks_of_any_size_give_the_same_partition(monkeypatch: pytest.MonkeyPa
     torch.testing.assert_close(again.sizes.sort().values, labels.sizes.sort().values)
 
 
-@pytest.mark.parametrize("count", [1, *(pytest.param(count, marks=pytest.mark.slow) for count in (2, 4))])
-@pytest.mark.parametrize("rows", [pytest.param(20, marks=pytest.mark.slow), 10_000])
-def test_slices_together_are_slices_alone(monkeypatch: pytest.MonkeyPatch, count: int, rows: int) -> None:
-    model, images = _mlp(5, 16, 16, 3), _images(count + 1)
-    points = torch.randn(count, 3, 5, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    for net, slices in (
-        (model, [rs.Simplex(p) for p in points]),
-        (model, [rs.Segment(*p[:2]) for p in points]),
-        (_cnn(), [rs.Segment(*pair) for pair in pairwise(images)]),
-    ):
-        alone = [rs.linear_regions(net, slice) for slice in slices]
-        decided_alone = [rs.decision_regions(net, slice).count for slice in slices]
-        with monkeypatch.context() as patch:
-            patch.setattr(budget.Budget, "rows", lambda *_: rows)
-            together = rs.linear_regions(net, slices)
-            decided = [found.count for found in rs.decision_regions(net, slices)]
-        assert decided == decided_alone
-        for one, other in zip(alone, together, strict=True):
-            other.check()
-            assert (one.by_layer, len(one.vertices)) == (other.by_layer, len(other.vertices))
-            assert one.n_linear_regions == other.n_linear_regions
-            assert len(one.neighbours) == len(other.neighbours)
-            assert torch.allclose(one.sizes.sort().values, other.sizes.sort().values, rtol=1e-6, atol=1e-14)
-
-
 def _unit_square(shift: float, tag_side: int, split_at: float | None) -> tuple[Mesh, torch.Tensor]:
     """A unit square whose side ``tag_side`` is tagged 0; if asked with one more vertex on that side."""
     coords = [[shift, 0.0], [shift + 1, 0.0], [shift + 1, 1.0], [shift, 1.0]]
@@ -127,15 +100,6 @@ def test_a_point_that_only_one_part_has_is_given_to_the_other() -> None:
     assert [1.0, 0.25] in coords.tolist()
 
 
-def test_progress_runs_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget.Budget, "rows", lambda *_: 50)
-    for slice in (rs.Box(torch.zeros(2), torch.eye(2), 1.0), rs.Segment([-1.0, 0.0], [1.0, 0.5])):
-        seen: list[float] = []
-        rs.linear_regions(_mlp(2, 16, 16, 2), slice, progress=seen.append)
-        assert seen == sorted(seen)
-        assert seen[-1] == pytest.approx(1.0)
-
-
 @pytest.mark.parametrize("slice", [rs.Box(torch.zeros(2), torch.eye(2), 1.0), rs.Segment([-1.0, 0.0], [1.0, 0.5])])
 def test_progress_moves_within_one_part(slice: rs.Slice) -> None:
     for find in (rs.linear_regions, rs.decision_regions, rs.exact.stream_regions):
@@ -145,23 +109,6 @@ def test_progress_moves_within_one_part(slice: rs.Slice) -> None:
         assert seen == sorted(set(seen))
         assert seen[-1] == 1.0
         assert seen[0] < 0.5
-
-
-def test_progress_moves_between_the_rounds_of_max_pooling(monkeypatch: pytest.MonkeyPatch) -> None:
-    rounds, cut = [], plane.cut_plane
-
-    def counted(*args: Any) -> Any:
-        rounds.append(args[3])
-        return cut(*args)
-
-    monkeypatch.setattr(plane, "cut_plane", counted)
-    pool = [nn.Unflatten(1, (1, 64)), nn.MaxPool1d(8), nn.Flatten()]
-    net, seen = nn.Sequential(_mlp(2, 16, 64), *pool, _mlp(8, 64, 2)), list[float]()
-    rs.linear_regions(net, rs.Box(torch.zeros(2), torch.eye(2), 3.0), progress=seen.append)
-    assert rounds.count(1) > 1
-    before, share, _ = budget.shares_of_kinks(rs.trace(net, (2,)), 2)
-    own = (1 - before) * share
-    assert seen == pytest.approx([*(before + own * (1 - 2.0**-i) for i in range(rounds.count(1))), before + own, 1.0])
 
 
 def test_progress_does_not_go_back_where_a_limit_starts_the_work_again() -> None:

@@ -175,19 +175,6 @@ def test_decision_regions_are_the_components_of_a_fine_grid(seed: int, n_classes
         np.testing.assert_allclose(shares, large, rtol=0.05)
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])
-def test_decision_regions_of_a_segment_are_the_runs_of_a_fine_grid(seed: int) -> None:
-    model = Ridges(seed, 3)
-    slice = Segment([-3.0, -2.0], [3.0, 2.5])
-    decided = decision_regions(model, slice)
-    n = 200_000
-    coords = ((torch.arange(n, dtype=torch.float64) + 0.5) / n)[:, None]
-    labels = labels_of(trace(model, (2,))(slice.embed(coords)))
-    runs = 1 + int((labels.diff() != 0).sum())
-    unresolved = int((decided.sizes < 2 * slice.size / n).sum())
-    assert runs <= decided.count <= runs + 2 * unresolved
-
-
 def test_outputs_that_are_not_one_number_for_each_class_have_no_decision() -> None:
     x, y = torch.rand(2, 1, 8, 8)
     with pytest.raises(InputError, match=r"outputs of shape \(3, 6, 6\) for an input"):

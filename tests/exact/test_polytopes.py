@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -20,8 +19,9 @@ from regionscope.geometry import Box, Simplex, Slice
 from regionscope.geometry.polytope.complex import centres
 from regionscope.geometry.polytope.faces import facets, volumes
 from regionscope.geometry.polytope.split import split
-from regionscope.network import Program, patterns, trace, with_decision
+from regionscope.network import Program, patterns, trace
 from regionscope.tolerance import Tolerance
+from small_slices import mlp
 from twins.reference import reference_partition
 
 
@@ -35,13 +35,6 @@ def run(program: Program, *slices: Slice, max_regions: int | None = None) -> Run
     zero_tolerances = zero_tolerances_of(program, slices, Tolerance.of(program.dtype), Budget(1 << 30))
     record = Record.start(len(program.kinks), len(slices), None)
     return Run(partition_cells(program, slices, zero_tolerances, Budget(1 << 30, max_regions), record), record)
-
-
-def mlp(*sizes: int, seed: int = 0, bias: bool = True) -> nn.Module:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        layers = [nn.Linear(a, b, bias=bias) for a, b in pairwise(sizes)]
-    return nn.Sequential(*[part for layer in layers for part in (layer, nn.ReLU())][:-1]).double()
 
 
 def cube(k: int, radius: float = 1.0) -> Box:
@@ -58,19 +51,6 @@ def prove(program: Program, slice: Slice, found: CellPartition) -> None:
     assert len(patterns(program, slice.embed(middle)).unique(dim=0)) == cells.n_cells
     assert torch.allclose(program(slice.embed(coords)), found.outputs, atol=1e-12)
     assert torch.allclose(program(slice.embed(middle)), centres(cells, found.outputs), atol=1e-12)
-
-
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
-def test_sampled_patterns_are_all_found(seed: int) -> None:
-    program, slice = trace(mlp(3, 8, 8, 2, seed=seed), (3,)), cube(3)
-    found = run(program, slice).found
-    prove(program, slice, found)
-    generator = torch.Generator().manual_seed(seed)
-    samples = 2 * torch.rand(50_000, 3, generator=generator, dtype=torch.float64) - 1
-    seen = {tuple(row) for row in patterns(program, samples).unique(dim=0).tolist()}
-    known = {tuple(row) for row in patterns(program, slice.embed(centres(found.cells, found.coords))).tolist()}
-    assert seen <= known
-    assert len(seen) > 0.8 * len(known)  # the samples resolve most regions
 
 
 def count_by_linear_programs(network: nn.Module, slice: Slice) -> int:
@@ -110,7 +90,7 @@ def has_interior(rows: list[tuple[Tensor, Tensor]]) -> bool:
     [(1, (4, 4), 0), (2, (4, 4), 1), (3, (4, 3), 2), pytest.param(4, (3, 3), 3, marks=pytest.mark.slow)],
 )
 def test_counts_by_linear_programs(k: int, widths: tuple[int, ...], seed: int) -> None:
-    network, slice = mlp(k, *widths, 2, seed=seed), cube(k)
+    network, slice = mlp(k, *widths, 2, seed=seed).double(), cube(k)
     program = trace(network, (k,))
     found = run(program, slice).found
     assert found.cells.n_cells == count_by_linear_programs(network, slice)
@@ -122,7 +102,7 @@ def test_counts_by_linear_programs(k: int, widths: tuple[int, ...], seed: int) -
 @pytest.mark.parametrize("k", [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_the_slow_twin_agrees(k: int, bias: bool) -> None:
     widths = (6, 5) if k < 3 else (4, 4)
-    program = trace(mlp(k, *widths, 2, seed=k, bias=bias), (k,))
+    program = trace(mlp(k, *widths, 2, seed=k, bias=bias).double(), (k,))
     corners = torch.cat([torch.zeros(1, k), torch.eye(k)]) - 0.3
     for slice in (cube(k), Simplex(corners)):
         answer, twin = run(program, slice), reference_partition(program, slice)
@@ -150,44 +130,8 @@ def test_units_with_two_kinks_and_maxima() -> None:
     prove(program, cube(3), answer.found)
 
 
-def test_walls_name_the_unit_that_folds() -> None:
-    program = trace(mlp(3, 5, 4, 2, seed=5), (3,))
-    found = run(program, cube(3)).found
-    around = facets(found.cells)
-    inner = around.wall >= 0
-    sides = patterns(program, cube(3).embed(centres(found.cells, found.coords)))[around.cells[inner]]
-    differ = sides[:, 0] != sides[:, 1]
-    assert torch.equal(differ.sum(1), torch.ones(int(inner.sum())).long())
-    assert torch.equal(differ.int().argmax(1), around.wall[inner])
-
-
-def test_decision_cells_have_one_label() -> None:
-    program = with_decision(trace(mlp(3, 6, 6, 4, seed=6), (3,)))
-    found = run(program, cube(3, 3.0)).found
-    labels = found.outputs[found.cells.corners]
-    middle = centres(found.cells, found.outputs)
-    chosen = middle.argmax(1)[found.cells.cell_of_corner]
-    assert bool((labels.gather(1, chosen[:, None])[:, 0] >= labels.amax(1) - 1e-10).all())
-    assert len(middle.argmax(1).unique()) > 1
-
-
-def test_many_slices_together_are_the_same_as_one_by_one() -> None:
-    program = trace(mlp(3, 7, 7, 2, seed=7), (3,))
-    slices = [cube(3), cube(3, 0.2), Simplex(torch.cat([torch.zeros(1, 3), 2 * torch.eye(3)]))]
-    together = run(program, *slices)
-    for i, slice in enumerate(slices):
-        alone = run(program, slice)
-        mine, kept = together.found.cells.take(together.found.cells.slice_id == i).compact()
-        assert together.record.counts[:, i].tolist() == alone.record.counts[:, 0].tolist()
-        sizes = volumes(mine, together.found.coords[kept]).sort().values
-        assert torch.allclose(sizes, volumes(alone.found.cells, alone.found.coords).sort().values, atol=1e-13)
-        assert torch.allclose(
-            program(slice.embed(together.found.coords[kept])), together.found.outputs[kept], atol=1e-12
-        )
-
-
 def test_a_limit_stops_at_the_layer_that_breaks_it() -> None:
-    program = trace(mlp(3, 8, 8, 2), (3,))
+    program = trace(mlp(3, 8, 8, 2).double(), (3,))
     first, second = run(program, cube(3)).record.counts[:, 0].tolist()
     assert run(program, cube(3), max_regions=second).found.cells.n_cells == second
     for limit, kink in ((second - 1, 1), (first, 1), (first - 1, 0), (1, 0)):
@@ -196,24 +140,8 @@ def test_a_limit_stops_at_the_layer_that_breaks_it() -> None:
         assert stopped.value.kink == kink
 
 
-def test_a_network_without_kinks_is_one_region() -> None:
-    found = run(trace(nn.Linear(3, 2).double(), (3,)), cube(3)).found
-    assert (found.cells.n_cells, len(found.coords)) == (1, 8)
-
-
-def test_dead_and_repeated_units() -> None:
-    network = mlp(3, 4, 3, 1)
-    with torch.no_grad():
-        network[0].weight.copy_(torch.tensor([[1.0, 0, 0], [-1.0, 0, 0], [1.0, 0, 0], [0, 0, 0]]))
-        network[0].bias.zero_()
-        network[2].weight.fill_(-1.0)  # never active
-        network[2].bias.fill_(-0.5)
-    answer = run(trace(network, (3,)), cube(3))
-    assert answer.record.counts[:, 0].tolist() == [2, 2]
-
-
 def test_a_cut_that_rounding_spoils_is_never_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     true_split = split
     monkeypatch.setattr(engine, "split", lambda *args, **kwargs: replace(true_split(*args, **kwargs), unresolved=1))
     with pytest.raises(CheckFailed, match=r"fit a flat cut, got 1 region"):
-        run(trace(mlp(3, 4, 2), (3,)), cube(3))
+        run(trace(mlp(3, 4, 2).double(), (3,)), cube(3))

@@ -87,21 +87,6 @@ def test_random_networks(problem: Problem) -> None:
     check_invariants(program, slice, *reference_regions(program, slice))
 
 
-@pytest.mark.slow
-def test_every_point_has_the_pattern_of_the_region_that_holds_it() -> None:
-    """Brute force over patterns: a fine grid meets the same patterns as the interior points, and no other."""
-    case = next(case for case in CASES if case.name == "skip across three nonlinearities")
-    program = trace(case.build(), case.slice.input_shape)
-    partition, _ = reference_of(case)
-    side = np.linspace(-3, 3, 401)[1:-1] + 1e-4
-    grid = np.stack(np.meshgrid(side, side), -1).reshape(-1, 2)
-    met = {row.numpy().tobytes() for row in torch.unique(patterns(program, case.slice, grid), dim=0)}
-    held = {row.numpy().tobytes() for row in patterns(program, case.slice, partition.interior)}
-    assert met <= held
-    resolved = partition.sizes > 0.01
-    assert {row.numpy().tobytes() for row in patterns(program, case.slice, partition.interior[resolved])} <= met
-
-
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 def test_clipping_a_cube_by_its_diagonal(k: int) -> None:
     """sum x = 0 halves [-1, 1]^k; sum x >= k - 1 cuts off a simplex of volume 1 / k! at the corner (1, ..., 1)."""

@@ -11,8 +11,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import regionscope as rs
 from regionscope.errors import InputError
-from regionscope.network import patterns
-from regionscope.tolerance import Tolerance
 from small_slices import CUBE, SLICES, SQUARE, mlp
 
 
@@ -33,16 +31,6 @@ def test_maps_on_the_slice_and_in_input_space_are_the_network(found: tuple[nn.Mo
     assert torch.allclose(torch.einsum("rcd,rd->rc", jacobian, inputs) + constant, expected, rtol=1e-9, atol=1e-9)
     along = torch.einsum("rcd,kd->rkc", jacobian, part.slice.basis)
     assert torch.allclose(along, part.maps.slope, rtol=1e-6, atol=1e-6)
-
-
-def test_every_region_has_a_pattern_of_its_own(found: tuple[nn.Module, rs.Partition]) -> None:
-    model, part = found
-    seen = part.patterns()
-    assert len(seen.unique(dim=0)) == len(part) == part.n_activation_regions
-    chosen = torch.tensor([0, len(part) - 1])
-    assert torch.equal(part.patterns(chosen), seen[chosen])
-    expected = patterns(rs.trace(model, part.slice.input_shape), part.slice.embed(part.interior))
-    assert torch.equal(seen, expected)
 
 
 def test_patterns_and_input_maps_come_in_batches(
@@ -146,26 +134,6 @@ def test_a_broken_partition_fails_its_check() -> None:
         replace(part, outputs=values).check()
 
 
-def test_measuring_leaves_no_trace() -> None:
-    model = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 2)).train()
-    model(torch.randn(16, 2))
-    fired: list[str] = []
-    model[2].register_forward_hook(lambda *_: fired.append("hook"))
-    model[0].eval()
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    modes = [module.training for module in model.modules()]
-    rng = torch.get_rng_state()
-    rs.linear_regions(model, SQUARE).check()
-    rs.decision_regions(model, SQUARE).partition.input_maps(torch.tensor([0]))
-    assert torch.equal(torch.get_rng_state(), rng)
-    assert [module.training for module in model.modules()] == modes
-    assert fired  # on a private copy
-    assert all(parameter.grad is None for parameter in model.parameters())
-    assert all(parameter.dtype == torch.float32 for parameter in model.parameters())
-    for name, value in model.state_dict().items():
-        assert torch.equal(value, before[name]), name
-
-
 def test_arguments_that_make_no_sense_get_a_sentence() -> None:
     model = mlp(2, 4, 2)
     with pytest.raises(rs.InputError, match="empty"):
@@ -210,18 +178,6 @@ def test_float32_does_not_split_a_fold() -> None:
     line = rs.Segment([-0.3, 0.1, -0.7], [0.3, -0.1, 0.7])
     for read in (rs.linear_regions(rs.trace(model, (3,), dtype=torch.float32), line), rs.linear_regions(model, line)):
         assert (len(read), read.n_linear_regions) == (2, 2)
-
-
-@pytest.mark.slow
-def test_a_wide_tolerance_swallows_breakpoints_of_a_line() -> None:
-    torch.manual_seed(0)
-    model = nn.Sequential(
-        nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(), nn.Flatten(),
-        nn.Linear(32 * 144, 10),
-    )  # fmt: skip
-    line = rs.Segment(*torch.rand(2, 3, 12, 12))
-    wide = Tolerance(zero=1e-6, slope=1e-4)
-    assert len(rs.linear_regions(model, line, tolerance=wide)) < len(rs.linear_regions(model, line))
 
 
 def test_a_region_that_does_not_exist_is_refused() -> None:

@@ -44,23 +44,13 @@ def test_a_partition_with_a_hole_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
         rs.linear_regions(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), SQUARE)
 
 
-@pytest.mark.parametrize("power", [0, 6, 13, 15])
-def test_scaling_a_layer_up_and_the_next_one_down_changes_no_count(power: int) -> None:
+def test_a_slice_far_from_the_origin_has_the_count_of_the_same_one_near_it() -> None:
     torch.manual_seed(3)
     net = nn.Sequential(nn.Linear(2, 12), nn.ReLU(), nn.Linear(12, 12), nn.ReLU(), nn.Linear(12, 3)).double()
-    wanted = rs.linear_regions(net, SQUARE)
-    scaled, scale = copy.deepcopy(net), 10.0**power
-    with torch.no_grad():
-        scaled[0].weight *= scale
-        scaled[0].bias *= scale
-        scaled[2].weight /= scale
-    found = rs.linear_regions(scaled, SQUARE)
-    found.check()
-    assert (len(found), found.n_linear_regions) == (len(wanted), wanted.n_linear_regions)
-    far = nn.Sequential(_Normalised(10.0**power), net)
-    found = rs.linear_regions(far, rs.Box([scale, scale], torch.eye(2), scale))
-    assert len(found) == len(wanted)
-    found.check()
+    scale = 1e13
+    part = rs.linear_regions(nn.Sequential(_Normalised(scale), net), rs.Box([scale, scale], torch.eye(2), scale))
+    part.check()
+    assert len(part) == len(rs.linear_regions(net, SQUARE))
 
 
 class _Normalised(nn.Module):
@@ -127,14 +117,6 @@ def test_weights_of_many_sizes_that_leave_regions_open_are_an_error(seed: int) -
     slice = rs.Simplex(torch.randn(4, 5, generator=generator, dtype=torch.float64))
     with pytest.raises(rs.CheckFailed, match="Expected regions with the faces of polytopes"):
         rs.linear_regions(nn.Sequential(*layers[:-1]), slice)
-
-
-def test_one_row_shows_slopes_too_steep_for_float64(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wide network is compared in one region, that in which the outputs change most."""
-    monkeypatch.setattr(check, "_SAMPLE_BYTES", 1)
-    for seed in range(1, 5):
-        with pytest.raises(rs.CheckFailed, match="too steep for float64"):
-            rs.linear_regions(*_steep(seed, 1e7, 3, 1))
 
 
 def test_slopes_too_steep_for_float64_give_no_warning_of_numpy() -> None:
@@ -306,8 +288,7 @@ def test_equal_outputs_are_a_tie_and_not_refused() -> None:
     assert (found.count, found.labels.tolist()) == (1, [0])
 
 
-@pytest.mark.parametrize("masked", [-1e9, -1e12, float(torch.finfo(torch.float32).min)])
-@pytest.mark.parametrize("dim", [1, 2, 3])
+@pytest.mark.parametrize(("masked", "dim"), [(-1e9, 1), (-1e12, 2), (float(torch.finfo(torch.float32).min), 3)])
 def test_a_class_that_is_masked_by_a_very_negative_number_changes_nothing(masked: float, dim: int) -> None:
     torch.manual_seed(1)
     model = nn.Sequential(nn.Linear(dim, 32), nn.ReLU(), nn.Linear(32, 8), nn.ReLU(), nn.Linear(8, 4))
@@ -354,9 +335,8 @@ class MaskedMax(nn.Module):
         return torch.maximum(g.amax(2), numbers)
 
 
-@pytest.mark.parametrize("masked", [-1e12, float(torch.finfo(torch.float32).min)])
 @pytest.mark.parametrize("how", ["constant", "minimum", "added", "group", "pool", "pairs"])
-@pytest.mark.parametrize("dim", [1, 2, 3])
+@pytest.mark.parametrize(("masked", "dim"), [(-1e12, 1), (-1e12, 3), (float(torch.finfo(torch.float32).min), 2)])
 def test_a_very_negative_value_in_a_maximum_changes_nothing(masked: float, how: str, dim: int) -> None:
     box = rs.Box([0.0] * dim, torch.eye(dim), 2.0)
     plain, hidden = MaskedMax(dim, None, how), MaskedMax(dim, masked, how)

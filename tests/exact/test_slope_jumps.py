@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import pickle
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,10 +14,7 @@ from cases import CASES
 from nasty.case import Case
 from regionscope.exact.slope_jumps import slope_jumps
 from regionscope.geometry.arrays import components
-
-
-def mlp() -> nn.Sequential:
-    return nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 2))
+from small_slices import Function, mlp
 
 
 def pooled() -> nn.Sequential:
@@ -43,8 +38,8 @@ def networks() -> list[tuple[nn.Sequential, rs.Slice]]:
     torch.manual_seed(1)
     images = torch.rand(3, 1, 8, 8)
     return [
-        (mlp(), rs.Box([0.0, 0.0], torch.eye(2), 3.0)),
-        (mlp(), rs.Segment([-3.0, 1.0], [3.0, 0.5])),
+        (mlp(2, 16, 16, 2), rs.Box([0.0, 0.0], torch.eye(2), 3.0)),
+        (mlp(2, 16, 16, 2), rs.Segment([-3.0, 1.0], [3.0, 0.5])),
         (pooled(), rs.Segment(images[0], images[1])),
         (pooled(), rs.Simplex(images)),
     ]
@@ -102,15 +97,6 @@ def test_a_jump_that_is_small_beside_the_slope_is_one() -> None:
     assert rs.linear_regions(steep, rs.Segment([-1.0], [1.0])).n_linear_regions == 1
 
 
-class Function(nn.Module):
-    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.function(x)
-
-
 @pytest.mark.parametrize("constant", [0.0, 1e8])
 @pytest.mark.parametrize(
     ("function", "ends", "count"),
@@ -147,17 +133,6 @@ def test_large_terms_that_cancel_in_a_hidden_layer_make_no_regions(size: float) 
         assert rs.linear_regions(padded, line).n_linear_regions == rs.linear_regions(plain, line).n_linear_regions
 
 
-def test_a_stored_partition_knows_what_was_decided(
-    networks: list[tuple[nn.Sequential, rs.Slice]], tmp_path: Path
-) -> None:
-    model, slice = networks[2]
-    part = rs.linear_regions(model, slice)
-    for copied in (rs.Partition.load(part.save(tmp_path / "part.npz")), pickle.loads(pickle.dumps(part))):
-        assert copied.program is None
-        assert copied.n_linear_regions == part.n_linear_regions
-        assert copied.n_undecided == 0
-
-
 def test_undecided_walls_are_shown() -> None:
     torch.manual_seed(0)
     line = rs.Segment(torch.rand(1, 8, 8), torch.rand(1, 8, 8))
@@ -175,14 +150,15 @@ def test_undecided_walls_are_shown() -> None:
     assert {name for name, _, _ in part.readings()} == {"", "activation"}
 
 
-@pytest.mark.parametrize("dim", [1, 2])
-@pytest.mark.parametrize("behind", ["nothing", "one live unit", "live units"])
+@pytest.mark.parametrize(
+    ("behind", "dim"), [("nothing", 1), ("nothing", 2), ("one live unit", 1), ("live units", 1), ("live units", 2)]
+)
 def test_opposite_units_of_thousands_of_inputs_bend_nothing(behind: str, dim: int) -> None:
     """Networks that are affine on a short slice far from 0: the crossing units were not seen to be zero on their walls,
     and 45 of 120 draws had too many linear regions.
     """
     n, half = 4096, 32 if dim == 1 else 6
-    for seed in (0, 1, 2, 7, 9, 11):
+    for seed in (0, 1, 7):
         torch.manual_seed(seed)
         first, second = nn.Linear(n, 2 * half).double(), nn.Linear(2 * half, 16 if "units" in behind else 1).double()
         center = torch.rand(n, dtype=torch.float64) * 255

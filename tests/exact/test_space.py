@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import regionscope as rs
 from compare_space import CUBE, KINDS, MAXIMA, TETRAHEDRON, compare, network, unit_by_unit
 from regionscope.exact import space as engine
-from regionscope.exact.budget import Budget, Record, TooManyRegions, shares_of_kinks
+from regionscope.exact.budget import Budget, Record, shares_of_kinks
 from regionscope.exact.polytopes import partition_cells
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.space import SpacePartition, partition_space
@@ -120,29 +120,6 @@ def test_sets_of_many_units_have_keys_of_their_own() -> None:
     assert len(_HalfFaces(torch.arange(2), torch.zeros(2, dtype=torch.int64), [low, high]).keys().unique()) == 2
 
 
-def test_planes_in_general_position() -> None:
-    """n planes cut a ball into 1 + n + C(n, 2) + C(n, 3) cells, of which all are found at once."""
-    model = nn.Sequential(nn.Linear(3, 9), nn.ReLU(), nn.Linear(9, 1)).double()
-    with torch.no_grad():
-        model[0].weight.copy_(torch.randn(9, 3, generator=torch.Generator().manual_seed(0)))
-        model[0].bias.copy_(torch.rand(9, generator=torch.Generator().manual_seed(1)) / 50)
-    found, _ = run(trace(model, (3,)), Box([0.0] * 3, torch.eye(3), 40.0))
-    assert found.solids.n_cells == 1 + 9 + 36 + 84
-
-
-def test_many_slices_together_are_the_same_as_one_by_one() -> None:
-    program = trace(network("plain", 5), (3,))
-    slices: list[Slice] = [CUBE, Box([0.1] * 3, torch.eye(3), 0.2), TETRAHEDRON]
-    together, record = run(program, *slices)
-    for i, slice in enumerate(slices):
-        alone, own = run(program, slice)
-        assert record.counts[:, i].tolist() == own.counts[:, 0].tolist()
-        mine, kept = together.solids.take(together.solids.slice_id == i)
-        part = SpacePartition(mine, together.coords[kept], together.outputs[kept])
-        prove(program, slice, part)
-        assert torch.allclose(sizes(part).sort().values, sizes(alone).sort().values, atol=1e-13)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 100, 400])
 def test_slices_in_groups_are_the_same_as_all_together(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
@@ -156,16 +133,6 @@ def test_slices_in_groups_are_the_same_as_all_together(monkeypatch: pytest.Monke
         assert torch.allclose(one.sizes.sort().values, other.sizes.sort().values, atol=1e-14)
         assert one.walls.regions.shape == other.walls.regions.shape
         assert one.n_linear_regions == other.n_linear_regions
-
-
-def test_a_limit_stops_at_the_layer_that_breaks_it() -> None:
-    program = trace(network("plain", 6), (3,))
-    first, second = run(program, CUBE)[1].counts[:, 0].tolist()
-    assert run(program, CUBE, max_regions=second)[0].solids.n_cells == second
-    for limit, kink in ((second - 1, 1), (first - 1, 0)):
-        with pytest.raises(TooManyRegions) as stopped:
-            run(program, CUBE, max_regions=limit)
-        assert stopped.value.kink == kink
 
 
 @pytest.mark.parametrize("layer", [0, 1])

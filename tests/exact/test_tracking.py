@@ -74,26 +74,10 @@ def test_points_outside_the_slice_are_in_no_region() -> None:
     assert locate(part, torch.tensor([[0.9, 0.9], [5.0, 5.0], [-1.0, 0.2]])).tolist() == [-1, -1, -1]
 
 
-def test_batches_of_pairs_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    part = linear_regions(network(2), SQUARE)
-    points = torch.rand(100, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 2 - 1
-    whole = locate(part, points)
-    for pairs in (1, 7, 100):
-        monkeypatch.setattr("regionscope.exact.tracking._PAIRS", pairs)
-        assert torch.equal(locate(part, points), whole)
-    assert locate(part, points[:0]).tolist() == []
-
-
 def test_wrong_points_are_refused() -> None:
     part = linear_regions(network(0), SQUARE)
     with pytest.raises(InputError, match=r"\(5, 3\)"):
         locate(part, torch.zeros(5, 3))
-
-
-def test_a_partition_that_does_not_change_keeps_all_numbers() -> None:
-    part = linear_regions(network(0), SQUARE)
-    ids = torch.randperm(part.n_linear_regions, generator=torch.Generator().manual_seed(0))[part.linear_ids] + 100
-    assert torch.equal(carry_over(part, part, ids), ids)
 
 
 def test_small_changes_move_no_number_and_splits_give_it_to_the_larger_part() -> None:

@@ -10,7 +10,7 @@ import torch
 
 from regionscope.geometry.bitsets import lowest
 from regionscope.geometry.crossing import Units
-from regionscope.geometry.maxima import Candidates, breaks_along, cell_leaders, leaders
+from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
 from regionscope.geometry.planar.arrangement import Chords
 from regionscope.geometry.planar.cut import split
 from regionscope.geometry.planar.envelope import split_maxima
@@ -114,18 +114,6 @@ def test_chords_are_sorted_each_once_and_never_along_an_edge() -> None:
     assert torch.stack([chords.p, chords.q, chords.unit], 1).tolist() == [[0, 2, 11], [1, 3, 10]]  # of twins the first
 
 
-def test_zeros_known_from_an_earlier_round_are_kept() -> None:
-    mesh, coords = _square()
-    weights = torch.tensor([[1.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
-    near = torch.full((4,), 1e-12, dtype=torch.float64)
-    first = split(mesh, Units(coords @ weights.T, (0.0,), near), layer=0)
-    coords = first.interpolation.apply(coords)
-    near = torch.full((len(coords),), 1e-12, dtype=torch.float64)
-    again = split(first.mesh, Units(coords @ weights.T, (0.0,), near), layer=0, zeros=first.zeros)
-    assert len(first.zeros) == 6
-    assert again.zeros[:6].tolist() == first.zeros.tolist()
-
-
 def test_each_unit_has_its_own_tolerance() -> None:
     """Two lines, one of a unit 1e-15 times the size of the other."""
     mesh, coords = _square()
@@ -134,33 +122,6 @@ def test_each_unit_has_its_own_tolerance() -> None:
     one, own = torch.full((4,), 1e-12, dtype=torch.float64), 1e-12 * size.expand(4, 2)
     assert split(mesh, Units(values, (0.0,), one), layer=0).mesh.n_cells == 2
     assert split(mesh, Units(values, (0.0,), own), layer=0).mesh.n_cells == 4
-
-
-@pytest.mark.parametrize("m", [2, 3, 9, 70])
-def test_breaks_along_an_edge_are_the_changes_of_the_leader(m: int) -> None:
-    generator = torch.Generator().manual_seed(m)
-    values = torch.randn(2, 20 * m, generator=generator, dtype=torch.float64)
-    groups = torch.arange(20 * m).view(20, m)
-    near = torch.full((2,), 1e-12, dtype=torch.float64)
-    candidates = Candidates(values, groups, near)
-    found = breaks_along(candidates, leaders(candidates), torch.tensor([0]), torch.tensor([1]))
-    t = torch.linspace(0, 1, 20001, dtype=torch.float64)
-    for group in range(20):
-        lines = values[:, groups[group]]
-        winners = ((1 - t)[:, None] * lines[0] + t[:, None] * lines[1]).argmax(1)
-        changes = (winners[1:] != winners[:-1]).nonzero()[:, 0]
-        mine = (found.group == group).nonzero()[:, 0]
-        where = found.ua[mine] / (found.ua[mine] - found.ub[mine])
-        seen = [(int(found.before[i]), int(found.after[i])) for i in mine[where.argsort()]]
-        steps = [(int(winners[i]), int(winners[i + 1])) for i in changes]
-        assert [after for _, after in seen[:-1]] == [before for before, _ in seen[1:]]  # one walk without gaps
-        walk = _path(seen)
-        assert [leader for leader in walk if leader in _path(steps)] == _path(steps)
-        assert len(seen) - len(steps) <= 1  # the sample may step over a very short interval
-
-
-def _path(steps: list[tuple[int, int]]) -> list[int]:
-    return [s[0] for s in steps] + [s[1] for s in steps][-1:]
 
 
 def _envelope(slopes: torch.Tensor, constants: torch.Tensor) -> tuple[Mesh, torch.Tensor, torch.Tensor]:

@@ -15,9 +15,9 @@ from scipy.optimize import linprog
 from torch import Tensor
 
 from regionscope.geometry import Box, Simplex, Slice
-from regionscope.geometry.bitsets import pack, unpack
+from regionscope.geometry.bitsets import pack
 from regionscope.geometry.polytope.complex import Complex, centres
-from regionscope.geometry.polytope.faces import facets, is_polytope, maximal, triangulate, volumes
+from regionscope.geometry.polytope.faces import facets, is_polytope, maximal, volumes
 from regionscope.geometry.polytope.maximum import PolytopeEnvelope, clip_max
 from regionscope.geometry.polytope.split import split
 
@@ -179,25 +179,6 @@ def test_signs_that_fit_no_flat_cut_are_resolved_or_reported() -> None:
     assert split(cells, codes, torch.tensor([1.0, 0.0, 1.0, -1.0]).double()).unresolved == 1
 
 
-@pytest.mark.parametrize("k", [1, 2, 3])
-def test_euler_characteristic_is_that_of_a_ball(k: int) -> None:
-    cells, coords = cut(*begin(cube(k)), *random_planes(5, k, seed=3))
-    faces: set[frozenset[int]] = set()
-    for corners, tight in zip(
-        rows(cells, cells.corners), rows(cells, unpack(cells.tight, cells.walls.shape[1])), strict=True
-    ):
-        sets = [frozenset(corners[on].tolist()) for on in tight.T if on.any()]
-        closed = {frozenset(corners.tolist())}
-        for one in sets:
-            closed |= {one & other for other in closed}
-        faces |= closed - {frozenset()}
-    ranks = [int(torch.linalg.matrix_rank(coords[sorted(f)] - coords[min(f)], atol=1e-9)) for f in faces]
-    assert sum((-1) ** rank for rank in ranks) == 1
-    assert ranks.count(k) == cells.n_cells
-    assert ranks.count(0) == cells.n_vertices
-    assert ranks.count(k - 1) == len(facets(cells).wall)
-
-
 def rows(cells: Complex, values: Tensor) -> tuple[Tensor, ...]:
     return values.split(cells.offsets.diff().tolist())
 
@@ -228,18 +209,6 @@ def test_a_split_within_some_cells_only() -> None:
     assert volumes(result.cells, result.new.extend(coords)).tolist() == pytest.approx([2.0, 1.0, 1.0])
 
 
-@pytest.mark.parametrize("k", [2, 3])
-def test_together_is_the_same_as_one_by_one(k: int) -> None:
-    slices: list[Slice] = [cube(k), corner_simplex(k), cube(k, 0.3), cube(k, 50.0)]
-    normals, offsets = random_planes(5, k, seed=1)
-    alone = [cut(*begin(slice), normals, offsets) for slice in slices]
-    cells, coords = cut(*begin(*slices), normals, offsets)
-    for i, (lonely, points) in enumerate(alone):
-        mine, kept = cells.take(cells.slice_id == i).compact()
-        assert torch.equal(coords[kept].sort(dim=0).values, points.sort(dim=0).values)
-        assert torch.allclose(volumes(mine, coords[kept]).sort().values, volumes(lonely, points).sort().values)
-
-
 @pytest.mark.slow
 def test_more_facets_than_bits_in_a_word() -> None:
     """A polygon with 150 sides, cut off a square by 146 of its tangents."""
@@ -255,16 +224,6 @@ def test_more_facets_than_bits_in_a_word() -> None:
     assert cells.tight.shape[1] == 3
     assert bool(is_polytope(cells).all())
     assert float(volumes(cells, coords)) == pytest.approx(150 * math.tan(math.pi / 150), rel=1e-12)
-
-
-def test_simplices_of_a_triangulation_share_facets() -> None:
-    cells, coords = cut(*begin(cube(3)), *random_planes(4, 3, seed=2))
-    simplices, owner = triangulate(cells)
-    sides = [tuple(sorted(s)) for simplex in simplices.tolist() for s in itertools.combinations(simplex, 3)]
-    once = {side for side in sides if sides.count(side) == 1}
-    assert max(sides.count(side) for side in sides) == 2
-    assert all(float(coords[list(side)].abs().amin(0).max()) == 1.0 for side in once)  # on the border of the cube
-    assert owner.unique().tolist() == list(range(cells.n_cells))
 
 
 def test_sets_drawn_at_random_are_maximal() -> None:

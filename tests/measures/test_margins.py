@@ -84,20 +84,6 @@ def test_the_distance_to_the_boundary_in_three_dimensions() -> None:
     assert measures.slice_margin(dec, torch.tensor([0.1, 0.1, 0.2])) == pytest.approx((1 - 0.7) / 3)
 
 
-def test_a_slice_margin_agrees_with_a_fine_grid() -> None:
-    net = mlp([2, 12, 12, 3], seed=4)
-    square = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 3.0)
-    dec = rs.decision_regions(net, square)
-    assert dec.count > 1
-    ticks = torch.linspace(-3, 3, 601, dtype=torch.float64)
-    grid = torch.cartesian_prod(ticks, ticks)
-    labels = net.double()(grid).argmax(1)
-    for point in (torch.tensor([0.3, 0.2], dtype=torch.float64), torch.tensor([-2.0, 1.0], dtype=torch.float64)):
-        other = grid[labels != net(point[None]).argmax(1)]
-        nearest = float((other - point).norm(dim=1).min())
-        assert nearest - 0.015 <= measures.slice_margin(dec, point) <= nearest
-
-
 def test_points_off_the_slice_are_refused() -> None:
     dec = rs.decision_regions(band(), rs.Segment([-1.0, 0.0], [1.0, 0.0]))
     with pytest.raises(InputError, match="does not lie"):

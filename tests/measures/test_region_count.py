@@ -22,7 +22,6 @@ from regionscope.sampled.drawn_slices import LinesFromOrigin
 from regionscope.types import Estimate
 from regionscope_lab import zoo
 from regionscope_lab.zoo import mlp
-from regionscope_lab.zoo.seeding import seeded
 
 DATA = torch.randn(60, 4, generator=torch.Generator().manual_seed(0)) * 3
 NET = mlp([4, 16, 16, 3], seed=3)
@@ -113,8 +112,7 @@ def test_a_few_slices_that_agree_by_chance_do_not_end_the_sampling() -> None:
     )
 
 
-@pytest.mark.parametrize("known", [0, 1, 30, 64, 200])
-@pytest.mark.parametrize("block", [1, 7, 64])
+@pytest.mark.parametrize(("known", "block"), [(0, 64), (1, 7), (30, 1), (64, 64), (200, 7)])
 def test_values_of_an_earlier_call_are_not_measured_again(known: int, block: int) -> None:
     values = torch.rand(500, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.1
     hulls, shares = rs.sampled.Hulls(DATA, dim=1), list[float]()
@@ -153,18 +151,6 @@ def test_a_constant_classifier_has_one_region_and_no_error() -> None:
     assert math.isnan(one.stderr)
     assert all(math.isnan(end) for end in one.interval)
     assert "±" not in repr(one)
-
-
-def test_a_hyperplane_cuts_a_hull_in_two_or_not_at_all() -> None:
-    plane = nn.Linear(4, 1)
-    side = plane(DATA)[:, 0] > 0
-    for dim in (1, 2, 3):
-        est = rs.region_count(plane.double(), DATA, dim=dim, slices=30, method="exact")
-        for i, found in enumerate(est.counts.tolist()):
-            corners = rs.sampled.Hulls(DATA, dim=dim).draw(i)
-            signs = plane(corners.embed(corners.corners))[:, 0] > 0
-            assert found == (1 if bool((signs == signs[0]).all()) else 2)
-    assert side.any()
 
 
 def test_linear_regions_use_the_same_slices_and_error_bars() -> None:
@@ -325,11 +311,6 @@ def test_a_sampler_gives_the_counts_of_the_arguments(sampler: Any, options: dict
         same(counted, count(NET, DATA, slices=30, **options))
 
 
-def test_a_sampler_without_a_limit_stops_as_a_call_without_slices_does() -> None:
-    for options in ({}, {"until": 0.05}):
-        same(rs.region_count(NET, slices=rs.sampled.Hulls(DATA), **options), rs.region_count(NET, DATA, **options))
-
-
 class Axes:
     dim, seed, limit = 1, None, 4
 
@@ -386,18 +367,3 @@ def test_the_quick_pass_changes_no_count(dim: int, method: str, monkeypatch: pyt
     wanted = rs.region_count(net, images, dim=dim, slices=20, method=method)
     assert wanted.counts.max() > 1
     assert torch.equal(found.counts, wanted.counts)
-
-
-@needs_cuda
-def test_autocast_and_measures() -> None:
-    images = torch.randn(30, 3, 16, 16, generator=torch.Generator().manual_seed(0))
-    with seeded(0):
-        net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.SiLU(), nn.Flatten(), nn.Linear(8 * 14 * 14, 5)).cuda()
-    plain = rs.region_count(net, images, slices=40)
-    rough = rs.region_count(net, images, slices=40, autocast=torch.bfloat16)
-    assert abs(plain.value - rough.value) < 3 * math.hypot(plain.stderr, rough.stderr)
-    labels = torch.arange(30) % 5
-    assert 0 <= measures.error_rate(net, images, labels).value <= 1
-    assert measures.sharpness(net, images.cuda(), labels.cuda(), samples=10).value == pytest.approx(
-        measures.sharpness(net.cpu(), images, labels, samples=10).value, rel=0.02
-    )

@@ -303,7 +303,6 @@ _P = (3, 7, 8)
 
 ARCHITECTURES: list[Architecture] = [
     *(Architecture(f"mlp, {name}", lambda make=make: _mlp(make()), (4,)) for name, make in ACTIVATIONS.items()),
-    Architecture("affine only", lambda: nn.Sequential(nn.Linear(4, 3), nn.Identity(), nn.Dropout()), (4,)),
     Architecture("prelu per channel", lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.PReLU(4), nn.Flatten()), _P),
     Architecture("conv, same, dilated", lambda: _conv(nn.Conv2d, 3, 4, 3, padding="same", dilation=2), _P),
     Architecture("conv, grouped, strided", lambda: _conv(nn.Conv2d, 3, 6, 3, stride=2, padding=1, groups=3), _P),
@@ -335,7 +334,6 @@ ARCHITECTURES: list[Architecture] = [
     Architecture("max-pool, ceil, dilated", lambda: nn.Sequential(
         nn.Conv2d(3, 4, 3, padding=1), nn.MaxPool2d((3, 2), (2, 3), padding=1, dilation=(1, 2), ceil_mode=True),
         nn.Flatten(), nn.Linear(64, 3)), (3, 7, 9)),
-    Architecture("max-pool, overlapping", lambda: nn.Sequential(nn.MaxPool2d(3, 2, 1), nn.Flatten()), _P),
     Architecture("max-pool 3d", lambda: nn.Sequential(nn.MaxPool3d(2), nn.Flatten()), (2, 4, 4, 5)),
     Architecture("adaptive max-pool", lambda: nn.Sequential(nn.AdaptiveMaxPool2d((3, None)), nn.Flatten()), _P),
     Architecture("vgg", _vgg, (3, 8, 8)),
@@ -371,8 +369,6 @@ ARCHITECTURES: list[Architecture] = [
     Architecture("unflatten", lambda: nn.Sequential(
         nn.Linear(4, 12), nn.ReLU(), nn.Unflatten(1, (3, 2, 2)), nn.Conv2d(3, 2, 2), nn.Flatten()), (4,)),
     Architecture("weight_norm", lambda: _normed(parametrizations.weight_norm), (4,)),
-    Architecture("spectral_norm", lambda: _normed(parametrizations.spectral_norm), (4,)),
-    Architecture("orthogonal", lambda: _normed(parametrizations.orthogonal), (4,)),
     Architecture("pruned", _pruned, (4,)),
 ]  # fmt: skip
 

@@ -128,10 +128,3 @@ def test_the_same_as_by_all_distances(side: int, shares: tuple[float, ...], seed
     wanted = nearest_groups_all_pairs(points[order], group, 3)
     assert len(found) == len(wanted)
     assert {tuple(row) for row in found.tolist()} == {tuple(row) for row in wanted.tolist()}
-
-
-def test_few_groups_and_none() -> None:
-    points = np.array([[0.0, 0.0], [0.0, 5.0], [3.0, 0.0]])
-    assert nearest_groups(points, np.array([0, 1, 2]), 3).tolist() == [[0, 2], [0, 1], [1, 0], [1, 2], [2, 0], [2, 1]]
-    assert nearest_groups(points, np.zeros(3, dtype=np.int64), 3).shape == (0, 2)
-    assert nearest_groups(np.zeros((0, 2)), np.zeros(0, dtype=np.int64), 3).shape == (0, 2)

@@ -51,15 +51,6 @@ def test_known_shapes_have_known_counts(k: int) -> None:
     assert count(checkerboard(k), Segment([0.0, 0.1 / k], [1.0, 0.1 / k])) == [k]
 
 
-def test_xor_one_class_and_a_slice_far_outside() -> None:
-    xor = lambda x: ((x - 0.5).prod(1) > 0).long()  # noqa: E731
-    assert count(xor, SQUARE) == [4]
-    assert count(lambda x: torch.zeros(len(x), dtype=torch.int64), [SQUARE, SQUARE]) == [1, 1]
-    far = Segment([0.0, 0.0], [1.0, 0.9]).extended(-1e6, 1e6)
-    assert count(xor, far, grid=201) == [1]
-    assert count(lambda x: (x[:, 0] > 0).long(), far) == [2]
-
-
 def test_lattices_have_the_documented_points() -> None:
     triangle = make_lattice("simplex", 2, 3)
     assert triangle.index.tolist() == [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [2, 0]]

@@ -40,8 +40,11 @@ def both(model: nn.Module, *args: Any, multiply: bool = True, **options: Any) ->
     return exact, approximate
 
 
-@pytest.mark.parametrize("target", [1, torch.tensor(2), torch.tensor([0, 1, 2, 1]), [2, 1, 0, 0]])
-@pytest.mark.parametrize("baselines", [None, 0.5, BASES, BASES[:1]], ids=["none", "number", "each", "one"])
+@pytest.mark.parametrize(
+    ("target", "baselines"),
+    [(1, None), (torch.tensor(2), 0.5), (torch.tensor([0, 1, 2, 1]), BASES), ([2, 1, 0, 0], BASES[:1])],
+    ids=["no baseline", "a number", "a baseline for each input", "a baseline for all"],
+)
 def test_it_is_what_captum_approaches(target: Any, baselines: Any) -> None:
     exact, approximate = both(NET, X, baselines, target)
     assert exact.shape == X.shape

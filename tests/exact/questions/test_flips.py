@@ -185,6 +185,7 @@ def test_rays_that_start_or_end_on_the_boundary_have_no_flip_there() -> None:
         ({"direction": [1.0]}, "Expected a direction of shape"),
         ({"max_distance": 0.0}, "max_distance"),
         ({"max_distance": float("inf")}, "Expected a finite number for max_distance"),
+        ({"progress": 3}, "progress"),
         ({"memory": 1}, r"memory to be a whole number of bytes, at least 1 MiB \(1048576\), got 1"),
     ],
 )

@@ -14,21 +14,15 @@ from torch import Tensor, nn
 import regionscope as rs
 from cases import CASES, Case, marked
 from regionscope.errors import InputError, SliceError
-from small_slices import SQUARE
+from small_slices import SQUARE, Function
 from strategies import Problem, problems
 
 PLANAR = [case for case in CASES if case.slice.dim == 2]
 
 
-class Formula(nn.Module):
+def formula(function: Callable[[Tensor, Tensor], Tensor]) -> nn.Module:
     """A network with one output, written as a function of x and y."""
-
-    def __init__(self, function: Callable[[Tensor, Tensor], Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        return self.function(inputs[:, :1], inputs[:, 1:])
+    return Function(lambda inputs: function(inputs[:, :1], inputs[:, 1:]))
 
 
 def square_at(x: float, y: float, radius: float) -> Callable[[Tensor, Tensor], Tensor]:
@@ -47,7 +41,7 @@ def any_of(*parts: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tens
 
 def shape(function: Callable[[Tensor, Tensor], Tensor]) -> dict[int, tuple[int, int, int, bool]]:
     """Components, holes, Euler characteristic and touches_border of both classes."""
-    dec = rs.decision_regions(Formula(function), SQUARE)
+    dec = rs.decision_regions(formula(function), SQUARE)
     found = dec.topology()
     assert sum(one.components for one in found.values()) == dec.count
     return {label: (one.components, one.holes, one.euler, one.touches_border) for label, one in found.items()}
@@ -58,55 +52,54 @@ def test_a_ring_has_a_hole_and_two_boundaries() -> None:
         return 0.25 - (x.abs() + y.abs() - 0.5).abs()  # between the diamonds of radius 1/4 and 3/4
 
     assert shape(ring) == {0: (2, 1, 1, True), 1: (1, 1, 0, False)}
-    found = rs.decision_regions(Formula(ring), SQUARE).topology()
+    found = rs.decision_regions(formula(ring), SQUARE).topology()
     expected = 4 * np.sqrt(2) * (0.25 + 0.75)
     assert found[0].boundary_length == pytest.approx(expected, rel=1e-12)
     assert found[1].boundary_length == pytest.approx(expected, rel=1e-12)
     assert repr(found) == "Topology(class 0: 2 components, 1 hole; class 1: 1 component, 1 hole)"
 
 
-def test_squares_of_a_checkerboard_touch_in_points_alone() -> None:
-    def board(x: Tensor, y: Tensor) -> Tensor:
-        a, b = x.abs() - 1 / 3, y.abs() - 1 / 3
-        return (a + b).abs() - (a - b).abs()  # has the sign of a * b
-
-    assert shape(board) == {0: (4, 0, 4, True), 1: (5, 0, 5, True)}
+def board(x: Tensor, y: Tensor) -> Tensor:
+    a, b = x.abs() - 1 / 3, y.abs() - 1 / 3
+    return (a + b).abs() - (a - b).abs()  # has the sign of a * b
 
 
-def test_several_holes() -> None:
-    holes = any_of(square_at(-0.5, -0.5, 0.2), square_at(0.5, 0.5, 0.2), square_at(0.5, -0.5, 0.1))
-    assert shape(holes) == {0: (1, 3, -2, True), 1: (3, 0, 3, False)}
-
-
-def test_two_holes_that_touch_in_a_point_are_one() -> None:
-    touching = any_of(square_at(-0.25, -0.25, 0.25), square_at(0.25, 0.25, 0.25))
-    assert shape(touching) == {0: (1, 1, 0, True), 1: (2, 0, 2, False)}
-
-
-def test_a_hole_that_reaches_the_border_in_a_point_is_none() -> None:
-    assert shape(lambda x, y: 0.5 - ((x - 0.5).abs() + y.abs())) == {0: (1, 0, 1, True), 1: (1, 0, 1, False)}
-
-
-def test_a_single_class_fills_the_slice() -> None:
-    assert shape(lambda x, y: x + y + 3) == {1: (1, 0, 1, True)}
+@pytest.mark.parametrize(
+    ("function", "wanted"),
+    [
+        (board, {0: (4, 0, 4, True), 1: (5, 0, 5, True)}),  # its squares touch in points alone
+        (
+            any_of(square_at(-0.5, -0.5, 0.2), square_at(0.5, 0.5, 0.2), square_at(0.5, -0.5, 0.1)),
+            {0: (1, 3, -2, True), 1: (3, 0, 3, False)},
+        ),
+        (any_of(square_at(-0.25, -0.25, 0.25), square_at(0.25, 0.25, 0.25)), {0: (1, 1, 0, True), 1: (2, 0, 2, False)}),
+        (lambda x, y: 0.5 - ((x - 0.5).abs() + y.abs()), {0: (1, 0, 1, True), 1: (1, 0, 1, False)}),
+        (lambda x, y: x + y + 3, {1: (1, 0, 1, True)}),
+    ],
+    ids=["checkerboard", "several holes", "holes that touch in a point", "a hole that touches the border", "one class"],
+)
+def test_shapes_of_classes(
+    function: Callable[[Tensor, Tensor], Tensor], wanted: dict[int, tuple[int, int, int, bool]]
+) -> None:
+    assert shape(function) == wanted
 
 
 def test_lengths_are_those_of_input_space() -> None:
     stretched = rs.Box(torch.zeros(2), [[3.0, 0.0], [1.0, 2.0]], 1.0)  # x = 0 runs along 3 c + d = 0, |d| <= 1
-    found = rs.decision_regions(Formula(lambda x, y: x), stretched).topology()
+    found = rs.decision_regions(formula(lambda x, y: x), stretched).topology()
     assert found[0].boundary_length == pytest.approx(4.0, rel=1e-12)  # y = 2 d, from -2 to 2
 
 
 def test_other_dimensions_are_refused() -> None:
-    dec = rs.decision_regions(Formula(lambda x, y: x), rs.Segment([-1.0, 0.0], [1.0, 0.0]))
+    dec = rs.decision_regions(formula(lambda x, y: x), rs.Segment([-1.0, 0.0], [1.0, 0.0]))
     with pytest.raises(InputError, match="Expected a slice of dimension 2, got 1"):
         dec.topology()
 
 
 def test_volumes_add_up() -> None:
-    dec = rs.decision_regions(Formula(square_at(0.0, 0.0, 0.5)), SQUARE)
+    dec = rs.decision_regions(formula(square_at(0.0, 0.0, 0.5)), SQUARE)
     assert dec.volumes() == pytest.approx({0: 3.0, 1: 1.0})
-    line = rs.decision_regions(Formula(lambda x, y: x), rs.Segment([-3.0, -4.0], [3.0, 4.0]))
+    line = rs.decision_regions(formula(lambda x, y: x), rs.Segment([-3.0, -4.0], [3.0, 4.0]))
     assert line.volumes() == pytest.approx({0: 5.0, 1: 5.0})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import pytest
 import torch
@@ -11,24 +11,7 @@ from torch import Tensor, nn
 
 import regionscope as rs
 from regionscope.exact.surfaces.pruning import Pruning
-
-
-class Function(nn.Module):
-    """A network given by a formula of its inputs (v, k)."""
-
-    def __init__(self, formula: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.formula = formula
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.formula(x).reshape(x.shape[0], -1)
-
-
-def mlp(*sizes: int, seed: int) -> nn.Module:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        layers = [nn.Linear(a, b) for a, b in pairwise(sizes)]
-    return nn.Sequential(*[part for layer in layers for part in (layer, nn.ReLU())][:-1]).double()
+from small_slices import Function, mlp
 
 
 def middle(network: nn.Module, box: rs.Box) -> float:
@@ -80,12 +63,6 @@ def test_closed_forms_on_a_plane() -> None:
     assert bool((turn > 0).all())  # {f < value} lies to the left of each segment
 
 
-def test_areas_are_those_of_input_space() -> None:
-    skewed = rs.Box([0.1, 0.0, 0.0], [[1.0, 0.5, 0.0], [0.0, 2.0, 0.0], [0.3, 0.0, 0.7]], 5.0)
-    found = rs.level_set(Function(lambda x: x.abs().sum(1)), skewed, value=1.0)
-    assert found.area == pytest.approx(4 * 3**0.5, rel=1e-12)
-
-
 @pytest.mark.parametrize("angle", [1e-3, 3e-8, 1e-8, 2e-9])
 def test_sizes_on_slices_whose_directions_are_almost_parallel(angle: float) -> None:
     plane = rs.Box([0.0, 0.0], torch.tensor([[1.0, 0.0], [1.0, angle]], dtype=torch.float64), 1.0)
@@ -119,7 +96,7 @@ NETWORKS = [((2, 10, 10, 1), 0), ((2, 16, 8, 8, 1), 1), ((3, 8, 8, 1), 2), ((3, 
 
 @pytest.mark.parametrize(("sizes", "seed"), NETWORKS)
 def test_random_networks_against_samples(sizes: tuple[int, ...], seed: int) -> None:
-    network, box = mlp(*sizes, seed=seed), cube(sizes[0], 2.0)
+    network, box = mlp(*sizes, seed=seed).double(), cube(sizes[0], 2.0)
     value = middle(network, box)
     found = rs.level_set(network, box, value=value)
     assert len(found) > 5
@@ -151,7 +128,7 @@ def test_random_networks_against_samples(sizes: tuple[int, ...], seed: int) -> N
 
 @pytest.mark.parametrize(("sizes", "seed"), NETWORKS[1::2])
 def test_dropping_regions_changes_nothing(sizes: tuple[int, ...], seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    network, box = mlp(*sizes, seed=seed), cube(sizes[0], 2.0)
+    network, box = mlp(*sizes, seed=seed).double(), cube(sizes[0], 2.0)
     value = middle(network, box)
     found = rs.level_set(network, box, value=value)
     part = rs.linear_regions(network, box)
@@ -166,7 +143,7 @@ def test_dropping_regions_changes_nothing(sizes: tuple[int, ...], seed: int, mon
 @pytest.mark.parametrize("factor", [1e-30, 1e30])
 def test_the_scale_of_a_hidden_layer_changes_nothing(factor: float) -> None:
     """Bounds run in float32 only where it can hold the values."""
-    network, box = mlp(3, 12, 12, 12, 1, seed=3), cube(3, 2.0)
+    network, box = mlp(3, 12, 12, 12, 1, seed=3).double(), cube(3, 2.0)
     found = rs.level_set(network, box, value=(value := middle(network, box)))
     first, second, *_ = (layer for layer in network.modules() if isinstance(layer, nn.Linear))
     with torch.no_grad():
@@ -179,7 +156,7 @@ def test_the_scale_of_a_hidden_layer_changes_nothing(factor: float) -> None:
 
 
 def test_small_memory_gives_the_same_curves() -> None:
-    network, box = mlp(2, 48, 48, 1, seed=5), cube(2, 2.0)
+    network, box = mlp(2, 48, 48, 1, seed=5).double(), cube(2, 2.0)
     value = middle(network, box)
     found = rs.level_set(network, box, value=value)
     small = rs.level_set(network, box, value=value, memory=1 << 20)
@@ -233,7 +210,7 @@ def test_touching_sheets_are_counted() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("k", "seed"), [(2, 21), (3, 0)])
 def test_boundary_between_classes(k: int, seed: int) -> None:
-    network, box = mlp(k, 8, 8, 4, seed=seed), cube(k, 3.0)
+    network, box = mlp(k, 8, 8, 4, seed=seed).double(), cube(k, 3.0)
     dec = rs.decision_regions(network, box)
     seen = sorted({*dec.labels.tolist()})
     assert len(seen) == 4
@@ -290,7 +267,7 @@ def test_networks_with_maxima_are_cut_everywhere() -> None:
 
 
 def test_one_of_several_outputs() -> None:
-    network, box = mlp(2, 8, 3, seed=4), cube(2)
+    network, box = mlp(2, 8, 3, seed=4).double(), cube(2)
     difference = rs.level_set(network, box, target=(0, 2), value=0.1)
     with torch.no_grad():
         outputs = network(difference.points)
@@ -300,7 +277,7 @@ def test_one_of_several_outputs() -> None:
 
 
 def test_wrong_arguments_are_named() -> None:
-    network, box = mlp(3, 4, 2, seed=0), cube(3)
+    network, box = mlp(3, 4, 2, seed=0).double(), cube(3)
     with pytest.raises(rs.InputError, match="dimension 2 or 3"):
         rs.level_set(network, rs.Segment([0.0, 0, 0], [1.0, 0, 0]), target=0)
     with pytest.raises(rs.InputError, match="two different ones"):

@@ -16,7 +16,6 @@ from onnx_graphs import constant, node, write
 from regionscope.network.onnx import reference_outputs
 
 pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")
-pytestmark = pytest.mark.usefixtures("stored")
 
 
 @dataclass(frozen=True)

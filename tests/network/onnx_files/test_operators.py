@@ -16,7 +16,6 @@ from regionscope.network.onnx import reference_outputs
 from regionscope.network.onnx.table import OPERATORS
 
 pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")
-pytestmark = pytest.mark.usefixtures("stored")
 
 
 @dataclass(frozen=True)
@@ -165,6 +164,7 @@ def graph_of(case: Case, path: Path) -> Path:
     return write(path / "net.onnx", nodes, case.constants, case.shape, opset=case.opset)
 
 
+@pytest.mark.usefixtures("stored")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_an_operator_agrees_with_the_reference_evaluator(case: Case, tmp_path: Path) -> None:
     network = rs.read_onnx(graph_of(case, tmp_path))
@@ -185,7 +185,7 @@ def test_transposed_convolutions_agree_with_the_reference_evaluator(spatial: int
     """The evaluator of onnx adds the bias of the first group to all groups; here it takes one group at a time."""
     evaluator = pytest.importorskip("onnx.reference").ReferenceEvaluator
     draw, taken = np.random.default_rng(spatial), 0
-    for seed in range(60):
+    for seed in range(30):
         stride, gap, kernel = (draw.integers(1, 4, spatial).tolist() for _ in range(3))
         begin, end, longer = (draw.integers(0, 3, spatial).tolist() for _ in range(3))
         longer = [min(add, step - 1) for add, step in zip(longer, stride, strict=True)]  # the evaluator takes no more
@@ -205,7 +205,7 @@ def test_transposed_convolutions_agree_with_the_reference_evaluator(spatial: int
         found = rs.read_onnx(graph(w, b, groups))(torch.from_numpy(x)).detach().numpy()
         np.testing.assert_allclose(found, np.concatenate(wanted, 1), rtol=1e-5, atol=1e-5, err_msg=str(options))
         taken += 1
-    assert taken > 50
+    assert taken > 25
 
 
 def test_every_operator_has_a_case() -> None:

@@ -14,7 +14,6 @@ from onnx_graphs import constant, node, write
 from regionscope.network.onnx import reference_outputs
 
 onnx = pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")
-pytestmark = pytest.mark.usefixtures("stored")
 NORM = {"s": constant(3), "b": constant(3, seed=1), "m": constant(3, seed=2), "v": constant(3, low=0.5)}
 
 
