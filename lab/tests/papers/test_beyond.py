@@ -54,10 +54,7 @@ def test_every_study_runs_at_smoke_size(study: Study, tmp_path: Path) -> None:
     before = torch.get_rng_state()
     found = analysed(study, tmp_path)
     assert torch.equal(torch.get_rng_state(), before)
-    assert (
-        len(found.claims)
-        == {"beyond-penalty": 10, "beyond-factors": 7, "beyond-optimiser": 11, "beyond-convnext": 7}[study.name]
-    )
+    assert len(found.claims) == CLAIMS[study.name]
     assert plain(asdict(analysed(study, tmp_path / "again"))) == plain(asdict(found))  # the seed decides
     for chart in found.charts:
         assert chart_figure(chart).axes
