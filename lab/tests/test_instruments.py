@@ -12,9 +12,10 @@ import regionscope as rs
 from regionscope.default_slice import default_slice
 from regionscope.errors import InputError
 from regionscope.monitor import Monitor, every
+from regionscope.network import Program
 from regionscope_lab import instruments, zoo
 from regionscope_lab.config import DataSpec, MeasureSpec, Training
-from regionscope_lab.data import Dataset, DataSplit, load, two_moons
+from regionscope_lab.data import Dataset, DataSplit, load, random_labels, two_moons
 from regionscope_lab.train import train
 from regionscope_lab.zoo import mlp
 
@@ -206,3 +207,25 @@ def test_tokens_are_counted_and_measured_in_the_space_of_their_embeddings() -> N
         instruments.build(MeasureSpec(instrument="local_complexity", options={"by_position": True}), FLAT)(
             mlp([2, 3, 2])
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("linear_regions", {}), ("decision_regions", {}), ("linear_region_count", {"slices": 10})]
+)
+def test_monitors_read_the_weights_alone(name: str, options: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    split = DataSplit(random_labels(30, seed=0), random_labels(30, seed=1))
+    spec = MeasureSpec(instrument=name, name="it", options=options)
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+    bound: list[nn.Module] = []
+    rebind = Program.rebind
+    monkeypatch.setattr(Program, "rebind", lambda self, module: bound.append(module) or rebind(self, module))
+    monitor = rs.Monitor({"it": instruments.build(spec, split, seed=7)}, when="every 1 step")
+    for step in range(3):
+        with torch.no_grad():
+            for weight in net.parameters():
+                weight.add_(0.3 * torch.randn_like(weight))
+        new = rs.Monitor({"it": instruments.build(spec, split, seed=7)}, when="every 1 step")
+        found, wanted = ([(row.name, row.value) for row in each(step, net)] for each in (monitor, new))
+        assert found == wanted
+        assert len(bound) == step

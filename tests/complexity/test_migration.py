@@ -11,7 +11,7 @@ from torch import nn
 import regionscope as rs
 from regionscope.complexity import FoldProfile, fold_migration, fold_profiles
 from regionscope.errors import InputError
-from regionscope_lab.zoo import mlp
+from small_slices import mlp
 
 SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
 
@@ -65,8 +65,8 @@ def test_folds_that_leave_the_data_for_the_boundary() -> None:
 
 
 def test_data_off_the_slice_is_measured_in_input_space() -> None:
+    model = mlp(5, 12, 12, 3, seed=2)
     torch.manual_seed(0)
-    model = mlp([5, 12, 12, 3], seed=2)
     points = torch.randn(3, 5, dtype=torch.float64)
     data = torch.randn(40, 5, dtype=torch.float64)
     plane = rs.Simplex(points)
@@ -109,8 +109,9 @@ def test_a_slice_without_a_boundary_says_nothing_about_it() -> None:
 
 
 def test_the_error_shrinks_with_slices_and_mistakes_get_a_sentence() -> None:
+    model = mlp(3, 20, 20, 2, seed=3)
     torch.manual_seed(1)
-    model, data = mlp([3, 20, 20, 2], seed=3), torch.randn(30, 3)
+    data = torch.randn(30, 3)
     slices = [rs.Simplex(data[3 * i : 3 * i + 3]) for i in range(9)]
     few, many = (fold_migration(model, slices[:n], data, resolution=40) for n in (2, 9))
     assert 0 < many.to_data.stderr < 0.3
@@ -119,7 +120,7 @@ def test_the_error_shrinks_with_slices_and_mistakes_get_a_sentence() -> None:
     with pytest.raises(InputError, match="got \\(4, 2\\)"):
         fold_migration(model, slices, torch.zeros(4, 2))
     with pytest.raises(InputError, match="dimension 1 or 2"):
-        fold_migration(mlp([3, 2, 2]), rs.Box(torch.zeros(3), torch.eye(3), 1.0), torch.zeros(1, 3))
+        fold_migration(mlp(3, 2, 2), rs.Box(torch.zeros(3), torch.eye(3), 1.0), torch.zeros(1, 3))
 
 
 def test_the_jackknife_leaves_out_one_slice_after_another() -> None:

@@ -13,7 +13,7 @@ import regionscope as rs
 from measures.labelled_points import X, Y
 from regionscope import measures
 from regionscope.errors import InputError
-from regionscope_lab.zoo import mlp
+from small_slices import mlp
 
 
 def test_output_margin_by_hand() -> None:
@@ -22,7 +22,7 @@ def test_output_margin_by_hand() -> None:
     assert (found.value, found.n) == ((3.0 - 4.0) / 2, 2)
     single = measures.output_margin(nn.Identity(), torch.tensor([[2.0], [3.0]]), torch.tensor([1, 0]))
     assert single.value == -0.5
-    net = mlp([3, 8, 3])
+    net = mlp(3, 8, 3)
     assert measures.output_margin(net, X, Y, batch_size=7).value == pytest.approx(
         measures.output_margin(net, X, Y).value
     )

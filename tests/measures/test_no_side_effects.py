@@ -16,7 +16,6 @@ from careless import Careless, Doubled
 from regionscope import measures
 from regionscope.complexity import draw_points
 from regionscope.monitor import Monitor
-from regionscope_lab.train.evaluation import error_share, evaluate
 
 X = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
 Y = torch.arange(20) % 3
@@ -44,8 +43,6 @@ RUNS: dict[str, Call] = {
     ).counts.tolist(),
     "output_margin": lambda net, x, y: measures.output_margin(net, x, y),
     "error_rate": lambda net, x, y: measures.error_rate(net, x, y),
-    "evaluate": evaluate,
-    "error_share": error_share,
     "monitor": watched,
 }
 READS: dict[str, Call] = {  # these read the model and do not run it
@@ -166,7 +163,6 @@ SURROUNDINGS: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "default dtype": double_by_default,
     "default device": lambda: torch.device("meta"),  # a tensor made there has no numbers: using it is an error
 }
-FOLLOWS = {"evaluate", "error_share"}  # these compute as the training does, on purpose
 
 
 @pytest.mark.slow
@@ -175,8 +171,6 @@ def test_settings_of_torch_change_no_number(name: str) -> None:
     call, model = (RUNS | READS | MORE)[name], network()
     wanted = call(model, X, Y)
     for surrounding, enter in SURROUNDINGS.items():
-        if surrounding == "autocast" and name in FOLLOWS:
-            continue
         with enter():
             assert call(model, X, Y) == wanted, surrounding
 

@@ -14,7 +14,7 @@ from torch.utils.data import TensorDataset
 from measures.labelled_points import X, Y
 from regionscope import measures
 from regionscope.errors import InputError
-from regionscope_lab.zoo import mlp
+from small_slices import mlp
 
 
 def test_errors_and_the_gap() -> None:
@@ -28,7 +28,7 @@ def test_errors_and_the_gap() -> None:
     assert (gap.train_error.value, gap.test_error.value, gap.value) == (0.0, wrong, wrong)
     assert gap.stderr == pytest.approx(error.stderr)
     assert str(gap).startswith("0.225 ± 0.067 (train error 0 ± 0 (n = 40), test error ")
-    net = mlp([3, 8, 3])
+    net = mlp(3, 8, 3)
     assert measures.error_rate(net, X.numpy(), Y.numpy()).value == pytest.approx(
         float((net(X).argmax(1) != Y).double().mean())
     )
@@ -52,7 +52,7 @@ def test_norms_by_hand() -> None:
     assert measures.distance_from(net, net) == 0.0
 
 
-NET = mlp([3, 4, 3])
+NET = mlp(3, 4, 3)
 OUTPUTS = (
     measures.error_rate,
     measures.output_margin,
@@ -76,7 +76,7 @@ OUTPUTS = (
             lambda: measures.output_margin(nn.Sequential(nn.BatchNorm1d(3, track_running_stats=False)), X, Y),
             "running stat",
         ),
-        (lambda: measures.distance_from(NET, mlp([3, 5, 3])), "linear1.weight"),
+        (lambda: measures.distance_from(NET, mlp(3, 5, 3)), "0.weight"),
         (lambda: measures.distance_from(NET, {}), "missing"),
         (lambda: measures.parameter_norms(NET, which="biases"), "which"),
         (lambda: measures.sharpness(nn.Flatten(), X, Y), "a model with trainable parameters, got none"),
@@ -100,14 +100,14 @@ def test_bad_input_is_one_sentence(call: Callable[[], object], words: str) -> No
 
 @pytest.mark.parametrize("wrap", [nn.DataParallel, lambda net: torch.compile(nn.DataParallel(net))])
 def test_wrappers_of_torch_do_not_count(wrap: Callable[[nn.Module], nn.Module]) -> None:
-    net, start = mlp([3, 4, 3], seed=0), mlp([3, 4, 3], seed=1)
+    net, start = mlp(3, 4, 3, seed=0), mlp(3, 4, 3, seed=1)
     wanted = measures.distance_from(net, start)
     assert wanted > 0
     for model in (net, wrap(net)):
         for initial in (start, start.state_dict(), wrap(start), wrap(start).state_dict()):
             assert measures.distance_from(model, initial) == wanted
     assert measures.parameter_norms(wrap(net)) == measures.parameter_norms(net)
-    with pytest.raises(InputError, match=r"'linear1\.weight', of shape \(4, 3\), is missing there"):
+    with pytest.raises(InputError, match=r"'0\.weight', of shape \(4, 3\), is missing there"):
         measures.distance_from(net, {f"other.{name}": value for name, value in wrap(start).state_dict().items()})
 
 

@@ -14,17 +14,17 @@ from torch import nn
 
 import regionscope as rs
 from devices import needs_cuda
+from network.architectures import ResNet
 from regionscope import measures
 from regionscope.errors import InputError, RegionscopeError
 from regionscope.measures.over_slices import bootstrap_interval, over_slices
 from regionscope.measures.slice_counter import _count_shard, open_counter
 from regionscope.sampled.drawn_slices import LinesFromOrigin
 from regionscope.types import Estimate
-from regionscope_lab import zoo
-from regionscope_lab.zoo import mlp
+from small_slices import mlp
 
 DATA = torch.randn(60, 4, generator=torch.Generator().manual_seed(0)) * 3
-NET = mlp([4, 16, 16, 3], seed=3)
+NET = mlp(4, 16, 16, 3, seed=3)
 
 
 def test_the_numbers_of_an_estimate() -> None:
@@ -344,7 +344,7 @@ def test_options_of_the_sampler_are_refused_in_the_call(name: str) -> None:
 @needs_cuda
 @pytest.mark.parametrize(("dim", "method"), [(1, "grid"), (2, "refined"), (2, "exact"), (3, "exact"), (3, "refined")])
 def test_counts_on_cuda_are_those_of_the_cpu(dim: int, method: str) -> None:
-    net = mlp([4, 8, 8, 3], seed=3).double()
+    net = mlp(4, 8, 8, 3, seed=3).double()
     wanted = rs.region_count(net, DATA, dim=dim, slices=15, method=method)
     state = torch.cuda.get_rng_state()
     for inputs in (DATA, DATA.cuda()):
@@ -358,9 +358,9 @@ def test_counts_on_cuda_are_those_of_the_cpu(dim: int, method: str) -> None:
 def test_the_quick_pass_changes_no_count(dim: int, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Float32 networks are screened in half precision; here beside float32 alone."""
     images = 4 * torch.randn(30, 3, 16, 16, generator=torch.Generator().manual_seed(0))
-    net = zoo.build("resnet18", input_shape=(3, 16, 16), width=16).eval()
+    net = ResNet(width=16).eval()
     with torch.no_grad():
-        net.head.linear.bias -= net(images).mean(0)  # so that no class is everywhere the largest
+        net.head.bias -= net(images).mean(0)  # so that no class is everywhere the largest
     net.cuda()
     found = rs.region_count(net, images, dim=dim, slices=20, method=method)
     monkeypatch.setattr("regionscope.sampled.labels.HalfPrecisionScreen", lambda quick, exact: exact)

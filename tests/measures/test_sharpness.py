@@ -16,7 +16,7 @@ import regionscope as rs
 from measures.labelled_points import X, Y
 from regionscope import measures
 from regionscope.errors import InputError, LimitReached
-from regionscope_lab.zoo import mlp
+from small_slices import mlp
 
 
 def flat_loss(net: nn.Module, x: Tensor, y: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
@@ -38,7 +38,7 @@ def dense_hessian(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 
 @pytest.mark.slow
 def test_sharpness_is_the_largest_eigenvalue_of_the_hessian() -> None:
-    net = mlp([3, 6, 3], seed=3).double()
+    net = mlp(3, 6, 3, seed=3).double()
     inputs = X.double()
     wanted = float(torch.linalg.eigvalsh(dense_hessian(net, inputs, Y))[-1])
     for batch in (1, 7, 39, 40, 1000):
@@ -46,10 +46,8 @@ def test_sharpness_is_the_largest_eigenvalue_of_the_hessian() -> None:
         assert found.value == pytest.approx(wanted, rel=1e-6)
         assert found.residual < 1e-5
     assert found.n == 40
-    assert measures.sharpness(mlp([3, 6, 3], seed=3), X, Y).value == pytest.approx(wanted, rel=1e-2)
-    assert measures.sharpness(mlp([3, 6, 3], seed=3), X, Y, dtype=torch.float64).value == pytest.approx(
-        wanted, rel=1e-3
-    )
+    assert measures.sharpness(mlp(3, 6, 3, seed=3), X, Y).value == pytest.approx(wanted, rel=1e-2)
+    assert measures.sharpness(mlp(3, 6, 3, seed=3), X, Y, dtype=torch.float64).value == pytest.approx(wanted, rel=1e-3)
 
 
 def test_sharpness_of_a_quadratic_and_of_a_single_logit() -> None:
@@ -83,7 +81,7 @@ def test_ignored_labels_have_no_weight_in_any_batch(tokens: tuple[int, ...]) -> 
 
 
 def test_a_loss_that_depends_on_the_batches_needs_a_single_one() -> None:
-    net, ignored = mlp([3, 4, 3], seed=1).double(), torch.where(torch.arange(40) < 9, -100, Y)
+    net, ignored = mlp(3, 4, 3, seed=1).double(), torch.where(torch.arange(40) < 9, -100, Y)
     x, weights = X.double(), torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
     wanted = measures.sharpness(net, x, ignored)
     losses: list[tuple[Any, Tensor]] = [
@@ -130,8 +128,8 @@ def test_sharpness_does_not_stop_at_the_bulk_of_the_spectrum(dtype: torch.dtype)
 
 
 def test_sharpness_draws_a_subset() -> None:
-    net = mlp([3, 6, 3], seed=3)
-    net.get_parameter("linear1.bias").requires_grad_(False)
+    net = mlp(3, 6, 3, seed=3)
+    net[0].bias.requires_grad_(False)
     first, again, other = (measures.sharpness(net, X, Y, samples=20, seed=seed) for seed in (0, 0, 1))
     assert first.value == again.value != other.value
     assert first.n == 20
@@ -144,7 +142,7 @@ def test_no_more_products_are_made_than_allowed() -> None:
         made.append(len(outputs))
         return functional.cross_entropy(outputs, targets)
 
-    net = mlp([3, 8, 3], seed=2).double()
+    net = mlp(3, 8, 3, seed=2).double()
     needed = measures.sharpness(net, X, Y, loss=loss, tolerance=1e-8).products
     assert needed == len(made)
     assert measures.sharpness(net, X, Y, tolerance=1e-8, max_products=needed).products == needed

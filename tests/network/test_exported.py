@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
-from regionscope_lab.zoo import mlp
+from small_slices import mlp
 
 
 class Residual(nn.Module):
@@ -28,7 +28,7 @@ def cnn() -> nn.Module:
 
 
 CASES: list[tuple[Callable[[], nn.Module], tuple[int, ...]]] = [
-    (lambda: mlp([2, 6, 6, 3], seed=0), (2,)),
+    (lambda: mlp(2, 6, 6, 3, seed=0), (2,)),
     (cnn, (1, 6, 6)),
     (Residual, (2, 2)),
 ]
@@ -58,7 +58,7 @@ def test_a_program_is_read_as_its_module(make: Callable[[], nn.Module], shape: t
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 def test_a_fixed_batch_dimension_is_one_sentence() -> None:
-    program = torch.export.export(mlp([2, 4, 2], seed=0), (torch.zeros(3, 2),))
+    program = torch.export.export(mlp(2, 4, 2, seed=0), (torch.zeros(3, 2),))
     with pytest.raises(rs.InputError, match=r"got one of a fixed number.*dynamic_shapes"):
         rs.region_count(program.module(), torch.randn(20, 2), slices=2)
     for instrument in (rs.local_complexity, rs.region_count):

@@ -11,9 +11,6 @@ from torch import Tensor, nn
 
 import regionscope as rs
 from regionscope.network import Program, retrace
-from regionscope_lab import instruments
-from regionscope_lab.config import MeasureSpec
-from regionscope_lab.data import DataSplit, random_labels
 
 X = torch.randn(7, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 
@@ -152,25 +149,3 @@ def test_retrace_reads_again_where_it_must(monkeypatch: pytest.MonkeyPatch) -> N
     own.scale = -2.0
     assert equal(retrace(first, own, (3,)), own)
     assert bound == [net]
-
-
-@pytest.mark.parametrize(
-    ("name", "options"), [("linear_regions", {}), ("decision_regions", {}), ("linear_region_count", {"slices": 10})]
-)
-def test_monitors_read_the_weights_alone(name: str, options: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    split = DataSplit(random_labels(30, seed=0), random_labels(30, seed=1))
-    spec = MeasureSpec(instrument=name, name="it", options=options)
-    torch.manual_seed(0)
-    net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
-    bound: list[nn.Module] = []
-    rebind = Program.rebind
-    monkeypatch.setattr(Program, "rebind", lambda self, module: bound.append(module) or rebind(self, module))
-    monitor = rs.Monitor({"it": instruments.build(spec, split, seed=7)}, when="every 1 step")
-    for step in range(3):
-        with torch.no_grad():
-            for weight in net.parameters():
-                weight.add_(0.3 * torch.randn_like(weight))
-        new = rs.Monitor({"it": instruments.build(spec, split, seed=7)}, when="every 1 step")
-        found, wanted = ([(row.name, row.value) for row in each(step, net)] for each in (monitor, new))
-        assert found == wanted
-        assert len(bound) == step

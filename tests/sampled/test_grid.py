@@ -19,7 +19,7 @@ from regionscope.sampled.label_points import label_lattice, label_points
 from regionscope.sampled.labels import Labeller, open_labeller
 from regionscope.sampled.lattice import corners_and_directions, default_grid, make_lattice
 from regionscope.sampled.refinement.hidden_strips import hidden_cuts
-from regionscope_lab.zoo import mlp
+from small_slices import mlp
 
 TRIANGLE = Simplex([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
 SQUARE = Box([0.5, 0.5], [[1.0, 0.0], [0.0, 1.0]], 0.5)
@@ -94,7 +94,7 @@ def test_the_points_are_those_of_the_slice(where: Slice) -> None:
 def test_streaming_never_changes_the_labels(dim: int, rows: int) -> None:
     data = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))
     slices = [rs.sampled.Hulls(data, dim=dim).draw(i) for i in range(4)]
-    net = mlp([5, 16, 3], seed=2).double()
+    net = mlp(5, 16, 3, seed=2).double()
     lattice = make_lattice("simplex", dim, {1: 20, 2: 5, 3: 4}[dim])
     with open_labeller(net, data, (5,), batch_size=rows) as labeller:
         labels = label_lattice(labeller, slices, lattice.units)
@@ -177,7 +177,7 @@ def test_hidden_cuts_are_found_along_a_whole_strip_and_nowhere_else() -> None:
 @pytest.mark.parametrize("dim", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_refined_counts_agree_with_exact_ones(dim: int) -> None:
     data = torch.randn(100, 3, generator=torch.Generator().manual_seed(0)) * 2
-    net = mlp([3, 8, 8, 4], seed=4)
+    net = mlp(3, 8, 8, 4, seed=4)
     slices = [rs.sampled.Hulls(data, dim=dim).draw(i) for i in range(10)]
     exact = torch.tensor([found.count for found in rs.decision_regions(net, slices)])
     with open_labeller(net, data, (3,)) as labeller:
@@ -187,7 +187,7 @@ def test_refined_counts_agree_with_exact_ones(dim: int) -> None:
 
 
 def test_label_maps_take_any_classifier_and_one_slice_or_several() -> None:
-    net, segment = mlp([2, 16, 3], seed=0), Segment([0.0, 0.0], [1.0, 1.0])
+    net, segment = mlp(2, 16, 3, seed=0), Segment([0.0, 0.0], [1.0, 1.0])
     with open_labeller(net, None, (2,)) as labeller:
         wanted = label_maps(labeller, [SQUARE], 20)[0].labels
     (found,) = label_maps(net, SQUARE, 20)

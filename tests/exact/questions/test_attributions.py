@@ -18,11 +18,11 @@ from regionscope.errors import InputError, NotPiecewiseAffine, SliceError
 from regionscope.exact.questions import paths as paths_module
 from regionscope.exact.questions.legendre import gauss_legendre
 from regionscope.exact.questions.quadrature_steps import RULES, quadrature
-from regionscope_lab.zoo import mlp
+from small_slices import mlp
 from strategies import Problem, problems
 from twins.reference import reference_partition
 
-NET = mlp([6, 12, 12, 3], seed=3).double()
+NET = mlp(6, 12, 12, 3, seed=3).double()
 X = torch.randn(5, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 BASES = torch.randn(3, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
@@ -269,6 +269,6 @@ def test_wrong_arguments_of_steps_needed(options: dict[str, Any], word: str) -> 
 @needs_cuda
 def test_attributions_on_a_gpu_are_those_of_the_cpu() -> None:
     here = rs.integrated_gradients(NET, X, baseline=BASES, target=0)
-    there = rs.integrated_gradients(mlp([6, 12, 12, 3], seed=3).double().cuda(), X, baseline=BASES, target=0)
+    there = rs.integrated_gradients(mlp(6, 12, 12, 3, seed=3).double().cuda(), X, baseline=BASES, target=0)
     torch.testing.assert_close(there.attributions.cpu(), here.attributions, rtol=1e-9, atol=1e-12)
     assert there.steps_needed(0.1, k_max=30).steps == here.steps_needed(0.1, k_max=30).steps

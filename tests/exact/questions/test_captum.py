@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import regionscope.captum
 from regionscope.errors import InputError, MissingLibrary
 from regionscope.extras import import_extra
-from regionscope_lab.zoo import mlp
+from small_slices import mlp
 
 pytestmark = pytest.mark.slow
 attr: Any = None
@@ -28,7 +28,7 @@ def library() -> None:
         attr = pytest.importorskip("captum.attr", reason="the extra 'captum' is not installed")
 
 
-NET = mlp([6, 12, 12, 3], seed=3).double()
+NET = mlp(6, 12, 12, 3, seed=3).double()
 X = torch.randn(4, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 BASES = torch.randn(4, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
@@ -87,7 +87,7 @@ def test_it_stands_in_for_captum() -> None:
 
 
 def test_single_precision_inputs_get_single_precision_attributions() -> None:
-    found = regionscope.captum.IntegratedGradients(mlp([6, 12, 12, 3], seed=3)).attribute(X.float(), target=0)
+    found = regionscope.captum.IntegratedGradients(mlp(6, 12, 12, 3, seed=3)).attribute(X.float(), target=0)
     assert found.dtype == torch.float32
 
 

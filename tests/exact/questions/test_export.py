@@ -12,10 +12,10 @@ from scipy.sparse.csgraph import connected_components
 
 import regionscope as rs
 from regionscope.errors import InputError
-from regionscope_lab.zoo import mlp
+from small_slices import mlp
 
 SQUARE = rs.Box(torch.zeros(2), torch.eye(2), 4.0)
-NET = mlp([2, 10, 10, 3], seed=4)
+NET = mlp(2, 10, 10, 3, seed=4)
 PART, DEC = rs.linear_regions(NET, SQUARE), rs.decision_regions(NET, SQUARE)
 
 

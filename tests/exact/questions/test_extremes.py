@@ -14,12 +14,11 @@ from torch import Tensor, nn
 import regionscope as rs
 from regionscope.errors import InputError, LimitReached, SliceError
 from regionscope.exact.questions.lipschitz import OperatorNorms
-from regionscope_lab.zoo import mlp
-from small_slices import SQUARE
+from small_slices import SQUARE, mlp
 from strategies import Problem, problems
 from twins.reference import reference_partition
 
-NET = mlp([2, 12, 12, 3], seed=1).double()
+NET = mlp(2, 12, 12, 3, seed=1).double()
 
 
 def abs_sum() -> nn.Module:

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 import regionscope as rs
 from regionscope.errors import InputError, SliceError
 from regionscope.exact.questions import flips as flips_module
-from regionscope_lab.zoo import mlp
+from small_slices import mlp
 from strategies import Problem, problems
 from twins.reference import reference_regions
 
-NET = mlp([4, 24, 24, 3], seed=5).double()
+NET = mlp(4, 24, 24, 3, seed=5).double()
 LONG = rs.Segment([-40.0, 10, 3, -7], [35.0, -20, 5, 9])
 
 
