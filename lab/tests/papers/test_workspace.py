@@ -223,12 +223,16 @@ def test_runs_come_back_without_their_weights(folder: Path, tmp_path: Path) -> N
     ]
 
 
-def test_archives_are_merged_by_key(folder: Path, tmp_path: Path) -> None:
+def test_archives_are_merged_by_key(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive, more = tmp_path / "runs.zip", tmp_path / "more"
     pack(folder, archive)
     once = archive.read_bytes()
-    assert pack(folder, archive) == 1
+    opened = []
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "status", property(lambda run: opened.append(run.key) or "running"))
+        assert pack(folder, archive) == 1
     assert archive.read_bytes() == once  # the same content, the same bytes
+    assert opened == [replace(ARCHIVED, seed=7).key], "runs that are in the archive are not checked again"
     run(replace(ARCHIVED, seed=1), more / "runs")
     assert pack(more, archive) == 2
     assert unpack(archive, folder) == 1  # the other one is there

@@ -27,11 +27,13 @@ _NAMES = re.compile(r"runs/[0-9a-f]{16}/(config|data|provenance|result)\.json|ru
 def pack(folder: Path, archive: Path) -> int:
     """Add the ended runs and the answers of ``folder`` to ``archive``, and return the number of runs that it has then.
 
-    What the archive has already stays as it is. The same content gives the same bytes.
+    What the archive has already stays as it is, and its runs are not read again: checking a run reads its weights. The
+    same content gives the same bytes.
     """
     content = _read(archive) if archive.exists() else {}
     for path in sorted((folder / "runs").glob("*/config.json")):
-        content = _light(path.parent) | content
+        if f"runs/{path.parent.name}/result.json" not in content:
+            content |= _light(path.parent)
     for path in sorted((folder / "computed").glob("*.json")):
         content.setdefault(f"computed/{path.name}", path.read_bytes())
     if not content:
