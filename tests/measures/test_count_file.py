@@ -414,7 +414,7 @@ def test_attributes_of_every_kind_are_accepted_again(path: Path) -> None:
 
 CHECKSUM = """
 import functools, torch
-from regionscope.measures.checksum import checksum
+from regionscope.measures.count_file import checksum
 net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.LSTM(2, 2))
 for weights in net.parameters():
     weights.data.fill_(0.5)

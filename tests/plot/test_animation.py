@@ -15,7 +15,7 @@ from PIL import Image
 import regionscope as rs
 from regionscope.geometry import Slice
 from regionscope.monitor.frames import ModelAtStep, TrainingFrames, frames_of_models
-from regionscope.plot import animation, animation_file
+from regionscope.plot import animation
 from regionscope.plot.animation import draw_frame
 from regionscope_lab.zoo import mlp
 
@@ -122,7 +122,7 @@ def test_an_animation_counts_each_frame_once_and_holds_few_pictures(
     counted: list[int] = []
     made: list[weakref.ref[object]] = []
     alive: list[int] = []
-    count, take = animation._count, animation_file._picture
+    count, take = animation._count, animation._picture
 
     def picture_of(figure: Figure) -> object:
         alive.append(sum(one() is not None for one in made))
@@ -131,7 +131,7 @@ def test_an_animation_counts_each_frame_once_and_holds_few_pictures(
         return found
 
     monkeypatch.setattr(animation, "_count", lambda frame, kind: counted.append(frame.step) or count(frame, kind))
-    monkeypatch.setattr(animation_file, "_picture", picture_of)
+    monkeypatch.setattr(animation, "_picture", picture_of)
     shown = training(BOX, frames=6)
     path = animation.animate(shown, tmp_path / "training.gif", fps=1, size=100)
     assert len(counted) == 2 * 6  # for the curve and for the title

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import regionscope as rs
 from regionscope import plot
 from regionscope.errors import InputError
-from regionscope.plot.names_above import spread
+from regionscope.plot.answers import spread
 from regionscope_lab.zoo import mlp
 
 NET = mlp([2, 8, 8, 3], seed=4)

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 import regionscope as rs
 from devices import needs_cuda
 from regionscope.errors import InputError
-from regionscope.sampled.half_precision import HalfPrecisionScreen
-from regionscope.sampled.labels import open_labeller
+from regionscope.sampled.labels import HalfPrecisionScreen, open_labeller
 
 torch.manual_seed(0)  # when this file is read, so that no other test comes between
 NET = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 5))

@@ -18,7 +18,7 @@ import regionscope as rs
 from onnx_graphs import MODELS, needs_models, node, relu_network, write
 from regionscope.exact.bounding.bounds import bound_cells, on_vertices, rounding_of
 from regionscope.exact.bounding.stages import Staged, read_stages, with_slacks
-from regionscope.verification.by_partition import margin_by_partition
+from regionscope.verification.decide import margin_by_partition
 from regionscope.verification.property import Case, Constraint, Property
 from regionscope.verification.search import largest_margin
 from regionscope_lab.zoo import mlp

@@ -2,8 +2,7 @@
 
 from regionscope.monitor.callbacks import lightning_callback, transformers_callback
 from regionscope.monitor.listeners import TensorBoard, WeightsAndBiases
-from regionscope.monitor.monitor import Listener, Measure, Monitor
-from regionscope.monitor.no_trace import no_trace, same_randomness
+from regionscope.monitor.monitor import Listener, Measure, Monitor, no_trace, same_randomness
 from regionscope.monitor.rows import Row, append_rows, read_rows
 from regionscope.monitor.schedule import Schedule, as_schedule, every, log_spaced, parse_schedule
 

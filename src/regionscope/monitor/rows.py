@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
+import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,7 @@ import numpy as np
 from torch import Tensor
 
 from regionscope.errors import InputError
-from regionscope.file_io import append_bytes
-from regionscope.monitor.row_files import encode, parse
+from regionscope.file_io import append_bytes, parse_json, plain
 from regionscope.types import Readable, Reading
 
 
@@ -108,3 +109,113 @@ def _number(name: str, result: Any) -> tuple[float, float | None]:
 def _described(result: Any) -> str:
     shape = f" of shape {tuple(result.shape)}" if isinstance(result, Tensor | np.ndarray) else ""
     return f"{type(result).__name__}{shape}"
+
+
+# Rows of measurements: one JSON object a line, only ever added to, so that a kill can tear nothing but the last line.
+#
+# The one reader and writer of such files. A torn last line and damaged lines are left out, and whoever reads the file
+# reports them (``Parsed.complaints``).
+
+_NUMBERS = ("value", "seconds")  # where null stands for a number that is not finite
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """The rows that could be read, each (step, name) once, and what could not.
+
+    torn: the last line is incomplete (the writer was killed). damaged: number of other lines that are not rows.
+    """
+
+    rows: list[dict[str, Any]]
+    torn: bool
+    damaged: int
+
+    def complaints(self, path: Path) -> list[str]:
+        """A sentence for each kind of damage in the file ``path``."""
+        messages = [f"{path}: the last line is incomplete and was left out."] if self.torn else []
+        return messages + ([f"{path}: {self.damaged} damaged lines were left out."] if self.damaged else [])
+
+
+def parse(raw: bytes) -> Parsed:
+    """The rows in the bytes of a file.
+
+    >>> parse(b'{"step": 1, "name": "a", "value": 2.0}\\n{"step": 2, "na').torn
+    True
+    """
+    lines = raw.split(b"\n")
+    torn = bool(lines.pop())
+    rows: dict[tuple[Any, Any], dict[str, Any]] = {}
+    damaged = 0
+    for line in lines:
+        try:
+            row = with_stderr(parse_json(line))
+        except ValueError:
+            row = None
+        if not _is_row(row):
+            damaged += 1
+            continue
+        rows.setdefault((row["step"], row["name"]), row)
+    for row in rows.values():
+        row.update({name: math.nan for name in _NUMBERS if name in row and row[name] is None})
+    return Parsed(list(rows.values()), torn, damaged)
+
+
+def _is_row(row: Any) -> bool:
+    numbers = ("value", "stderr", "seconds")
+    return (
+        isinstance(row, dict)
+        and isinstance(row.get("step"), int)
+        and isinstance(row.get("name"), str)
+        and all(isinstance(row.get(name), int | float | None) for name in numbers)
+    )
+
+
+def with_stderr(entry: Any) -> Any:
+    """The entry with its standard error as ``stderr``, which older runs call ``spread``.
+
+    >>> with_stderr({"value": 2.0, "spread": 0.5})
+    {'value': 2.0, 'stderr': 0.5}
+    """
+    if not isinstance(entry, dict) or "spread" not in entry:
+        return entry
+    return {"stderr" if name == "spread" else name: value for name, value in entry.items()}
+
+
+def encode(rows: Iterable[Any]) -> bytes:
+    """Rows (mappings, or dataclasses such as ``Row``) as lines."""
+    return b"".join(json.dumps(plain(as_mapping(row)), allow_nan=False).encode() + b"\n" for row in rows)
+
+
+def as_mapping(row: Any) -> Mapping[str, Any]:
+    if isinstance(row, Mapping):
+        return row
+    if is_dataclass(row) and not isinstance(row, type):
+        return asdict(row)
+    raise TypeError(f"Expected a mapping or a dataclass as a row, got {type(row).__name__}. Pass a dict.")
+
+
+def fingerprint(raw: bytes) -> dict[str, Any]:
+    """Length and CRC-32 of a file of rows, kept with the result so that a later change is seen."""
+    return {"bytes": len(raw), "crc32": f"{zlib.crc32(raw):08x}"}
+
+
+def extended(before: Mapping[str, Any], more: bytes) -> dict[str, Any]:
+    """The fingerprint of a file of rows after ``more`` is appended, from the one before; the file is not read again.
+
+    >>> extended(fingerprint(b"ab"), b"c") == fingerprint(b"abc")
+    True
+    """
+    crc = zlib.crc32(more, int(before["crc32"], 16))
+    return {"bytes": before["bytes"] + len(more), "crc32": f"{crc:08x}"}
+
+
+def last_row(raw: bytes, having: str) -> dict[str, Any] | None:
+    """The last whole row that has a value of this name, read from the end; measures, for one, have no epoch."""
+    for line in reversed(raw.split(b"\n")[:-1]):
+        try:
+            row = parse_json(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict) and row.get(having) is not None:
+            return row
+    return None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,9 @@ from numpy.typing import NDArray
 from regionscope.checks import check_progress, one_of
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions
-from regionscope.file_io import check_parent
+from regionscope.file_io import check_parent, replace_file
 from regionscope.monitor.frames import Frame, TrainingFrames
 from regionscope.plot import style
-from regionscope.plot.animation_file import write_animation
 from regionscope.plot.marks import data
 from regionscope.plot.regions import decision_boundary, decision_regions, linear_regions
 from regionscope.plot.ticks import shows_inputs, whole_ticks
@@ -242,3 +242,42 @@ def _decision(frame: Frame) -> DecisionRegions:
             "Compute the frames with their decision regions."
         )
     return frame.decision
+
+
+# The file of a moving picture, GIF or MP4, from a figure that is drawn again for each frame.
+
+
+def write_animation(figure: Figure, frames: Iterable[object], path: Path, *, fps: int) -> None:
+    """Write the .gif or .mp4 file ``path``: each step of ``frames`` leaves the next frame on the figure.
+
+    The file is whole or as before. MP4 needs ffmpeg; a failure of it is an OSError.
+    """
+    write = _gif if path.suffix == ".gif" else _mp4
+    replace_file(path, lambda temporary: write(figure, frames, temporary, fps))
+
+
+def _gif(figure: Figure, frames: Iterable[object], path: Path, fps: int) -> None:
+    pictures = (_picture(figure) for _ in frames)  # one at a time: each becomes a paletted copy, a third of its size
+    first = next(pictures)
+    first.save(path, format="GIF", save_all=True, append_images=pictures, duration=int(1000 / fps), loop=0)
+
+
+def _picture(figure: Figure) -> Any:
+    from PIL import Image  # comes with matplotlib
+
+    canvas: Any = figure.canvas
+    if figure.stale:
+        canvas.draw()
+    return Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy())
+
+
+def _mp4(figure: Figure, frames: Iterable[object], path: Path, fps: int) -> None:
+    from matplotlib.animation import FFMpegWriter
+
+    writer = FFMpegWriter(fps=fps, extra_args=["-f", "mp4"])
+    try:
+        with writer.saving(figure, str(path), figure.dpi):
+            for _ in frames:
+                writer.grab_frame()
+    except subprocess.CalledProcessError as error:
+        raise OSError(f"ffmpeg ended with status {error.returncode}") from error

@@ -9,23 +9,24 @@ from fractions import Fraction
 from typing import Literal
 
 import numpy as np
+import scipy.optimize
 import torch
 from torch import Tensor, nn
 
 from regionscope.checks import check_instance, read_number
-from regionscope.errors import InputError, SliceError
-from regionscope.exact.bounding.stages import NotSingleEntries, read_stages, with_slacks
+from regionscope.errors import InputError, LimitReached, SliceError
+from regionscope.exact import Partition
+from regionscope.exact.bounding.stages import NotSingleEntries, Staged, read_stages, with_slacks
 from regionscope.exact.budget import Budget
+from regionscope.exact.linear import exact_regions
 from regionscope.exact.slope_jumps import output_rounding
 from regionscope.exact.zero_tolerance import zero_tolerances_of
-from regionscope.geometry import Box
+from regionscope.geometry import Box, Slice
 from regionscope.network import Program, select_output, trace
 from regionscope.network.onnx import OnnxNetwork, reference_outputs
 from regionscope.network.output import Arguments, Output
 from regionscope.tolerance import UNIT, Tolerance
 from regionscope.types import FloatArray, Reading, repr_of
-from regionscope.verification.by_partition import margin_by_partition
-from regionscope.verification.input_rounding import output_error, output_shift
 from regionscope.verification.property import Case, Constraint, Property
 from regionscope.verification.search import Found, largest_margin
 
@@ -265,3 +266,136 @@ def _confirmed(model: nn.Module, program: Program, witness: Tensor) -> Tensor:
         return reference_outputs(model, witness[None])[0]
     with torch.no_grad():
         return trace(model, program.input_shape, dtype=torch.float32, device="cpu")(witness[None])[0]
+
+
+# The largest margin from the partition into all linear regions: for any fold, and the slow twin of the search.
+
+
+def margin_by_partition(
+    program: Program, slice: Slice, factors: FloatArray, bounds: FloatArray, alternatives: list[list[int]],
+    *, deadline: float = math.inf, max_regions: int | None = None,
+) -> Found:  # fmt: skip
+    """Build all regions of a slice; in each, slacks are affine, so the best smallest slack is a linear program.
+
+    At the deadline, or with more regions than ``max_regions``, what is known by then is returned. The deadline is
+    looked at after each nonlinearity of a part of the slice, and between regions.
+    """
+    try:
+        result = exact_regions(
+            program, [slice], max_regions=max_regions, on_limit="raise", memory=None, tolerance=None, progress=None,
+            deadline=deadline,
+        )  # fmt: skip
+    except LimitReached:
+        with torch.no_grad():
+            outputs = program(slice.embed(slice.corners))
+        margins = _margins(bounds[:, None] - factors @ outputs.double().numpy().T, alternatives)
+        best = int(margins.argmax())
+        return Found(float(margins[best]), slice.corners[best].numpy(), math.inf, 0.0, 1, False, estimated=True)
+    return _best_of(result.partitions()[0], factors, bounds, alternatives, deadline)
+
+
+def _best_of(
+    part: Partition, factors: FloatArray, bounds: FloatArray, alternatives: list[list[int]], deadline: float
+) -> Found:
+    slacks = bounds[:, None] - factors @ part.outputs.double().numpy().T
+    corners = [part.corners[a:b].numpy() for a, b in zip(part.offsets[:-1], part.offsets[1:], strict=True)]
+    at_vertices = _margins(slacks, alternatives)
+    best = int(at_vertices.argmax())
+    margin, point, left = float(at_vertices[best]), part.vertices[best].numpy(), -math.inf
+    upper = [
+        (slacks[np.ix_(np.array(rows), own)].max(1).min(), i, rows)
+        for i, own in enumerate(corners)
+        for rows in alternatives
+    ]
+    for bound, i, rows in sorted(upper, key=lambda each: -each[0]):
+        if bound <= margin:
+            break
+        if time.monotonic() > deadline:
+            left = float(bound)
+            break
+        value, weights = _best_mixture(slacks[np.ix_(np.array(rows), corners[i])])
+        if value > margin:
+            margin, point = value, weights @ part.vertices[corners[i]].numpy()
+    size = float(np.abs(factors).sum(1).max()) * float(part.stats.rounding) + 8 * UNIT * float(np.abs(bounds).max())
+    return Found(margin, point, max(margin, left), size, part.n_activation_regions, left == -math.inf, estimated=True)
+
+
+def _margins(slacks: FloatArray, alternatives: list[list[int]]) -> FloatArray:
+    """The margin (p,) at points with these slacks (constraints, p)."""
+    found: FloatArray = np.max([slacks[rows].min(0) for rows in alternatives], axis=0)
+    return found
+
+
+def _best_mixture(slacks: FloatArray) -> tuple[float, FloatArray]:
+    """The convex combination of corners (columns) whose smallest slack (rows) is largest."""
+    rows, m = slacks.shape
+    found = scipy.optimize.linprog(
+        np.concatenate([np.zeros(m), [-1.0]]),
+        A_ub=np.concatenate([-slacks, np.ones((rows, 1))], axis=1), b_ub=np.zeros(rows),
+        A_eq=np.concatenate([np.ones((1, m)), np.zeros((1, 1))], axis=1), b_eq=np.ones(1),
+        bounds=[(0, 1)] * m + [(None, None)],
+    )  # fmt: skip
+    weights = np.clip(found.x[:m], 0, None)
+    weights /= weights.sum()
+    return float((slacks @ weights).min()), weights
+
+
+# How far rounding the box, and the affine layers before the first fold, may move an output.
+#
+# A decimal such as 0.1 is not a float64 number, and the terms of the first layer may cancel: 0.1 + 0.2 - 0.3 is 0, but
+# 5.6e-17 in float64. The running error bound of the search starts from the values behind these layers.
+
+_ROWS = 64  # inputs whose weights are read at once
+_SCALE = 2.0**100  # of the inputs at which weights are read, so that an offset does not hide small ones
+_MOVED = 16  # inputs around a point
+
+
+def output_error(program: Program, staged: Staged, case: Case, factors: FloatArray) -> float:
+    """Bound of the error of the slacks ``bounds - factors @ outputs`` on the box of a case.
+
+    staged: the network up to its outputs. Each value before the first fold is a sum of n products, read at k + 1
+    corners of the box whose entries are rounded too; its error grows through the absolute weights.
+    Cost: the affine layers before the first fold, on as many rows as there are inputs.
+    """
+    sizes, terms = _first_sums(program, case)
+    error = (1 + 2 * len(case.free)) * (terms + 8) * UNIT * sizes
+    for stage in staged.stages:
+        error = abs(stage.matrix) @ np.concatenate([error, error[stage.units]])
+    return float((np.abs(factors) @ error).max(initial=0.0))
+
+
+def _first_sums(program: Program, case: Case) -> tuple[FloatArray, FloatArray]:
+    """For each value before the first fold, the largest sum of its absolute terms on the box, and their number."""
+    ends = [float(max(abs(a), abs(b))) for a, b in zip(case.low, case.high, strict=True)]
+    largest = torch.tensor(ends, dtype=torch.float64)
+    with torch.no_grad():
+        offset = _packed(program, torch.zeros(1, len(largest), dtype=torch.float64))
+        sizes, terms = offset[0].abs(), torch.ones(offset.shape[1], dtype=torch.float64)
+        for start in range(0, len(largest), _ROWS):
+            n = min(_ROWS, len(largest) - start)
+            units = torch.zeros(n, len(largest), dtype=torch.float64)
+            units.diagonal(start).fill_(_SCALE)
+            weights = (_packed(program, units) - offset).abs() / _SCALE
+            sizes = sizes + largest[start : start + n] @ weights
+            terms = terms + (weights != 0).sum(0)
+    return sizes.numpy(), terms.numpy()
+
+
+def _packed(program: Program, rows: Tensor) -> Tensor:
+    """All values before the first fold side by side, for flat inputs."""
+    values = program.begin(rows.reshape(len(rows), *program.input_shape))
+    return torch.cat([value.reshape(len(rows), -1) for value in values.values()], 1).double()
+
+
+def output_shift(program: Program, point: Tensor, case: Case) -> float:
+    """How far the outputs at a point move where fixed inputs that float64 rounds are moved by one unit: an estimate."""
+    flat = point.reshape(-1).double()
+    rounded = [i for i, value in enumerate(case.low) if i not in case.free and Fraction(float(flat[i])) != value]
+    if not rounded:
+        return 0.0
+    signs = torch.randint(2, (_MOVED, len(rounded)), generator=torch.Generator().manual_seed(0)).double() * 2 - 1
+    rows = flat.repeat(_MOVED + 1, 1)
+    rows[1:, rounded] = torch.nextafter(rows[1:, rounded], signs * torch.inf)
+    with torch.no_grad():
+        outputs = program(rows.reshape(-1, *program.input_shape)).double()
+    return 2 * float((outputs[1:] - outputs[0]).abs().max())

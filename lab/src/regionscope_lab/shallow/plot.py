@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from regionscope.plot import style
-from regionscope.plot.animation_file import write_animation
+from regionscope.plot.animation import write_animation
 from regionscope.plot.legends import free_legend
 from regionscope_lab.shallow import Flow, Teacher, breakpoints, region_bound
 from regionscope_lab.shallow.examples import WidthRow

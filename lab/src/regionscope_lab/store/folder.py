@@ -15,7 +15,7 @@ from torch import nn
 from regionscope.checks import check_instance, read_path, unknown_name
 from regionscope.errors import Damaged, InputError, RegionscopeError
 from regionscope.file_io import append_bytes, full_disk_as_error, parse_json
-from regionscope.monitor.row_files import as_mapping, encode, extended, fingerprint, parse, with_stderr
+from regionscope.monitor.rows import as_mapping, encode, extended, fingerprint, parse, with_stderr
 from regionscope_lab.config import Experiment
 from regionscope_lab.store import files, repair
 from regionscope_lab.store.lock import Lock, is_held

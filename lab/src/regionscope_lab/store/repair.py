@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from regionscope.errors import Damaged
-from regionscope.monitor.row_files import fingerprint, parse
+from regionscope.monitor.rows import fingerprint, parse
 from regionscope_lab.store import files
 
 _OTHERS = ("provenance.json", "data.json")  # what no number depends on

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.formatting import described
-from regionscope.monitor.no_trace import no_trace, same_randomness
+from regionscope.monitor.monitor import no_trace, same_randomness
 from regionscope_lab.data import Dataset, DataSplit
 from regionscope_lab.train.state import TrainState
 

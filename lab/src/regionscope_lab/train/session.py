@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.checks import read_device
-from regionscope.monitor.monitor import Monitor
-from regionscope.monitor.no_trace import no_trace, same_randomness
+from regionscope.monitor.monitor import Monitor, no_trace, same_randomness
 from regionscope.monitor.schedule import parse_schedule
 from regionscope.network import device_and_dtype, same_modes
 from regionscope_lab.config import Training
