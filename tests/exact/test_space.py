@@ -21,7 +21,7 @@ from regionscope.geometry import Box, Slice
 from regionscope.geometry.polytope.complex import centres
 from regionscope.geometry.polytope.faces import facets
 from regionscope.geometry.ragged import owners
-from regionscope.geometry.spatial.assemble import _HalfFaces
+from regionscope.geometry.spatial.cut import _HalfFaces
 from regionscope.geometry.spatial.faces import Curves, Unresolved
 from regionscope.geometry.spatial.sections import linked
 from regionscope.network import Program, Values, patterns, trace

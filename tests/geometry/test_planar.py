@@ -13,9 +13,8 @@ from regionscope.geometry.crossing import Units
 from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
 from regionscope.geometry.planar.arrangement import Chords
 from regionscope.geometry.planar.cut import split
-from regionscope.geometry.planar.envelope import split_maxima
+from regionscope.geometry.planar.envelope import envelope_on_cell, split_maxima, tie_weights
 from regionscope.geometry.planar.mesh import Mesh, areas
-from regionscope.geometry.planar.triple_points import envelope_on_cell, tie_weights
 
 
 def _square() -> tuple[Mesh, torch.Tensor]:

@@ -148,7 +148,7 @@ def test_a_classifier_that_looks_for_padding_is_refused(
     n: int, tokens: int, row: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        import_module("regionscope.network.token_calls"), "_TOKENS", tokens
+        import_module("regionscope.network.embedded"), "_TOKENS", tokens
     )  # 1: three sequences at a time
     sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 16, "bos_token_id": 2, "eos_token_id": 2}
     config = transformers.GPT2Config(vocab_size=40, num_labels=3, pad_token_id=0, **sizes)

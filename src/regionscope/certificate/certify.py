@@ -18,18 +18,19 @@ from typing import Any
 
 import numpy as np
 
-from regionscope.certificate.document import document
 from regionscope.certificate.float_proof import prove_in_floats
 from regionscope.certificate.integer_proof import IntegerProof, prove_in_integers
-from regionscope.certificate.integers import Integers
+from regionscope.certificate.integers import Integers, as_integers
 from regionscope.certificate.regions import pattern_of
 from regionscope.certificate.result import Certificate, Refutation
+from regionscope.certificate.steps import AffineStep, AnyStep, Largest, Steps
 from regionscope.certificate.subject import Subject
 from regionscope.certificate.true_counts import Counts, RegionGraph, components, count
 from regionscope.checks import read_integer
 from regionscope.errors import InputError, LimitReached
 from regionscope.extras import import_extra
-from regionscope.types import IntArray
+from regionscope.geometry import Slice
+from regionscope.types import FloatArray, IntArray
 
 # what ``doubts`` computes in a few seconds at most
 _MOST_WEIGHTS, _MOST_SIGNS, _MOST_IN_INTEGERS = 2_000_000, 1 << 22, 1000  # weights: inputs times units
@@ -203,3 +204,63 @@ def _same_parts(a: IntArray, b: IntArray) -> bool:
         partner[mine] = other
         one_in_other.append(bool((partner[mine] == other).all()))
     return all(one_in_other)
+
+
+# A certificate as JSON: the network in integers, the patterns of its regions and their walls, and the counts.
+#
+# ``tools/check_certificate.py`` verifies such a document with integers alone. Nothing in it is rounded: a list of numbers
+# stands beside their common denominator.
+
+FORMAT = "regionscope certificate 1"
+
+
+def document(steps: Steps, slice: Slice, graph: RegionGraph, counts: dict[str, Any]) -> dict[str, Any]:
+    """The evidence of a certificate, ready for ``json.dump``."""
+    flat = np.concatenate([slice.basis.flatten(1).cpu().numpy(), slice.origin.reshape(1, -1).cpu().numpy()])
+    normals, bounds = (part.cpu().numpy() for part in slice.halfspaces)
+    corners = slice.corners.cpu().numpy()
+    walls = np.unique(np.sort(graph.pairs, 1), axis=0) if len(graph.pairs) else graph.pairs
+    return {
+        "format": FORMAT,
+        "slice": {
+            "inputs": _fractions(flat.T),
+            "border": _fractions(np.concatenate([-normals, bounds[:, None]], 1)),
+            "corners": _fractions(np.concatenate([corners, np.ones((len(corners), 1))], 1)),
+        },
+        "network": {
+            "input": steps.input_name,
+            "output": steps.output_name,
+            "layers": list(steps.layers),
+            "decision": steps.has_decision,
+            "steps": [_step(step) for step in steps.steps],
+        },
+        "regions": ["".join(chr(48 + piece) for piece in row) for row in graph.code.decode(graph.bits).tolist()],
+        "walls": walls.tolist(),
+        "counts": counts,
+    }
+
+
+def _fractions(numbers: FloatArray) -> dict[str, Any]:
+    whole, below = as_integers(np.asarray(numbers, dtype=np.float64))
+    return {"numbers": whole.tolist(), "over": below}
+
+
+def _step(step: AnyStep) -> dict[str, Any]:
+    if isinstance(step, AffineStep):
+        terms = []
+        for source, matrix in step.terms:
+            sparse = matrix.sparse
+            about = {"source": source, "starts": sparse.indptr.tolist(), "columns": sparse.indices.tolist()}
+            terms.append(about | _fractions(sparse.data))
+        return {"kind": "affine", "writes": step.writes, "terms": terms, "shift": _fractions(step.shift)}
+    own = {"writes": step.writes, "source": step.source, "layer": step.layer}
+    if isinstance(step, Largest):
+        return {"kind": "largest", **own, "groups": step.groups.tolist()}
+    return {
+        "kind": "pieces",
+        **own,
+        "at": _fractions(np.array(step.at)),
+        "slopes": _fractions(step.slopes),
+        "shifts": _fractions(step.shifts),
+        "divisor": step.divisor,
+    }

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from torch import Tensor, fx, nn
-from torch.utils._pytree import tree_leaves
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves, tree_map
 
 from regionscope.errors import NotPiecewiseAffine, RegionscopeError, UntraceableModel
 from regionscope.formatting import counted, with_article
 from regionscope.network import refuse
-from regionscope.network.mixed_dtypes import MixedDtypes
-from regionscope.network.overwritten import Overwritten
 from regionscope.network.private_copy import ModuleCopy
 from regionscope.network.proxy import PURE, ForwardTracer, Storage, Traced, traced
 from regionscope.network.record import RULES, Call, Data, Recorder, Refused, Rule
@@ -339,3 +339,80 @@ def _bad_output(result: Any) -> str:
     elif isinstance(result, tuple | list) and result:
         how = f"an index from 0 to {len(result) - 1}"
     return f"Expected one output tensor, but the module returns {returned}. Choose it with output=: {how}."
+
+
+# Constants that a forward makes in float32, beside weights that are read in float64.
+
+
+class MixedDtypes(TorchFunctionMode):
+    """While it is open, functions take constants of several floating-point dtypes and compute in ``dtype``.
+
+    ``h = torch.zeros(1, 3)``, the first state of a recurrent network, is float32. Its weights are read in float64, and
+    torch refuses to multiply the two. In-place functions are left alone: a cast would write into a copy.
+    """
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self._dtype = dtype
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Iterable[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        given = (tuple(args), dict(kwargs or {}))
+        try:
+            return func(*given[0], **given[1])
+        except RuntimeError:
+            constants = [x for x in tree_leaves(given) if _is_real_constant(x)]
+            if func.__name__.endswith("_") or len({x.dtype for x in constants}) < 2:
+                raise
+            args, named = tree_map(lambda x: x.to(self._dtype) if _is_real_constant(x) else x, given)
+            return func(*args, **named)
+
+
+def _is_real_constant(value: Any) -> bool:
+    return isinstance(value, Tensor) and not isinstance(value, Traced) and value.is_floating_point()
+
+
+# Tensors that a forward must not read: constants it has written the input into, and those of the original module.
+
+
+class Overwritten(TorchFunctionMode):
+    """While it is open, no call may read memory that was ``noted``: it still holds what was there before the write.
+
+    ``h = torch.zeros(n); h += f(x)`` is allowed: ``h`` is the result from then on. ``g = h`` before it, or
+    ``h.add_(f(x))`` without taking its result, keeps a tensor that only a run of the network could fill.
+    on_read: raises the refusal. originals: ids of the tensors of the user's own module, which the forward of its copy
+    reaches only by a way that the copy does not know. on_original: raises the refusal of these.
+    """
+
+    def __init__(
+        self, on_read: Callable[[], NoReturn], originals: frozenset[int], on_original: Callable[[], NoReturn]
+    ) -> None:
+        super().__init__()
+        self._on_read = on_read
+        self._originals = originals
+        self._on_original = on_original
+        self._noted: dict[int, Tensor] = {}  # keeps them alive, so that their memory stays theirs
+
+    def note(self, tensor: Tensor) -> None:
+        """A value that depends on the input has been written into ``tensor``."""
+        self._noted[tensor.untyped_storage().data_ptr()] = tensor
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Iterable[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        named = kwargs or {}
+        for tensor in _tensors((*args, *named.values())):
+            if id(tensor) in self._originals:
+                self._on_original()
+            if self._noted and tensor.untyped_storage().data_ptr() in self._noted:
+                self._on_read()
+        return func(*args, **named)
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from _tensors(value)
+        elif isinstance(value, Tensor) and not isinstance(value, Traced):
+            yield value
