@@ -12,14 +12,17 @@ import regionscope as rs
 from regionscope.errors import InputError
 from regionscope.measures.bounds import (
     activation_patterns,
+    hanin_rolnick,
+    kac_rice,
     montufar_lower,
     montufar_upper,
+    qi_wei_neurons,
     raghu_upper,
+    random_network,
     region_bounds,
     serra_upper,
     zaslavsky,
 )
-from regionscope.measures.expected_counts import hanin_rolnick, kac_rice, qi_wei_neurons, random_network
 
 SHAPES = [(2, [3]), (1, [4, 4]), (2, [4, 3, 5]), (3, [5, 2, 4]), (2, [1, 6]), (5, [7, 3, 3]), (2, [6, 1, 6])]
 

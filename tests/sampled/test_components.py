@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from regionscope.errors import InputError
 from regionscope.sampled.components import count_components, count_linked
 from regionscope.sampled.lattice import make_lattice
-from regionscope.sampled.refinement.nearest_groups import nearest_groups, nearest_groups_all_pairs
+from regionscope.sampled.refinement import nearest_groups, nearest_groups_all_pairs
 from twins.components import count_components_bfs
 
 SHAPES = [(1,), (7,), (5, 6), (1, 9), (9, 1), (4, 3, 5), (3, 4, 2, 3), (2, 3, 2, 3, 2), (2, 2, 2, 2, 2, 2)]

@@ -18,7 +18,7 @@ from regionscope.sampled.grid import RefinedCounts, grid_counts, label_maps, ref
 from regionscope.sampled.label_points import label_lattice, label_points
 from regionscope.sampled.labels import Labeller, open_labeller
 from regionscope.sampled.lattice import corners_and_directions, default_grid, make_lattice
-from regionscope.sampled.refinement.hidden_strips import hidden_cuts
+from regionscope.sampled.refinement import hidden_cuts
 from small_slices import mlp
 
 TRIANGLE = Simplex([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])

@@ -208,8 +208,8 @@ def _same_parts(a: IntArray, b: IntArray) -> bool:
 
 # A certificate as JSON: the network in integers, the patterns of its regions and their walls, and the counts.
 #
-# ``tools/check_certificate.py`` verifies such a document with integers alone. Nothing in it is rounded: a list of numbers
-# stands beside their common denominator.
+# ``tools/check_certificate.py`` verifies such a document with integers alone. Nothing in it is rounded: a list of
+# numbers stands beside their common denominator.
 
 FORMAT = "regionscope certificate 1"
 

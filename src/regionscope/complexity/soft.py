@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from regionscope.checks import check_module, check_positive
 from regionscope.complexity.activations import Folds
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall
+from regionscope.complexity.layer_listing import TensorSources
 from regionscope.complexity.neighbourhoods import Neighbourhoods, offsets
-from regionscope.complexity.tensor_sources import TensorSources
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs
 

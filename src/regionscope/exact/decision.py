@@ -28,7 +28,7 @@ from regionscope.geometry import arrays as xp
 from regionscope.geometry.bitsets import lowest
 from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
 from regionscope.geometry.ragged import owners
-from regionscope.geometry.slice_lists import read_slices
+from regionscope.geometry.slices import read_slices
 from regionscope.network import Program, with_decision
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import EQUAL_OUTPUTS, HIDDEN_SHARE, UNIT, Tolerance

@@ -13,7 +13,7 @@ from regionscope.exact.magnitudes import LineProbes
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
-from regionscope.geometry.block_size import rows_at_a_time
+from regionscope.geometry.arrays import rows_at_a_time
 from regionscope.geometry.crossing import Points, place_points
 from regionscope.geometry.interpolation import OnEdges
 from regionscope.geometry.maxima import Candidates, breaks_along, leaders

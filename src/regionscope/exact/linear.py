@@ -27,7 +27,7 @@ from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.space import partition_space
 from regionscope.exact.zero_tolerance import zero_tolerances_of
 from regionscope.geometry import Slice
-from regionscope.geometry.slice_lists import read_slices
+from regionscope.geometry.slices import read_slices
 from regionscope.network import Program, full_precision, trace
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import LOST_SHARE, Tolerance

@@ -14,8 +14,8 @@ from regionscope.exact.budget import Budget, Keep, Record, bytes_of, domains_of,
 from regionscope.exact.polytopes import CellPartition, CellState, carry_cells, partition_cells
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import arrays as xp
+from regionscope.geometry.arrays import rows_at_a_time
 from regionscope.geometry.bitsets import lowest
-from regionscope.geometry.block_size import rows_at_a_time
 from regionscope.geometry.crossing import Units
 from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
 from regionscope.geometry.polytope.split import NewVertices

@@ -20,7 +20,7 @@ from regionscope.exact.linear import check_covers, exact_regions, program_of
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.geometry import Slice
 from regionscope.geometry.ragged import mean_of_rows
-from regionscope.geometry.slice_lists import read_slices
+from regionscope.geometry.slices import read_slices
 from regionscope.inputs import read_array
 from regionscope.network import Program
 from regionscope.network.output import Arguments, Output, select_output

@@ -14,7 +14,7 @@ from regionscope.exact.budget import Budget, corner_inputs
 from regionscope.exact.magnitudes import LineProbes, magnitudes, zero_tolerance_of
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
-from regionscope.geometry.block_size import rows_at_a_time
+from regionscope.geometry.arrays import rows_at_a_time
 from regionscope.network import FoldSites, Program, Thresholds
 from regionscope.tolerance import SMALLEST_TOLERANCE, Tolerance
 

@@ -253,3 +253,19 @@ def components(n: int, pairs: Tensor) -> Tensor:
     graph = coo_array((np.ones(len(joined), dtype=np.int8), (joined[:, 0], joined[:, 1])), shape=(n, n))
     found = connected_components(graph, directed=False)[1].astype(np.int64)
     return found if isinstance(pairs, np.ndarray) else torch.from_numpy(found).to(pairs.device)
+
+
+# How many rows of an array to work on at a time.
+
+_CPU_BYTES = 2 << 20  # stays in the caches
+_GPU_BYTES = 512 << 20  # every block waits for the device once, so few large ones
+
+
+def rows_at_a_time(row_bytes: int, device: torch.device | str) -> int:
+    """Rows of a block that suits the device, at least one.
+
+    >>> rows_at_a_time(1 << 20, torch.device("cpu"))
+    2
+    """
+    kind = getattr(device, "type", device)  # that of a NumPy array is the word "cpu"
+    return max(1, (_CPU_BYTES if kind == "cpu" else _GPU_BYTES) // max(1, row_bytes))

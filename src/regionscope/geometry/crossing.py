@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regionscope.geometry import arrays as xp
-from regionscope.geometry.block_size import rows_at_a_time
+from regionscope.geometry.arrays import rows_at_a_time
 from regionscope.geometry.ragged import sort_within
 from regionscope.tolerance import SMALLEST_TOLERANCE
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regionscope.geometry.arrays import rows_at_a_time
 from regionscope.geometry.bitsets import holds, n_words, pack, unpack
-from regionscope.geometry.block_size import rows_at_a_time
 
 
 @dataclass(frozen=True)

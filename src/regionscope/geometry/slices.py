@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regionscope.checks import check_shape, read_device
-from regionscope.errors import SliceError
+from regionscope.errors import InputError, SliceError
 from regionscope.formatting import size_name
 from regionscope.geometry.points import (
     PointLike,
@@ -396,3 +396,23 @@ class Box(_AffineSlice):
 def _check_margin(margin: float) -> None:
     if read_numbers([margin], "margin").tolist()[0] < 0:
         raise SliceError(f"Expected margin of at least 0, a share of the extent of the box, got {margin}. Pass 0.1.")
+
+
+# One slice or a list of them, as functions take them.
+
+
+def read_slices(slice: Slice | Sequence[Slice]) -> list[Slice]:
+    """One slice or several of one dimension, as a list; ``InputError`` for anything else."""
+    slices = list(slice) if isinstance(slice, Sequence) else [slice]
+    if not slices:
+        raise InputError("Expected at least one Segment, Simplex or Box, got an empty list. Add a slice to the list.")
+    for one in slices:
+        if not hasattr(type(one), "embed"):  # isinstance would compute every property of the protocol
+            raise InputError(
+                f"Expected a Segment, Simplex or Box, got {type(one).__name__}. "
+                "Build one from inputs, such as Segment(a, b) or Box.through([a, b, c])."
+            )
+    dims = sorted({one.dim for one in slices})
+    if len(dims) > 1:
+        raise InputError(f"Expected slices of one dimension, got {dims}. Call once for each dimension.")
+    return slices

@@ -9,7 +9,7 @@
 To offer a measure in ``train`` and sweeps, add it to ``lab/instruments/registry.py``.
 """
 
-from regionscope.measures.bounds import Bound, region_bounds
+from regionscope.measures.bounds import Bound, hanin_rolnick, kac_rice, qi_wei_neurons, region_bounds
 from regionscope.measures.correlate import (
     Coefficient,
     Correlation,
@@ -18,7 +18,6 @@ from regionscope.measures.correlate import (
     correlation_difference,
     correlation_table,
 )
-from regionscope.measures.expected_counts import hanin_rolnick, kac_rice, qi_wei_neurons
 from regionscope.measures.fit import LinearFit, linear_fit
 from regionscope.measures.gap import Gap, error_rate, generalisation_gap
 from regionscope.measures.margin import output_margin, slice_margin

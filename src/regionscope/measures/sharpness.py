@@ -21,7 +21,7 @@ from regionscope.inputs import Examples, Inputs, Labels
 from regionscope.measures.gap import some_examples
 from regionscope.network import device_and_dtype, untouched
 from regionscope.network.call.forward import call_model
-from regionscope.network.call.process_wide import ProcessWide
+from regionscope.network.call.precision import ProcessWide
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.network.token_ids import input_dtype, to_model
 from regionscope.sampled.labels import refuse_batch_statistics

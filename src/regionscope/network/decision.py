@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from regionscope.network.fold_sites import FoldSites, Maxima, Thresholds
+from regionscope.network.operations import FoldSites, Maxima, Thresholds
 from regionscope.network.program import Instruction, Kink, Program
 
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from regionscope.errors import CallFailed, InputError
 from regionscope.network.call.wrappers import unwrapped
-from regionscope.network.fold_sites import FoldSites
 from regionscope.network.hooks import global_hooks
+from regionscope.network.operations import FoldSites
 from regionscope.network.private_copy import has_hooks, tensors_of, weights_of
 from regionscope.network.structure import Structure, structure_of
 

@@ -19,7 +19,7 @@ from regionscope.errors import InputError, SliceError
 from regionscope.formatting import counted
 from regionscope.geometry import Segment, Simplex, Slice
 from regionscope.geometry.haar import haar_frames
-from regionscope.geometry.slice_lists import read_slices
+from regionscope.geometry.slices import read_slices
 from regionscope.inputs import Examples, Inputs, read_examples, stacked
 
 _ATTEMPTS = 100

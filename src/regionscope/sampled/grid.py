@@ -16,7 +16,7 @@ from regionscope.sampled.components import count_linked
 from regionscope.sampled.label_points import label_lattice
 from regionscope.sampled.labels import Labeller, open_labeller
 from regionscope.sampled.lattice import Lattice, default_grid, kind_of, make_lattice
-from regionscope.sampled.refinement.joining import joined_counts
+from regionscope.sampled.refinement import joined_counts
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,8 +19,7 @@ from typing import NoReturn
 
 from regionscope.checks import read_path
 from regionscope.errors import InputError
-from regionscope.verification.formula import Atom, Linear, alternatives, conjunction
-from regionscope.verification.property import Property, property_of
+from regionscope.verification.property import Atom, Linear, Property, alternatives, conjunction, property_of
 
 _TOKEN = re.compile(r';.*|"[^"]*"|[()]|[^\s()\[\];"]*[ \t]{0,9}\[[^\]\n]*\]|[^\s();"]+|"')
 _TENSOR = re.compile(r'(\S+) (\w+)\s*\[\s*(\d{1,9}(\s*,\s*\d{1,9})*)?\s*\]( ".*")?')  # with its name in the ONNX file

@@ -16,8 +16,7 @@ import regionscope as rs
 from devices import needs_cuda
 from regionscope.errors import InputError, NotPiecewiseAffine, SliceError
 from regionscope.exact.questions import paths as paths_module
-from regionscope.exact.questions.legendre import gauss_legendre
-from regionscope.exact.questions.quadrature_steps import RULES, quadrature
+from regionscope.exact.questions.quadrature_steps import RULES, gauss_legendre, quadrature
 from small_slices import mlp
 from strategies import Problem, problems
 from twins.reference import reference_partition

@@ -16,13 +16,12 @@ from regionscope.exact.decision import extremes_at_corners, labels_of
 from regionscope.exact.linear import check_shapes, cut_slices, program_of
 from regionscope.exact.questions.output_weights import Target, output_weights
 from regionscope.exact.region_batch import RegionBatch
-from regionscope.exact.surfaces.polygons import normals_of, ordered_corners
 from regionscope.exact.surfaces.pruning import Levels, Pruning
-from regionscope.exact.surfaces.surface import LevelSet
+from regionscope.exact.surfaces.surface import LevelSet, normals_of, ordered_corners
 from regionscope.exact.zero_tolerance import zero_tolerances_of
 from regionscope.geometry import Slice
 from regionscope.geometry.ragged import gather_rows, mean_of_rows, owners, ranges
-from regionscope.geometry.slice_lists import read_slices
+from regionscope.geometry.slices import read_slices
 from regionscope.network import Program, full_precision, with_decision, with_level
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import Tolerance

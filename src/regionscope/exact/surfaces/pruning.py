@@ -25,7 +25,7 @@ from regionscope.exact.bounding.bounds import rounding_of, with_ones
 from regionscope.exact.bounding.merge import Stage
 from regionscope.exact.bounding.stages import NotSingleEntries, Staged, read_matrices
 from regionscope.geometry import Slice
-from regionscope.geometry.block_size import rows_at_a_time
+from regionscope.geometry.arrays import rows_at_a_time
 from regionscope.geometry.interpolation import skip_csr_warning
 from regionscope.geometry.ragged import gather_rows
 from regionscope.network import Program, Values

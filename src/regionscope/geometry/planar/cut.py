@@ -222,9 +222,9 @@ def _chords(
 
 # Chords of thin cells in which rounding left wrong signs, repaired one cell at a time.
 #
-# In exact arithmetic a line through a convex cell meets its border in two points. When a cell is so thin that several of
-# its corners cannot be told from the line, the signs around it may show none, one or more than two; here the two ends
-# are chosen so that the strongest positive run of corners is cut off.
+# In exact arithmetic a line through a convex cell meets its border in two points. When a cell is so thin that several
+# of its corners cannot be told from the line, the signs around it may show none, one or more than two; here the two
+# ends are chosen so that the strongest positive run of corners is cut off.
 
 
 def repair_ends(mesh: Mesh, groups: Tensor, table: SignTable, crossings: Crossings, evaluate: Evaluate) -> Tensor:

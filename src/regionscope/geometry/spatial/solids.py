@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from regionscope.geometry import arrays as xp
+from regionscope.geometry.arrays import rows_at_a_time
 from regionscope.geometry.bitsets import pack
-from regionscope.geometry.block_size import rows_at_a_time
 from regionscope.geometry.planar.mesh import Mesh
 from regionscope.geometry.polytope.complex import NO_WALL, Complex, Domain
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners, ranges

@@ -17,8 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regionscope.network.fold_sites import Maxima, Thresholds
-from regionscope.network.operations import Fixed
+from regionscope.network.operations import Fixed, Maxima, Thresholds
 from regionscope.network.record import Call, Data, Refused, rule
 from regionscope.network.refuse import INDICES
 from regionscope.network.rules.arithmetic import Operand, aligned, reduced_axis, row_dims, same_layout

@@ -7,8 +7,7 @@ from regionscope.network.onnx.operators import (
     indexing,
     layers,
     pooling,
-    reductions,
     shapes,
 )
 
-__all__ = ["activations", "arithmetic", "constants", "indexing", "layers", "pooling", "reductions", "shapes"]
+__all__ = ["activations", "arithmetic", "constants", "indexing", "layers", "pooling", "shapes"]

@@ -1,4 +1,4 @@
-"""Add, Sub, Mul, Div and their kin, with the broadcasting of NumPy."""
+"""Add, Sub, Mul, Div and their kin, with the broadcasting of NumPy, and the reductions."""
 
 from __future__ import annotations
 
@@ -67,3 +67,33 @@ def _combined(*operands: Any, pair: Callable[[Any, Any], Any], lifts: list[int])
 
 of_many("Sum", torch.add)
 plain({"Neg": torch.neg, "Sqrt": torch.sqrt, "Exp": torch.exp, "Reciprocal": torch.reciprocal})
+
+
+# ReduceSum, ReduceMean, ReduceMax, ReduceMin.
+
+
+def _reduction(kind: str, function: Callable[..., Any]) -> None:
+    @operator(kind)
+    def _read(node: Node) -> Step:
+        axes, idle = node.axes(1), bool(node.get("noop_with_empty_axes", 0))
+        if axes is None or len(axes) == 0:
+            if idle:
+                return applied(node, _same, takes=(0,))
+            axes = None
+        keep = bool(node.get("keepdims", 1))
+        return applied(node, _over, takes=(0,), reduce=function, axes=axes, keep=keep, lift=node.lift)
+
+
+def _over(x: Any, *, reduce: Callable[..., Any], axes: list[int] | None, keep: bool, lift: int) -> Any:
+    axes = list(range(lift, x.ndim)) if axes is None else axes
+    return reduce(x, axes, keep) if axes else x  # torch takes no dimensions for all of them
+
+
+def _same(x: Any) -> Any:
+    return x
+
+
+_reduction("ReduceSum", torch.sum)
+_reduction("ReduceMean", torch.mean)
+_reduction("ReduceMax", torch.amax)
+_reduction("ReduceMin", torch.amin)

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist
 from torch import Tensor
 
 from regionscope.geometry import Slice
@@ -22,8 +24,6 @@ from regionscope.sampled.components import count_linked
 from regionscope.sampled.label_points import label_points
 from regionscope.sampled.labels import Labeller
 from regionscope.sampled.lattice import Lattice
-from regionscope.sampled.refinement.hidden_strips import hidden_cuts
-from regionscope.sampled.refinement.nearest_groups import nearest_groups
 from regionscope.types import Array
 
 _NEAREST_PIECES = 3
@@ -181,3 +181,134 @@ def _sideways(directions: Tensor) -> Tensor:
     side = odd - directions * (odd * directions).sum(1, keepdim=True) / squared
     length: Tensor = side.norm(dim=1, keepdim=True).clamp_min(torch.finfo(torch.float64).tiny)
     return side * (squared.sqrt() / length)
+
+
+# Strips of another label that are thinner than the spacing of a lattice, between two neighbours of one label.
+#
+# Such a strip appears as single points of its label. Between these points, neighbours on both sides of the strip seem
+# connected. They are not, and the pieces on both sides may be two regions.
+
+_SAMPLES_AT_BOUNDARY = 7  # between two neighbours where a boundary is near
+_SAMPLES_AT_CUT = 15  # between those next to a cut
+_SAMPLES_PER_CALL = 1 << 18  # samples that are looked at at once
+
+
+def hidden_cuts(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice, labels: Tensor) -> Tensor:
+    """(s, m) bool: for each slice, the pairs of neighbours of one label with another label sampled between them.
+
+    labels: (s, p) on the lattice; pairs as in ``lattice.pairs``. Looked at are pairs next to a change of the label, and
+    then, more closely, those next to every cut that is found, so that a strip is followed along its length. Cost: seven
+    places for each pair next to a boundary.
+    """
+    first, second = lattice.pairs.unbind(1)
+    same = labels[:, first] == labels[:, second]
+    cut = torch.zeros_like(same)
+    closely = torch.zeros_like(same)
+    todo, samples = same & _next_to(_ends(~same, lattice), lattice), _SAMPLES_AT_BOUNDARY
+    while bool(todo.any()):
+        slice_id, pair = todo.nonzero().unbind(1)
+        cut[slice_id, pair] = _changes(labeller, slices, lattice, labels, slice_id=slice_id, pair=pair, n=samples)
+        closely |= todo & (samples == _SAMPLES_AT_CUT)
+        reached = _ends(cut, lattice)
+        reached |= _ends(_next_to(reached, lattice), lattice)
+        todo, samples = same & ~cut & ~closely & _next_to(reached, lattice), _SAMPLES_AT_CUT
+    return cut
+
+
+def _ends(chosen: Tensor, lattice: Lattice) -> Tensor:
+    """(s, p): the points of the chosen pairs (s, m)."""
+    hits = torch.zeros(len(chosen), len(lattice), dtype=torch.int32, device="cpu")
+    for end in lattice.pairs.unbind(1):
+        hits.index_add_(1, end, chosen.to(torch.int32))
+    return hits > 0
+
+
+def _next_to(points: Tensor, lattice: Lattice) -> Tensor:
+    """(s, m): the pairs that have one of the points (s, p)."""
+    first, second = lattice.pairs.unbind(1)
+    return points[:, first] | points[:, second]
+
+
+def _changes(
+    labeller: Labeller,
+    slices: Sequence[Slice],
+    lattice: Lattice,
+    labels: Tensor,
+    *,
+    slice_id: Tensor,
+    pair: Tensor,
+    n: int,
+) -> Tensor:
+    """Whether one of ``n`` places between the two points of each pair has another label than they have."""
+    share = torch.arange(1, n + 1, dtype=torch.float64, device="cpu")[:, None] / (n + 1)
+    changes = []
+    pairs_per_call = _SAMPLES_PER_CALL // n
+    for block_slices, block_pairs in zip(slice_id.split(pairs_per_call), pair.split(pairs_per_call), strict=True):
+        start, end = lattice.pairs[block_pairs].unbind(1)
+        places = torch.lerp(lattice.units[start][:, None], lattice.units[end][:, None], share)
+        between = label_points(labeller, slices, block_slices.repeat_interleave(n), places.reshape(-1, lattice.dim))
+        changes.append((between.reshape(-1, n) != labels[block_slices, start][:, None]).any(1))
+    return torch.cat(changes)
+
+
+# Which groups of points lie nearest to each other, and between which two points.
+
+_NEIGHBOURS = 32
+_FEW_GROUPS = 64  # groups that are searched by all distances at once
+
+
+def nearest_groups(points: Array, group: Array, partners: int) -> Array:
+    """The closest two points (m, 2) of each group and of each of its ``partners`` nearest groups.
+
+    points: (n, k) whole numbers; group: (n,) from 0 on, ascending. Of equally near groups the first come first, of
+    equally near points the first. Cost: the 32 nearest neighbours of every point; a group that has to look further
+    takes its distances to all points.
+    """
+    n_groups = int(group[-1]) + 1 if len(group) else 0
+    if n_groups <= _FEW_GROUPS:
+        return nearest_groups_all_pairs(points, group, partners)
+    k = min(_NEIGHBOURS, len(points))
+    near = cKDTree(points).query(points, k=k)[1]
+    apart = np.square(points[near] - points[:, None]).sum(-1)
+    seen = np.full(n_groups, np.inf)  # nearer than this, every neighbour of the group is known
+    np.minimum.at(seen, group, apart[:, -1])
+    here, column = np.nonzero(group[near] != group[:, None])
+    there, distance = near[here, column], apart[here, column]
+    ends, owner, furthest = _best(here, there, distance, group, partners)
+    found = np.bincount(owner, minlength=n_groups)
+    last = np.zeros(n_groups)
+    np.maximum.at(last, owner, furthest)
+    known = (found == partners) & (last < seen)
+    rest = nearest_groups_all_pairs(points, group, partners, np.flatnonzero(~known))
+    return np.concatenate([ends[known[owner]], rest])
+
+
+def nearest_groups_all_pairs(points: Array, group: Array, partners: int, chosen: Array | None = None) -> Array:
+    """The same by all distances, for the groups ``chosen`` (all by default). Cost: their points times all points."""
+    starts = np.flatnonzero(np.diff(group, prepend=-1))
+    stops = np.append(starts[1:], len(points))
+    ends = []
+    for i in range(len(starts)) if chosen is None else chosen.tolist():
+        start, stop = starts[i], stops[i]
+        distances = cdist(points[start:stop], points, "sqeuclidean")
+        closest = distances.min(0)
+        closest[start:stop] = np.inf
+        best = np.minimum.reduceat(closest, starts)
+        for j in np.argsort(best, kind="stable")[:partners].tolist():
+            if np.isfinite(best[j]):
+                there = int(starts[j] + closest[starts[j] : stops[j]].argmin())
+                ends.append((int(start + distances[:, there].argmin()), there))
+    return np.array(ends, dtype=np.int64).reshape(-1, 2)
+
+
+def _best(here: Array, there: Array, distance: Array, group: Array, partners: int) -> tuple[Array, Array, Array]:
+    """Of pairs of points the closest for each two groups, and of those the nearest ``partners`` of each group."""
+    order = np.lexsort((here, there, distance, group[there], group[here]))
+    a, b = group[here][order], group[there][order]
+    first = order[(np.diff(a, prepend=-1) != 0) | (np.diff(b, prepend=-1) != 0)]
+    order = first[np.lexsort((group[there][first], distance[first], group[here][first]))]
+    owner = group[here][order]
+    start = np.flatnonzero(np.diff(owner, prepend=-1))
+    rank = np.arange(len(order)) - np.repeat(start, np.diff(np.append(start, len(order))))
+    kept = order[rank < partners]
+    return np.stack([here[kept], there[kept]], 1), group[here][kept], distance[kept]

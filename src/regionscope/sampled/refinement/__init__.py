@@ -1,1 +1,0 @@
-"""Merging regions that a grid splits, and splitting those that it joins."""
