@@ -80,24 +80,24 @@ def _extremes(job: SliceJob, index: int | None, minus: int | None) -> None:
     network, where = job.start()
     target = chosen_output(index, minus, network, where)
     part = job.cut(linear_regions, network, where)
-    found = part.extremes(target)
+    extremes = part.extremes(target)
     rows: dict[str, float] = {}
     for name, value, coords, point in (
-        ("smallest value", found.min, found.coords_of_min, found.argmin),
-        ("largest value", found.max, found.coords_of_max, found.argmax),
+        ("smallest value", extremes.min, extremes.coords_of_min, extremes.argmin),
+        ("largest value", extremes.max, extremes.coords_of_max, extremes.argmax),
     ):
         inputs = f", input {_numbers(point)}" if point.numel() <= _FEW_INPUTS else ""
         rows[f"{name}, at slice coordinates {_numbers(coords)}{inputs}"] = value
     numbers = {
-        "min": found.min,
-        "max": found.max,
-        "argmin": found.argmin.tolist(),
-        "argmax": found.argmax.tolist(),
-        "coords_of_min": found.coords_of_min.tolist(),
-        "coords_of_max": found.coords_of_max.tolist(),
+        "min": extremes.min,
+        "max": extremes.max,
+        "argmin": extremes.argmin.tolist(),
+        "argmax": extremes.argmax.tolist(),
+        "coords_of_min": extremes.coords_of_min.tolist(),
+        "coords_of_max": extremes.coords_of_max.tolist(),
     }
     _report(job, part, rows, numbers)
-    job.draw(plot.extremes_figure, part, found)
+    job.draw(plot.extremes_figure, part, extremes)
 
 
 def _lipschitz(job: SliceJob, norm: str, index: int | None, minus: int | None) -> None:
@@ -105,48 +105,55 @@ def _lipschitz(job: SliceJob, norm: str, index: int | None, minus: int | None) -
     network, where = job.start()
     target = None if index is None and minus is None else chosen_output(index, minus, network, where)
     part = job.cut(linear_regions, network, where)
-    found = part.lipschitz(norm=math.inf if norm == "inf" else int(norm), target=target)
-    numbers = {"lipschitz": found.value, "norm": norm, "point": found.point.tolist(), "coords": found.coords.tolist()}
-    _report(job, part, {f"Lipschitz constant, norm {norm}": found.value}, numbers)
-    job.draw(plot.lipschitz_figure, part, found)
+    lipschitz = part.lipschitz(norm=math.inf if norm == "inf" else int(norm), target=target)
+    numbers = {
+        "lipschitz": lipschitz.value,
+        "norm": norm,
+        "point": lipschitz.point.tolist(),
+        "coords": lipschitz.coords.tolist(),
+    }
+    _report(job, part, {f"Lipschitz constant, norm {norm}": lipschitz.value}, numbers)
+    job.draw(plot.lipschitz_figure, part, lipschitz)
 
 
 def _flips(job: SliceJob, class_names: str | None) -> None:
     network, where = job.start(dim=1, what="flips")
     names = job.class_names(class_names, network, where)
     dec = job.cut(decision_regions, network, where)
-    found = flips_of(dec)
-    rows = zip(*(column.tolist() for column in (found.coords, found.before, found.after, found.slope)), strict=True)
-    listed = [{"coord": at, "before": a, "after": b, "slope": slope} for at, a, b, slope in rows]
-    table: dict[str, float] = {"flips": len(found)}
-    for one in listed[:_SHOWN]:
-        before, after = (str(i) if names is None else f"{i} ({names[i]})" for i in (one["before"], one["after"]))
-        table[f"from {before} to {after} at slice coordinate {one['coord']:.6g}, slope"] = one["slope"]
+    flips = flips_of(dec)
+    rows = zip(*(column.tolist() for column in (flips.coords, flips.before, flips.after, flips.slope)), strict=True)
+    listed = [{"coord": coord, "before": a, "after": b, "slope": slope} for coord, a, b, slope in rows]
+    table: dict[str, float] = {"flips": len(flips)}
+    for flip in listed[:_SHOWN]:
+        before, after = (str(i) if names is None else f"{i} ({names[i]})" for i in (flip["before"], flip["after"]))
+        table[f"from {before} to {after} at slice coordinate {flip['coord']:.6g}, slope"] = flip["slope"]
     _report(job, dec.partition, table, {"flips": listed, "class_names": names})
-    job.draw(plot.flips_figure, dec, found, class_names=names)
+    job.draw(plot.flips_figure, dec, flips, class_names=names)
 
 
 def _topology(job: SliceJob, class_names: str | None) -> None:
     network, where = job.start(dim=2, what="topology")
     names = job.class_names(class_names, network, where)
     dec = job.cut(decision_regions, network, where)
-    found, volumes = dec.topology(), dec.volumes()
+    topology, volumes = dec.topology(), dec.volumes()
     rows: dict[str, float] = {}
-    for label, one in found.items():
+    for label, shape in topology.items():
         called = f"class {label}" if names is None else f"class {label} ({names[label]})"
         rows |= {
-            f"{called}: components": one.components,
-            f"{called}: holes": one.holes,
-            f"{called}: boundary length": one.boundary_length,
+            f"{called}: components": shape.components,
+            f"{called}: holes": shape.holes,
+            f"{called}: boundary length": shape.boundary_length,
             f"{called}: area": volumes[label],
         }
     numbers = {
-        "classes": {label: asdict(one) | {"euler": one.euler, "area": volumes[label]} for label, one in found.items()},
+        "classes": {
+            label: asdict(shape) | {"euler": shape.euler, "area": volumes[label]} for label, shape in topology.items()
+        },
         "decision_regions": dec.count,
         "class_names": names,
     }
     _report(job, dec.partition, rows, numbers)
-    job.draw(plot.topology_figure, dec, found, class_names=names)
+    job.draw(plot.topology_figure, dec, topology, class_names=names)
 
 
 def _numbers(point: Tensor) -> str:

@@ -25,9 +25,9 @@ def recorded(words: Sequence[str]) -> Iterator[None]:
 
 def note_file(path: Path) -> None:
     """Keep the checksum of a file that the command reads. Cost: reads the file once."""
-    if found := _running.get({}):
+    if running := _running.get({}):
         with path.open("rb") as file:
-            found["files"][str(path)] = hashlib.file_digest(file, "sha256").hexdigest()
+            running["files"][str(path)] = hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def measured_with() -> dict[str, Any]:

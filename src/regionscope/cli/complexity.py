@@ -97,20 +97,20 @@ def complexity(
     points = _points(job, data, test, random, domain, seed)
     start = time.perf_counter()
     with job.explaining(network, points["train"]):
-        found = {
+        complexities = {
             name: local_complexity(
-                network, each, dims=dims, radius=radius, hull=hull, layers=layers or None,
+                network, inputs, dims=dims, radius=radius, hull=hull, layers=layers or None,
                 linear_outputs=linear_outputs, seed=seed,
                 memory=options.read_memory(memory),
             )
-            for name, each in points.items()
+            for name, inputs in points.items()
         }  # fmt: skip
     seconds = time.perf_counter() - start
-    gap = complexity_gap(found["train"], found["test"]) if "test" in found else None
+    gap = complexity_gap(complexities["train"], complexities["test"]) if "test" in complexities else None
     if not job.as_json:
-        _print(found, gap, seconds)
-    job.write(_numbers(found, gap, seconds))
-    job.draw(layers_figure, found)
+        _print(complexities, gap, seconds)
+    job.write(_numbers(complexities, gap, seconds))
+    job.draw(layers_figure, complexities)
 
 
 def _points(
@@ -118,25 +118,25 @@ def _points(
 ) -> dict[str, Tensor]:
     """The sets of points by name: those of the files, or those that are stored with the network."""
     least = 1 if test is None else 2  # a gap has an error from two points on
-    found = job.stored_points(seed) or {"train": job.inputs(data, least=least)}
+    points = job.stored_points(seed) or {"train": job.inputs(data, least=least)}
     if test is not None:
-        found["test"] = torch.from_numpy(load.load_points(test, input_shape=job.shape))
+        points["test"] = torch.from_numpy(load.load_points(test, input_shape=job.shape))
     if random:
-        found["random"] = uniform_points(random, found["train"].shape[1:], domain=domain or job.domain, seed=seed)
-    return found
+        points["random"] = uniform_points(random, points["train"].shape[1:], domain=domain or job.domain, seed=seed)
+    return points
 
 
-def _print(found: dict[str, LocalComplexity], gap: ComplexityGap | None, seconds: float) -> None:
-    first = next(iter(found.values()))
-    names = ("units", *(f"{name} ({len(each):,})" for name, each in found.items()))
+def _print(complexities: dict[str, LocalComplexity], gap: ComplexityGap | None, seconds: float) -> None:
+    first = next(iter(complexities.values()))
+    names = ("units", *(f"{name} ({len(result):,})" for name, result in complexities.items()))
     title = f"Local complexity in {counted(first.dims, 'direction')} of radius {first.radius:g}, {seconds:.3g} s"
     table = Table("layer", *(Column(name, justify="right") for name in names))
     for layer, units in first.units.items():
-        means = [each.layer_means[layer] for each in found.values()]
+        means = [result.layer_means[layer] for result in complexities.values()]
         table.add_row(layer, f"{units:,}", *(estimated(mean.value, mean.stderr) for mean in means))
     table.add_section()
     total = f"{sum(first.units.values()):,}"
-    table.add_row("all", total, *(estimated(each.mean, each.stderr) for each in found.values()))
+    table.add_row("all", total, *(estimated(result.mean, result.stderr) for result in complexities.values()))
     console = Console()
     console.print(title, highlight=False)
     console.print(table)
@@ -153,15 +153,15 @@ def _print(found: dict[str, LocalComplexity], gap: ComplexityGap | None, seconds
         )
 
 
-def _numbers(found: dict[str, LocalComplexity], gap: ComplexityGap | None, seconds: float) -> dict[str, Any]:
-    first = next(iter(found.values()))
+def _numbers(complexities: dict[str, LocalComplexity], gap: ComplexityGap | None, seconds: float) -> dict[str, Any]:
+    first = next(iter(complexities.values()))
     sets = {
         name: {
-            "points": len(each),
-            **asdict(Level.of(each)),
-            "total": each.total.tolist(),
+            "points": len(result),
+            **asdict(Level.of(result)),
+            "total": result.total.tolist(),
         }
-        for name, each in found.items()
+        for name, result in complexities.items()
     }
     between = None
     if gap is not None:

@@ -50,20 +50,25 @@ def with_job(
     job: class of the first parameter in place of the annotated one. without: parameters that keep their defaults.
     """
     hints = get_type_hints(command, include_extras=True)
-    first, *own = (each for each in inspect.signature(command).parameters.values() if each.name not in without)
+    first, *rest = (
+        parameter for parameter in inspect.signature(command).parameters.values() if parameter.name not in without
+    )
     job = job or hints[first.name]
-    shared = [each for each in inspect.signature(job).parameters.values() if each.name not in without]
+    shared = [parameter for parameter in inspect.signature(job).parameters.values() if parameter.name not in without]
     hints |= get_type_hints(job, include_extras=True)
 
     @wraps(command)
     def run(**values: Any) -> None:
-        command(job(**{each.name: values.pop(each.name) for each in shared}), **values)
+        command(job(**{parameter.name: values.pop(parameter.name) for parameter in shared}), **values)
 
-    every = [each.replace(kind=each.KEYWORD_ONLY, annotation=hints[each.name]) for each in (*shared, *own)]
+    every = [
+        parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hints[parameter.name])
+        for parameter in (*shared, *rest)
+    ]
     panels = (None, *_PANELS)  # arguments come first, and have no panel
-    every.sort(key=lambda each: panels.index(each.annotation.__metadata__[0].rich_help_panel))
+    every.sort(key=lambda parameter: panels.index(parameter.annotation.__metadata__[0].rich_help_panel))
     run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in every}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
     return run
 
 
@@ -266,9 +271,9 @@ class SliceJob(NetworkJob):
         with work_bar("Cutting", self.progress) as bar:
             return instrument(network, slice, memory=memory, max_regions=limit, progress=bar, **chosen)
 
-    def report(self, found: Any, rows: Mapping[str, float], numbers: Mapping[str, Any], *, more: str = "") -> None:
+    def report(self, result: Any, rows: Mapping[str, float], numbers: Mapping[str, Any], *, more: str = "") -> None:
         """The table and the JSON of a result that has a slice and statistics."""
-        slice, stats = found.slice, found.stats
+        slice, stats = result.slice, result.stats
         plane = None if self.named_slice is None else self.named_slice.plane
         if plane is not None:
             numbers = {**numbers, "plane": plane.document()}

@@ -67,16 +67,16 @@ def level_set(
     if between is None:
         border = "Pass --classes I,J for the boundary between two classes."
         target = chosen_output(index, minus, network, slice, otherwise=border)
-    found = job.cut(exact.level_set, network, slice, value=value, target=target, classes=between)
-    _report(job, found)
+    surface = job.cut(exact.level_set, network, slice, value=value, target=target, classes=between)
+    _report(job, surface)
     for path in job.named(tuple(MESH_FILES)):
         with output.writing_to(path):
-            found.save(path, inputs=slice.origin.numel() == slice.dim)
+            surface.save(path, inputs=slice.origin.numel() == slice.dim)
         typer.echo(f"wrote {path}", err=True)
-    job.draw(plot.level_set_figure, found)
+    job.draw(plot.level_set_figure, surface)
     for path in job.named(output.PAGES):
         with output.writing_to(path):
-            write_page(found, path)
+            write_page(surface, path)
         typer.echo(f"wrote {path}", err=True)
 
 
@@ -99,21 +99,21 @@ def _read_classes(text: str | None) -> list[int] | None:
     return [int(n) for n in text.split(",")]
 
 
-def _report(job: SliceJob, found: LevelSet) -> None:
+def _report(job: SliceJob, surface: LevelSet) -> None:
     rows: dict[str, float] = {
-        "segments" if found.dim == 2 else "faces": len(found),
-        "vertices": len(found.vertices),
-        "length" if found.dim == 2 else "area": found.area,
-        "Euler characteristic": found.euler,
-        "connected components": found.n_components,
-        "ends on the border" if found.dim == 2 else "edges on the border": len(found.boundary_edges),
-        "edges and vertices that are not manifold": found.n_nonmanifold,
-        "regions on which the level is taken everywhere": len(found.flat),
+        "segments" if surface.dim == 2 else "faces": len(surface),
+        "vertices": len(surface.vertices),
+        "length" if surface.dim == 2 else "area": surface.area,
+        "Euler characteristic": surface.euler,
+        "connected components": surface.n_components,
+        "ends on the border" if surface.dim == 2 else "edges on the border": len(surface.boundary_edges),
+        "edges and vertices that are not manifold": surface.n_nonmanifold,
+        "regions on which the level is taken everywhere": len(surface.flat),
     }
     numbers = {
-        "value": found.value, "classes": found.classes, "faces": len(found), "vertices": len(found.vertices),
-        "area": found.area, "euler": found.euler, "components": found.n_components,
-        "boundary_edges": len(found.boundary_edges), "nonmanifold": found.n_nonmanifold,
-        "flat_regions": len(found.flat), "flat_size": found.flat_size,
+        "value": surface.value, "classes": surface.classes, "faces": len(surface), "vertices": len(surface.vertices),
+        "area": surface.area, "euler": surface.euler, "components": surface.n_components,
+        "boundary_edges": len(surface.boundary_edges), "nonmanifold": surface.n_nonmanifold,
+        "flat_regions": len(surface.flat), "flat_size": surface.flat_size,
     }  # fmt: skip
-    job.report(found, rows, numbers)
+    job.report(surface, rows, numbers)

@@ -50,10 +50,12 @@ def load_model(spec: str, *, weights: bool = True, output: str | int | None = No
             f"Expected a model such as pkg.module:factory, file.py:factory or net.onnx, got the weights {spec!r}. "
             f"Name the function that builds the network, and load the weights {how}."
         )
-    with imported(spec, "model", form="a model such as pkg.module:factory, file.py:factory or net.onnx") as found:
+    with imported(spec, "model", form="a model such as pkg.module:factory, file.py:factory or net.onnx") as builder:
         if (source := spec.rpartition(":")[0]).endswith(".py"):
             note_file(Path(source))
-        return as_module(found if isinstance(found, nn.Module) or not callable(found) else call(found, spec, {}), spec)
+        return as_module(
+            builder if isinstance(builder, nn.Module) or not callable(builder) else call(builder, spec, {}), spec
+        )
 
 
 def is_onnx(spec: str) -> bool:
@@ -152,12 +154,12 @@ def _read_numpy(path: Path) -> Any:
 
 
 def _read_tensors(path: Path) -> Any:
-    found = _torch_load(
+    content = _torch_load(
         path,
         f"Expected a tensor or a dictionary of tensors in {path}, got a file that is not read. "
         "Write one with torch.save(tensor, path).",
     )
-    return {str(key): value for key, value in found.items()} if isinstance(found, Mapping) else found
+    return {str(key): value for key, value in content.items()} if isinstance(content, Mapping) else content
 
 
 def _chosen_array(path: Path, arrays: Mapping[str, Any], key: str | None) -> Any:
@@ -252,13 +254,13 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
     if _is_state(state):
         return dict(state)
     entries = dict(state) if isinstance(state, Mapping) else {}
-    found = [key for key, entry in entries.items() if _is_state(entry) and entry]  # of a checkpoint
-    if len(found) == 1:
-        return dict(entries[found[0]])
+    states = [key for key, entry in entries.items() if _is_state(entry) and entry]  # of a checkpoint
+    if len(states) == 1:
+        return dict(entries[states[0]])
     way, got = "Save one with torch.save(model.state_dict(), ...)", "something else"
-    if found:
-        got = f"{len(found)}: {', '.join(map(repr, found[:8]))}"
-        way = f"Save one of them, such as torch.save(torch.load(file)[{found[0]!r}], ...)"
+    if states:
+        got = f"{len(states)}: {', '.join(map(repr, states[:8]))}"
+        way = f"Save one of them, such as torch.save(torch.load(file)[{states[0]!r}], ...)"
     elif entries:
         got = f"none among the entries {', '.join(repr(str(key)) for key in list(entries)[:8])}"
     raise InputError(f"Expected one state dict in {path}, got {got}. {way}.")
@@ -275,8 +277,8 @@ def _without_prefix(state: dict[str, Tensor], wanted: Collection[str]) -> dict[s
     first = next(iter(wanted))
     for name in state:
         prefix = name.removesuffix(first)
-        if prefix != name and prefix.endswith(".") and {prefix + one for one in wanted} == state.keys():
-            return {one: state[prefix + one] for one in wanted}
+        if prefix != name and prefix.endswith(".") and {prefix + name for name in wanted} == state.keys():
+            return {name: state[prefix + name] for name in wanted}
     return state
 
 

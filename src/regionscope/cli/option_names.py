@@ -33,15 +33,15 @@ _ARGUMENT = re.compile(
 @contextmanager
 def options_of(parameters: Iterable[Any]) -> Iterator[None]:
     """Let ``in_options`` name the options among the parameters of a command, while the command runs."""
-    found: dict[str, str] = {}
-    for each in parameters:
-        for option in each.opts:
+    arguments: dict[str, str] = {}
+    for parameter in parameters:
+        for option in parameter.opts:
             if option.startswith("--"):
                 same = (
                     None if option == "--output" else option.removeprefix("--").replace("-", "_")
                 )  # output= is a head
-                found |= {name: option for name in (each.name, same, _ALSO.get(option)) if name}
-    token = _running.set(found)
+                arguments |= {name: option for name in (parameter.name, same, _ALSO.get(option)) if name}
+    token = _running.set(arguments)
     try:
         yield
     finally:
@@ -60,11 +60,11 @@ def in_options(message: str) -> str:
     for option, phrase, instead in PHRASES:
         if option in options.values():
             message = message.replace(phrase, instead)
-    return _ARGUMENT.sub(lambda found: _replaced(found, options), message)
+    return _ARGUMENT.sub(lambda match: _replaced(match, options), message)
 
 
-def _replaced(found: re.Match[str], options: Mapping[str, str]) -> str:
-    option = options.get(found["name"] or found["checked"] or "")
+def _replaced(match: re.Match[str], options: Mapping[str, str]) -> str:
+    option = options.get(match["name"] or match["checked"] or "")
     if option is None:
-        return found[0]
-    return f"{option} {found['word'] or ''}" if found["word"] or found["value"] is not None else option
+        return match[0]
+    return f"{option} {match['word'] or ''}" if match["word"] or match["value"] is not None else option

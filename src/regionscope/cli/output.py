@@ -122,13 +122,13 @@ def check_folder(path: Path) -> None:
 def check_out(folder: Path) -> None:
     """Raise ``InputError`` if ``folder`` cannot be created or takes no new files."""
     with writing_to(folder):
-        there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-        if not there.is_dir():
+        parent = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+        if not parent.is_dir():
             raise InputError(
-                f"Expected a folder for the files, got {str(folder)!r}, where {str(there)!r} is a file. Pass "
+                f"Expected a folder for the files, got {str(folder)!r}, where {str(parent)!r} is a file. Pass "
                 "another folder."
             )
-        _try(there)
+        _try(parent)
 
 
 def make_folder(folder: Path) -> None:

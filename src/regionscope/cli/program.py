@@ -61,7 +61,9 @@ class _OneSentence(TyperCommand):
     def _about_value(self, error: typer.BadParameter, words: list[str]) -> str | None:
         """The sentence about an option's value that was not read; None for other errors, such as a missing option."""
         parameter: Any = error.param
-        option = next((each for each in getattr(parameter, "opts", ()) if any(_is_use(each, w) for w in words)), None)
+        option = next(
+            (spelled for spelled in getattr(parameter, "opts", ()) if any(_is_use(spelled, w) for w in words)), None
+        )
         if option is None:
             return None
         entry = self.listed[words[1]]

@@ -108,20 +108,20 @@ def decisions(
 
 
 def _report(
-    job: CountJob, found: Partition | DecisionRegions | RegionTotals, part: Partition | RegionTotals,
+    job: CountJob, result: Partition | DecisionRegions | RegionTotals, part: Partition | RegionTotals,
     counts: dict[str, int], numbers: dict[str, Any], figure: Callable[..., Figure],
 ) -> None:  # fmt: skip
-    certificate = found.certify() if job.certify and not isinstance(found, RegionTotals) else None
+    certificate = result.certify() if job.certify and not isinstance(result, RegionTotals) else None
     if certificate is not None:
         numbers["certificate"] = certificate.summary()
     job.report(part, {**counts, "values snapped to zero": part.stats.snapped}, numbers)
     if certificate is not None and not job.as_json:
         typer.echo(str(certificate))
-    job.draw(figure, found)
-    if not isinstance(found, RegionTotals):
+    job.draw(figure, result)
+    if not isinstance(result, RegionTotals):
         for path in job.named(_SAVED):
             with output.writing_to(path):
-                found.save(path)
+                result.save(path)
             typer.echo(f"wrote {path}", err=True)
     if certificate is not None and not certificate:
         raise typer.Exit(1)

@@ -207,8 +207,8 @@ def _plane(entries: Mapping[int, list[Any]], scaling: dict[int, tuple[float, flo
         )
     if not all(math.isfinite(offset) and 0 < unit < math.inf for offset, unit in scaling.values()):
         raise InputError(f"Expected positive units in the scaling of a plane, got {source}. Write a unit above 0.")
-    at = {i: float(numbers[0]) for i, numbers in entries.items() if i not in ends}
-    return InputPlane({i: (float(low), float(high)) for i, (low, high) in ends.items()}, at, scaling)
+    fixed = {i: float(numbers[0]) for i, numbers in entries.items() if i not in ends}
+    return InputPlane({i: (float(low), float(high)) for i, (low, high) in ends.items()}, fixed, scaling)
 
 
 def _are_numbers(values: Any) -> bool:

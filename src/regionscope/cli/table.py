@@ -28,8 +28,8 @@ _USUAL = typer.Option("--usual")
 
 def read(file: Path) -> CommandTable:
     """The stored table."""
-    found: CommandTable = json.loads(file.read_text(encoding="utf-8"))
-    return found
+    table: CommandTable = json.loads(file.read_text(encoding="utf-8"))
+    return table
 
 
 def describe(commands: Mapping[str, str]) -> CommandTable:
@@ -37,10 +37,10 @@ def describe(commands: Mapping[str, str]) -> CommandTable:
 
     Imports them all.
     """
-    found = {name: _load(where) for name, where in commands.items()}
+    loaded = {name: _load(where) for name, where in commands.items()}
     return {
-        name: (_of_typer if isinstance(each, typer.Typer) else _of_function)(each, commands[name])
-        for name, each in found.items()
+        name: (_of_typer if isinstance(command, typer.Typer) else _of_function)(command, commands[name])
+        for name, command in loaded.items()
     }
 
 
@@ -57,10 +57,10 @@ def add_commands(app: typer.Typer, table: CommandTable, *, cls: type[TyperComman
 
 def _of_typer(group: typer.Typer, where: str) -> CommandTable:
     inside = {}
-    for each in group.registered_commands:
-        function = each.callback
+    for command in group.registered_commands:
+        function = command.callback
         assert function is not None
-        name = each.name or function.__name__.replace("_", "-")
+        name = command.name or function.__name__.replace("_", "-")
         inside[name] = _of_function(function, f"{where.partition(':')[0]}:{function.__name__}")
     return {"help": group.info.help, "commands": inside}
 
@@ -71,25 +71,25 @@ def _of_function(function: Callable[..., Any], where: str) -> CommandTable:
     return {
         "help": inspect.getdoc(function),
         "run": where,
-        "parameters": {name: _of_parameter(hints[name], each.default) for name, each in parameters.items()},
+        "parameters": {name: _of_parameter(hints[name], parameter.default) for name, parameter in parameters.items()},
     }
 
 
 def _of_parameter(hint: Any, default: Any) -> CommandTable:
     kind, info = get_args(hint)
     names = {"names": [info.default, *(info.param_decls or ())]} if isinstance(info, OptionInfo) else {}
-    found: CommandTable = {**names, "type": _type_name(kind)}
-    found |= {name: value for name in _KEPT if (value := getattr(info, name)) != getattr(_USUAL, name)}
+    entry: CommandTable = {**names, "type": _type_name(kind)}
+    entry |= {name: value for name in _KEPT if (value := getattr(info, name)) != getattr(_USUAL, name)}
     if default is not inspect.Parameter.empty:
-        found["default"] = str(default) if isinstance(default, Path) else default
+        entry["default"] = str(default) if isinstance(default, Path) else default
     if info.autocompletion is not None:
-        found["values"] = list(info.autocompletion())
-    return json.loads(json.dumps(found))  # type: ignore[no-any-return]
+        entry["values"] = list(info.autocompletion())
+    return json.loads(json.dumps(entry))  # type: ignore[no-any-return]
 
 
 def _type_name(kind: Any) -> str | list[str]:
     """A name of ``_TYPES``, or the list of words that a choice takes."""
-    kind = next((each for each in get_args(kind) if each is not NoneType), kind) if NoneType in get_args(kind) else kind
+    kind = next((part for part in get_args(kind) if part is not NoneType), kind) if NoneType in get_args(kind) else kind
     if get_origin(kind) is Literal:
         return list(get_args(kind))
     return next(name for name, known in _TYPES.items() if known == kind)
@@ -101,16 +101,16 @@ def _stand_in(entry: CommandTable) -> Callable[..., None]:
     def command(**values: Any) -> None:
         _load(entry["run"])(**values)
 
-    parameters = [_parameter(name, each) for name, each in entry["parameters"].items()]
+    parameters = [_parameter(name, parameter) for name, parameter in entry["parameters"].items()]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
 
 
 def _parameter(name: str, entry: CommandTable) -> inspect.Parameter:
     kept = {key: entry[key] for key in _KEPT if key in entry}
     if "values" in entry:
-        kept["autocompletion"] = lambda incomplete: [each for each in entry["values"] if each.startswith(incomplete)]
+        kept["autocompletion"] = lambda incomplete: [word for word in entry["values"] if word.startswith(incomplete)]
     info = typer.Option(*entry["names"], **kept) if "names" in entry else typer.Argument(**kept)
     kind = Literal[tuple(entry["type"])] if isinstance(entry["type"], list) else _TYPES[entry["type"]]
     default = entry.get("default", inspect.Parameter.empty)

@@ -64,12 +64,12 @@ def verify(
             model, property = load.load_model(network, weights=False), read_vnnlib(property_file)
             note_file(property_file)
             left = None if timeout is None else max(0.0, timeout - (time.monotonic() - start))
-            found = decide(model, property.fixed(_fixed(fix or [])), timeout=left)
-            text = result_text(found, property)
+            verdict = decide(model, property.fixed(_fixed(fix or [])), timeout=left)
+            text = result_text(verdict, property)
     except _Late:
         reason = "The time limit was reached before the search could answer."
         seconds = time.monotonic() - start
-        found = Verification("timeout", -math.inf, math.inf, 0.0, None, None, 0, seconds, reason)
+        verdict = Verification("timeout", -math.inf, math.inf, 0.0, None, None, 0, seconds, reason)
         text = "timeout\n"
     except Exception as error:
         for path in results:
@@ -83,8 +83,8 @@ def verify(
     for path in results:
         output.write_text(path, text)
     if not as_json:
-        typer.echo(_summary(found))
-    output.write_result(_document(found), files or (), printed=as_json)
+        typer.echo(_summary(verdict))
+    output.write_result(_document(verdict), files or (), printed=as_json)
 
 
 @contextmanager
@@ -107,22 +107,22 @@ def _interrupted_after(timeout: float | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def result_text(found: Verification, property: Property) -> str:
+def result_text(verdict: Verification, property: Property) -> str:
     """The result file: the verdict, and for sat the witness as an assignment to the variables of the property.
 
     To X_i and Y_i; for a property of version 2 each tensor as it is declared, followed by a line for each entry.
     """
-    if found.witness is None or found.outputs is None:
-        return f"{found.verdict}\n"
-    values = {"input": found.witness.reshape(-1).tolist(), "output": found.outputs.reshape(-1).tolist()}
+    if verdict.witness is None or verdict.outputs is None:
+        return f"{verdict.verdict}\n"
+    values = {"input": verdict.witness.reshape(-1).tolist(), "output": verdict.outputs.reshape(-1).tolist()}
     if property.declared:
         tensors = ["\n".join([header, *map(repr, values[kind])]) for kind, header in property.declared]
-        return "\n".join([found.verdict, *tensors]) + "\n"
+        return "\n".join([verdict.verdict, *tensors]) + "\n"
     pairs = [
         *(f"(X_{i} {value!r})" for i, value in enumerate(values["input"])),
         *(f"(Y_{i} {value!r})" for i, value in enumerate(values["output"])),
     ]
-    return f"{found.verdict}\n({chr(10).join(pairs)})\n"
+    return f"{verdict.verdict}\n({chr(10).join(pairs)})\n"
 
 
 def _fixed(texts: list[str]) -> dict[int, Fraction]:
@@ -138,14 +138,14 @@ def _fixed(texts: list[str]) -> dict[int, Fraction]:
     return values
 
 
-def _summary(found: Verification) -> str:
+def _summary(verdict: Verification) -> str:
     lines = [
-        found.verdict,
-        f"{found.reason} {found.n_regions:,} regions, {found.seconds:.3g} s.",
-        f"margin: {found.margin:.9g} (at most {found.bound:.9g}; rounding {found.rounding:.1e})",
+        verdict.verdict,
+        f"{verdict.reason} {verdict.n_regions:,} regions, {verdict.seconds:.3g} s.",
+        f"margin: {verdict.margin:.9g} (at most {verdict.bound:.9g}; rounding {verdict.rounding:.1e})",
     ]
-    if found.witness is not None:
-        values = found.witness.reshape(-1).tolist()
+    if verdict.witness is not None:
+        values = verdict.witness.reshape(-1).tolist()
         more = (
             f", ... ({counted(len(values), 'input')}; --output and --json have all)"
             if len(values) > _MOST_PRINTED
@@ -155,15 +155,15 @@ def _summary(found: Verification) -> str:
     return "\n".join(lines)
 
 
-def _document(found: Verification) -> dict[str, object]:
+def _document(verdict: Verification) -> dict[str, object]:
     return {
-        "verdict": found.verdict,
-        "reason": found.reason,
-        "margin": found.margin,
-        "bound": found.bound,
-        "rounding": found.rounding,
-        "regions": found.n_regions,
-        "seconds": found.seconds,
-        "witness": None if found.witness is None else found.witness.reshape(-1).tolist(),
-        "outputs": None if found.outputs is None else found.outputs.reshape(-1).tolist(),
+        "verdict": verdict.verdict,
+        "reason": verdict.reason,
+        "margin": verdict.margin,
+        "bound": verdict.bound,
+        "rounding": verdict.rounding,
+        "regions": verdict.n_regions,
+        "seconds": verdict.seconds,
+        "witness": None if verdict.witness is None else verdict.witness.reshape(-1).tolist(),
+        "outputs": None if verdict.outputs is None else verdict.outputs.reshape(-1).tolist(),
     }

@@ -110,10 +110,12 @@ def _rows_of_pieces(frame: Frame, mesh: Partition) -> tuple[Tensor, Tensor]:
 
 def _geometry(mesh: Partition) -> dict[str, Tensor]:
     """Corners, counter-clockwise outlines and walls in the plane; an interval becomes a band of height 1."""
-    at, v = shown(mesh.slice, mesh.vertices), len(mesh.vertices)
+    coords, v = shown(mesh.slice, mesh.vertices), len(mesh.vertices)
     corners, ends = mesh.corners, mesh.walls.vertices.reshape(-1, mesh.dim)
     if mesh.dim == 1:
-        at = torch.cat([torch.cat([at, torch.zeros_like(at)], 1), torch.cat([at, torch.ones_like(at)], 1)])
+        coords = torch.cat(
+            [torch.cat([coords, torch.zeros_like(coords)], 1), torch.cat([coords, torch.ones_like(coords)], 1)]
+        )
         a, b = corners.reshape(-1, 2).T
         corners = torch.stack([a, b, b + v, a + v], 1).reshape(-1)
         ends = torch.cat([ends, ends + v], 1)
@@ -121,8 +123,8 @@ def _geometry(mesh: Partition) -> dict[str, Tensor]:
     if _mirrored(mesh.slice):
         corners = _reversed(corners, sides)
     return {
-        "x": at[:, 0],
-        "y": at[:, 1],
+        "x": coords[:, 0],
+        "y": coords[:, 1],
         "corners": corners,
         "sides": sides,
         "wall_from": ends[:, 0],

@@ -82,10 +82,10 @@ def _add_points(plot: Figure, training: TrainingFrames) -> None:
     size = 6.5 if len(points) > 60 else 10.0
     for label in np.unique(labels):
         red, green, blue = (round(255 * part) for part in style.hue(int(label)))
-        here = points[labels == label].astype(np.float32)
+        marked = points[labels == label].astype(np.float32)
         plot.scatter(
-            here[:, 0], here[:, 1], marker=_MARKERS[label % len(_MARKERS)], size=size, fill_color=(red, green, blue),
-            line_color="white", line_width=0.8, name=f"points-{label}",
+            marked[:, 0], marked[:, 1], marker=_MARKERS[label % len(_MARKERS)], size=size,
+            fill_color=(red, green, blue), line_color="white", line_width=0.8, name=f"points-{label}",
         )  # fmt: skip
 
 

@@ -86,8 +86,8 @@ def _facts(
 
 def _classes(training: TrainingFrames) -> list[int]:
     """The classes that occur on the slice, at any moment, or in the data."""
-    found = [training.labels, *(frame.decision.labels for frame in training.frames if frame.decision is not None)]
-    return [int(label) for label in torch.cat([labels.cpu() for labels in found]).unique()]
+    parts = [training.labels, *(frame.decision.labels for frame in training.frames if frame.decision is not None)]
+    return [int(label) for label in torch.cat([labels.cpu() for labels in parts]).unique()]
 
 
 def _pale(n: int) -> style.Colours:

@@ -149,7 +149,7 @@ def _is_moment(pair: Any) -> bool:
 
 def _fitting(packed: Sequence[Packed], room: int) -> list[int]:
     """The most frames, evenly spread, that fit into ``room`` bytes; the last one alone where not even two do."""
-    sizes = np.array([len(one) for one in packed])
+    sizes = np.array([len(part) for part in packed])
     at_best = int(np.searchsorted(np.sort(sizes).cumsum(), room, side="right"))  # if the smallest ones were taken
     for most in range(at_best, 1, -1):
         kept = thin(len(packed), most)

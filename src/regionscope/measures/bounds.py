@@ -116,7 +116,7 @@ def region_bounds(n_0: int, widths: Sequence[int]) -> list[Bound]:
     [8, 7, 7, 7, 7, 7]
     """
     _check(n_0, widths)
-    found = [
+    bounds = [
         Bound("all patterns", "upper bound", activation_patterns(widths), "2^units"),
         Bound("Raghu et al.", "upper bound", raghu_upper(n_0, widths), "ICML 2017, Theorem 1"),
         Bound("Montufar", "upper bound", montufar_upper(n_0, widths), "SampTA 2017"),
@@ -124,8 +124,8 @@ def region_bounds(n_0: int, widths: Sequence[int]) -> list[Bound]:
         Bound("Montufar et al.", "lower bound on the maximum", montufar_lower(n_0, widths), "NeurIPS 2014, Theorem 4"),
     ]
     if len(widths) == 1:
-        found.append(Bound("Zaslavsky", "exact maximum", zaslavsky(widths[0], n_0), "Memoirs of the AMS 154, 1975"))
-    return found
+        bounds.append(Bound("Zaslavsky", "exact maximum", zaslavsky(widths[0], n_0), "Memoirs of the AMS 154, 1975"))
+    return bounds
 
 
 def _binomials(n: int, most: int) -> list[int]:
@@ -134,10 +134,10 @@ def _binomials(n: int, most: int) -> list[int]:
     >>> _binomials(4, 2)
     [1, 4, 6]
     """
-    found = [1]
+    row = [1]
     for j in range(most):
-        found.append(found[-1] * (n - j) // (j + 1))
-    return found
+        row.append(row[-1] * (n - j) // (j + 1))
+    return row
 
 
 def _check(n_0: int, widths: Sequence[int]) -> None:

@@ -50,15 +50,15 @@ class Correlation:
 
     def readings(self) -> tuple[Reading, ...]:
         """The three correlations."""
-        found = (("pearson", self.pearson), ("spearman", self.spearman), ("kendall", self.kendall))
-        return tuple((name, each.value, None) for name, each in found)
+        coefficients = (("pearson", self.pearson), ("spearman", self.spearman), ("kendall", self.kendall))
+        return tuple((name, coefficient.value, None) for name, coefficient in coefficients)
 
     def __str__(self) -> str:
         return f"Pearson {self.pearson}, Spearman {self.spearman}, Kendall {self.kendall} (n = {self.pearson.n})"
 
     def __repr__(self) -> str:
-        found = f"pearson={self.pearson}, spearman={self.spearman}, kendall={self.kendall}"
-        return f"Correlation({found}, n={self.pearson.n})"
+        coefficients = f"pearson={self.pearson}, spearman={self.spearman}, kendall={self.kendall}"
+        return f"Correlation({coefficients}, n={self.pearson.n})"
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class CorrelationRow:
     reason: str = ""
 
     def __repr__(self) -> str:
-        found = f"reason={self.reason!r}" if self.correlation is None else repr(self.correlation)
-        return f"CorrelationRow(measure={self.measure!r}, group={self.group!r}, {found})"
+        content = f"reason={self.reason!r}" if self.correlation is None else repr(self.correlation)
+        return f"CorrelationRow(measure={self.measure!r}, group={self.group!r}, {content})"
 
     def readings(self) -> tuple[Reading, ...]:
         """The readings of the correlation, if there is one."""
@@ -166,7 +166,7 @@ def correlation_table(
         )
     groups = {"all": list(range(n))}
     for name in sorted(dict.fromkeys(names), key=_sort_key):
-        groups[name] = [i for i, own in enumerate(names) if own == name]
+        groups[name] = [i for i, other in enumerate(names) if other == name]
     rows = []
     for measure in columns:
         if measure == target:
@@ -182,8 +182,8 @@ def correlation_table(
 
 def _aligned(**lists: Numbers) -> list[FloatArray]:
     """Lists of one length in which a correlation is defined."""
-    found = {name: _finite(values, name) for name, values in lists.items()}
-    lengths = {name: len(values) for name, values in found.items()}
+    columns = {name: _finite(values, name) for name, values in lists.items()}
+    lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         got = ", ".join(f"{n} of {name}" for name, n in lengths.items())
         raise InputError(
@@ -193,13 +193,13 @@ def _aligned(**lists: Numbers) -> list[FloatArray]:
     n = next(iter(lengths.values()))
     if not 3 <= n <= _LARGEST:
         raise InputError(f"Expected 3 to {_LARGEST:,} pairs, got {n}. Pass one pair for each run.")
-    for name, values in found.items():
+    for name, values in columns.items():
         if values.max() == values.min():
             raise InputError(
                 f"Expected {name} to have different numbers, got {n} equal ones, for which no correlation is defined. "
                 "Leave this column out."
             )
-    return list(found.values())
+    return list(columns.values())
 
 
 def _drawn(n: int, clusters: Sequence[Any] | None, resamples: int, level: float, seed: int) -> FloatArray:

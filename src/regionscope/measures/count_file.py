@@ -61,9 +61,9 @@ class CountFile:
         self._columns = tuple(_TYPES) if setting["method"] == "refined" else ("counts",)
         rows = [{name: torch.empty(0, dtype=_TYPES[name], device="cpu") for name in self._columns}]
         rows += self._read() if self._begun else ()
-        found = {name: torch.cat([row[name] for row in rows]) for name in self._columns}
-        self.finished = RefinedCounts(**found) if setting["method"] == "refined" else found["counts"]
-        self._n = len(found["counts"])
+        columns = {name: torch.cat([row[name] for row in rows]) for name in self._columns}
+        self.finished = RefinedCounts(**columns) if setting["method"] == "refined" else columns["counts"]
+        self._n = len(columns["counts"])
 
     def append(self, result: Tensor | RefinedCounts) -> None:
         """Add the counts of the next slices, and return when they are on disk."""
@@ -82,16 +82,18 @@ class CountFile:
             cut_torn_line(self.path)
             return False
         try:
-            found = dict(parse_json(line)[_KIND])
+            setting = dict(parse_json(line)[_KIND])
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(
                 f"Expected a file that region_count or linear_region_count wrote, got {str(self.path)!r}, which holds "
                 "something else. Choose another name for the counts."
             ) from error
         wanted = parse_json(self._setting)[_KIND]
-        differing = [name for name in {**wanted, **found} if wanted.get(name) != found.get(name)]
+        differing = [name for name in {**wanted, **setting} if wanted.get(name) != setting.get(name)]
         if differing:
-            expected, got = (", ".join(f"{name}={each.get(name)!r}" for name in differing) for each in (wanted, found))
+            expected, got = (
+                ", ".join(f"{name}={values.get(name)!r}" for name in differing) for values in (wanted, setting)
+            )
             raise InputError(
                 f"Expected counts for {expected} in {str(self.path)!r}, got counts for {got}. Repeat the call that "
                 "began the file, or choose another file."
@@ -106,14 +108,16 @@ class CountFile:
             for number, line in enumerate(file, 2):
                 try:
                     row = parse_json(line)
-                    found = {name: torch.tensor(row[name], device="cpu") for name in self._columns}
-                    first, length = row["first"], len(found["counts"])
+                    columns = {name: torch.tensor(row[name], device="cpu") for name in self._columns}
+                    first, length = row["first"], len(columns["counts"])
                 except (ValueError, KeyError, TypeError, RuntimeError) as error:
                     raise self._damaged(number) from error
-                fits = all(each.shape == (length,) and each.dtype == _TYPES[name] for name, each in found.items())
+                fits = all(
+                    column.shape == (length,) and column.dtype == _TYPES[name] for name, column in columns.items()
+                )
                 if not (fits and is_integer(first, least=0) and first <= n):
                     raise self._damaged(number)
-                yield {name: each[n - first :] for name, each in found.items()}
+                yield {name: column[n - first :] for name, column in columns.items()}
                 n = max(n, first + length)
 
     def _damaged(self, line: int) -> Damaged:
@@ -187,10 +191,10 @@ class _Checksum:
         self._open: set[int] = set()  # ids of the objects that contain the current one
 
     def digest(self, value: Any) -> str:
-        found = blake2b(digest_size=8)
+        hashed = blake2b(digest_size=8)
         for part in self._parts(value):
-            found.update(part)
-        return found.hexdigest()
+            hashed.update(part)
+        return hashed.hexdigest()
 
     def _parts(self, value: Any) -> Iterator[Any]:
         if id(value) in self._open:
@@ -240,9 +244,9 @@ class _Checksum:
         if id(module) in self._modules:
             return
         self._modules.update(map(id, module.modules()))
-        found = tensors_of(module)
-        weights = {name: tensor for name, tensor in found.items() if id(tensor) not in self._weights}
-        packed = {name: value for name, value in module.state_dict().items() if name not in found}  # when quantised
+        tensors = tensors_of(module)
+        weights = {name: tensor for name, tensor in tensors.items() if id(tensor) not in self._weights}
+        packed = {name: value for name, value in module.state_dict().items() if name not in tensors}  # when quantised
         self._weights.update(map(id, weights.values()))
         yield from self._parts([*layers_of(module, hidden=True), weights, packed])
 

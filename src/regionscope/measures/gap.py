@@ -74,9 +74,9 @@ def error_rate(
     examples = some_examples(inputs, labels)
     wrong, invalid = [], 0
     with open_labeller(model, examples, tuple(examples.first.shape), batch_size=batch_size, memory=memory) as labeller:
-        for rows, own in examples.pairs(labeller.rows):
+        for rows, given in examples.pairs(labeller.rows):
             # A model may write into its inputs, and those are yours.
-            wanted, rows = read_labels(own), to_model(rows, labeller.device, labeller.dtype)
+            wanted, rows = read_labels(given), to_model(rows, labeller.device, labeller.dtype)
             _check_against(labeller.model, rows[:2].clone(), wanted, numpy=examples.numpy)
             predicted = labeller(rows).cpu()
             wrong.append(predicted != wanted)

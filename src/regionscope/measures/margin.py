@@ -47,16 +47,16 @@ def output_margin(
     margins = []
     with untouched(model) as private:
         device, dtype = device_and_dtype(private)[0], input_dtype(private, examples)
-        for rows, own in examples.pairs(batch_size):
+        for rows, given in examples.pairs(batch_size):
             logits = call_model(private, to_model(rows, device, dtype))  # it may write into them
-            margins.append(_margins(logits, read_labels(own).to(device)).cpu())
-    found = torch.cat(margins)
-    if bool(found.isnan().any()):
+            margins.append(_margins(logits, read_labels(given).to(device)).cpu())
+    values = torch.cat(margins)
+    if bool(values.isnan().any()):
         raise InputError(
-            f"Expected finite outputs, got NaN for {int(found.isnan().sum())} of {len(found)} inputs. Check the "
+            f"Expected finite outputs, got NaN for {int(values.isnan().sum())} of {len(values)} inputs. Check the "
             "weights."
         )
-    return Estimate.of(found)
+    return Estimate.of(values)
 
 
 def slice_margin(dec: DecisionRegions, point: Tensor | Array) -> float:
@@ -73,10 +73,10 @@ def slice_margin(dec: DecisionRegions, point: Tensor | Array) -> float:
         _coordinates(slice, point)
         return math.inf
     frame = isometry(slice).cpu().numpy()
-    here = _coordinates(slice, point) @ frame
+    coords = _coordinates(slice, point) @ frame
     walls = dec.partition.walls
     offsets = walls.offsets.cpu().numpy()
-    corners = dec.partition.vertices[walls.vertices].cpu().numpy() @ frame - here
+    corners = dec.partition.vertices[walls.vertices].cpu().numpy() @ frame - coords
     chosen = dec.boundary_walls.cpu().numpy()
     if slice.dim == 1:
         return float(np.abs(corners[offsets[chosen]]).min())
@@ -99,9 +99,9 @@ def _margins(logits: Any, labels: Tensor) -> Tensor:
     if rows.shape[1] == 1:
         rows = torch.cat([torch.zeros_like(rows), rows], 1)
     check_labels(labels, rows.shape[1])
-    own = rows.gather(1, labels[:, None])
+    labelled = rows.gather(1, labels[:, None])
     others = rows.scatter(1, labels[:, None], -math.inf)
-    return own[:, 0] - others.amax(1)
+    return labelled[:, 0] - others.amax(1)
 
 
 def _coordinates(slice: Slice, point: Tensor | Array) -> Array:

@@ -93,7 +93,7 @@ def distance_from(model: nn.Module, initial: nn.Module | Mapping[str, Tensor], *
 def _without_wrappers(state: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     """A state dict under the names of the network inside wrappers of torch, if its own are not the wanted ones."""
     while state and not any(name in state for name in wanted):
-        prefix = next((each for each in _WRAPPERS if all(str(name).startswith(each) for name in state)), None)
+        prefix = next((prefix for prefix in _WRAPPERS if all(str(name).startswith(prefix) for name in state)), None)
         if prefix is None:
             break
         state = {name.removeprefix(prefix): value for name, value in state.items()}
@@ -102,11 +102,11 @@ def _without_wrappers(state: Mapping[str, Tensor], wanted: Mapping[str, Tensor])
 
 def _chosen(model: nn.Module, which: Which) -> dict[str, Tensor]:
     one_of("which", which, ("all", "weights"))
-    network, found = unwrapped(check_module(model)), {}
+    network, weights = unwrapped(check_module(model)), {}
     check_whole(network)
     for name, value in network.named_parameters():
         if reason := unreadable(value):
             raise InputError(f"Expected parameter {name!r} to hold real numbers, got {reason}")
         if which == "all" or value.ndim >= 2:
-            found[name] = value.detach().double()
-    return found
+            weights[name] = value.detach().double()
+    return weights

@@ -110,8 +110,8 @@ def _ridge(rows: Tensor, targets: Tensor, classes: int, ridge: float) -> tuple[T
     level = signs.mean(0)
     eye = torch.eye(min(x.shape), dtype=x.dtype, device=x.device)
     if x.shape[1] <= x.shape[0]:
-        found = torch.linalg.solve(x.T @ x + ridge * eye, x.T @ (signs - level))
+        solution = torch.linalg.solve(x.T @ x + ridge * eye, x.T @ (signs - level))
     else:
-        found = x.T @ torch.linalg.solve(x @ x.T + ridge * eye, signs - level)
-    weights = found / std[:, None]
+        solution = x.T @ torch.linalg.solve(x @ x.T + ridge * eye, signs - level)
+    weights = solution / std[:, None]
     return weights / size[:, None], level - mean @ weights

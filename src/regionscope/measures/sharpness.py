@@ -168,8 +168,8 @@ class _Hessian:
         max_products: int,
     ) -> None:  # fmt: skip
         self._model, self._loss, self._max_products = model, loss, max_products
-        self.device, own = device_and_dtype(model)
-        self._dtype = dtype or own
+        self.device, model_dtype = device_and_dtype(model)
+        self._dtype = dtype or model_dtype
         taken = input_dtype(model, data[0])
         self._input_dtype = self._dtype if taken.is_floating_point else taken
         inputs, labels = map(_differentiable, data)
@@ -187,7 +187,7 @@ class _Hessian:
         if terms == 0:
             raise InputError("Expected labels other than -100, got none, so the loss has no terms. Pass other labels.")
         batches = zip(inputs.split(batch_size), labels.split(batch_size), strict=True)
-        self._batches = [(rows, own, self._terms(own) / terms) for rows, own in batches]
+        self._batches = [(rows, labels, self._terms(labels) / terms) for rows, labels in batches]
         self._before: tuple[Tensor, Tensor, Tensor] | None = None  # outputs, labels and loss of the batch before
 
     def __call__(self, vector: Tensor) -> Tensor:
@@ -239,9 +239,9 @@ class _Hessian:
         try:
             return self._loss(outputs, labels)
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
-            found = f"shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else type(outputs).__name__
+            got = f"shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else type(outputs).__name__
             raise InputError(
-                f"The loss failed on outputs of {found} and labels of shape {tuple(labels.shape)}: {described(error)} "
+                f"The loss failed on outputs of {got} and labels of shape {tuple(labels.shape)}: {described(error)} "
                 "Pass a loss that accepts them."
             ) from error
 

@@ -138,7 +138,7 @@ def _count_shard(opener: Opener, shard: Sequence[Slice]) -> Tensor | RefinedCoun
 def _joined(parts: Sequence[Tensor | RefinedCounts]) -> Tensor | RefinedCounts:
     refined = [part for part in parts if isinstance(part, RefinedCounts)]
     if refined:
-        return RefinedCounts(*(torch.cat(each) for each in zip(*map(astuple, refined), strict=True)))
+        return RefinedCounts(*(torch.cat(parts) for parts in zip(*map(astuple, refined), strict=True)))
     return torch.cat([part for part in parts if isinstance(part, Tensor)])
 
 
@@ -153,7 +153,7 @@ def _exact(model: Any, first: Slice, memory: int | None) -> Callable[[Sequence[S
         raise NotPiecewiseAffine(f'{error} For region_count, pass method="refined" or "grid".') from error
 
     def count(block: Sequence[Slice]) -> Tensor:
-        return torch.tensor([found.count for found in decision_regions(program, block, memory=memory)], device="cpu")
+        return torch.tensor([dec.count for dec in decision_regions(program, block, memory=memory)], device="cpu")
 
     return count
 

@@ -152,7 +152,7 @@ class _DueSteps:
     def step(self, step: int) -> bool:
         """Whether a step of the schedule has been reached since the last call."""
         passed, self._reached = range(self._reached + 1, step + 1), step
-        return any(self._steps.includes(each, per_epoch=self._per_epoch) for each in passed)
+        return any(self._steps.includes(step, per_epoch=self._per_epoch) for step in passed)
 
     def epoch(self, epoch: int) -> bool:
         """Whether to measure at the end of this epoch, counted from 1."""

@@ -144,12 +144,12 @@ def frames_of_models(
     if not seen:
         raise InputError("Expected at least one model, got none. Pass the models of the steps to draw.")
     numbers = follow([linear for _, _, linear, _ in seen])
-    found = [Frame(step, epoch, linear, ids, decision)
+    shown = [Frame(step, epoch, linear, ids, decision)
              for (step, epoch, linear, decision), ids in zip(seen, numbers, strict=True)]  # fmt: skip
     kept_rows = list(rows)
     return TrainingFrames(
-        title, tuple(found), (*curves_of_rows(kept_rows), *count_curves(found)), points, classes, names,
-        _steps_per_epoch([*kept_rows, *({"step": f.step, "epoch": f.epoch} for f in found)]), (*notes, *more),
+        title, tuple(shown), (*curves_of_rows(kept_rows), *count_curves(shown)), points, classes, names,
+        _steps_per_epoch([*kept_rows, *({"step": f.step, "epoch": f.epoch} for f in shown)]), (*notes, *more),
     )  # fmt: skip
 
 
@@ -174,7 +174,7 @@ def frames_of_partitions(
             "Pass a Segment, or a Box or Simplex of dimension 2."
         )
     corners = [part.slice.embed(part.slice.corners) for part in linear]
-    if any(each.shape != corners[0].shape or not torch.equal(each, corners[0]) for each in corners):
+    if any(points.shape != corners[0].shape or not torch.equal(points, corners[0]) for points in corners):
         raise InputError("Expected partitions of one slice, got several slices. Write a page for each slice.")
     frames = [
         Frame(step, None, part, ids, whole if isinstance(whole, DecisionRegions) else None)
@@ -224,8 +224,8 @@ def count_curves(frames: Sequence[Frame]) -> list[TrainingCurve]:
     if activation != linear:
         counts.append(("linear regions", "activation regions", activation))
     if all(frame.decision is not None for frame in frames):
-        found = [frame.decision.count for frame in frames if frame.decision is not None]
-        counts.append(("decision regions", "decision regions", found))
+        counts_of_labels = [frame.decision.count for frame in frames if frame.decision is not None]
+        counts.append(("decision regions", "decision regions", counts_of_labels))
     steps = torch.tensor([frame.step for frame in frames], dtype=torch.float64, device="cpu")
     unknown = torch.full_like(steps, math.nan)
     return [

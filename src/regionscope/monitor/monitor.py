@@ -123,7 +123,7 @@ class Monitor:
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with one row for each number: step, name, value, stderr and seconds."""
-        return data_frame({each.name: [getattr(row, each.name) for row in self.rows] for each in fields(Row)})
+        return data_frame({field.name: [getattr(row, field.name) for row in self.rows] for field in fields(Row)})
 
     def __repr__(self) -> str:
         return f"Monitor({', '.join(self.names)}; {len(self._rows)} rows)"
@@ -161,11 +161,11 @@ class Monitor:
                 same_randomness(device_and_dtype(model)[0], watch=name not in self._without_randomness) as draws,
                 no_trace(model, gradients=self._gradients) as private,
             ):
-                found = self._read(name, private, step)
+                numbers = self._read(name, private, step)
             if draws is not None and not draws.happened:
                 self._without_randomness.add(name)
             seconds = time.perf_counter() - start
-            rows = [Row(step, label, value, stderr, seconds) for label, value, stderr in found]
+            rows = [Row(step, label, value, stderr, seconds) for label, value, stderr in numbers]
             fresh = [row for row in rows if (row.step, row.name) not in self._rows]
             if self._path is not None:
                 append_rows(self._path, fresh)
@@ -193,14 +193,14 @@ class Monitor:
 
     def _read(self, name: str, model: nn.Module, step: int) -> list[Reading]:
         try:
-            found = readings(name, self._measures[name](model))
+            numbers = readings(name, self._measures[name](model))
         except RegionscopeError as error:
             known = [label for label in self._labels if self._owner(label) == name]
             if not known:
                 raise
             self._warn(f"The measure {name!r} has no value at step {step}: {error}")
             return [(label, math.nan, None) for label in known]
-        for label, _, _ in found:
+        for label, _, _ in numbers:
             earlier, other = self._sources.get(label, (step, name))
             if earlier == step and other != name:
                 raise InputError(
@@ -208,7 +208,7 @@ class Monitor:
                     f"{name!r} at step {step}. Rename one of these measures."
                 )
             self._sources[label] = step, name
-        return found
+        return numbers
 
     def _resume(self, path: Path) -> tuple[Row, ...]:
         """The rows of an earlier session; its torn last line is cut off, so that rows can be appended."""
@@ -291,8 +291,8 @@ def no_trace(model: nn.Module, *, gradients: bool = False) -> Iterator[nn.Module
     with torch.inference_mode(False), torch.no_grad(), full_precision():
         private = runnable_copy(model)
         if gradients:
-            for own, copied in zip(model.parameters(), private.parameters(), strict=True):
-                copied.grad = None if own.grad is None else own.grad.detach().clone()
+            for original, copied in zip(model.parameters(), private.parameters(), strict=True):
+                copied.grad = None if original.grad is None else original.grad.detach().clone()
         yield private
 
 

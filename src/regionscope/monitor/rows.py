@@ -49,12 +49,12 @@ class Row:
 
 def as_scalars(rows: Iterable[Row]) -> dict[str, float]:
     """Names and values for a logger; the standard error, where there is one, is ``name/stderr``."""
-    found: dict[str, float] = {}
+    scalars: dict[str, float] = {}
     for row in rows:
-        found[row.name] = row.value
+        scalars[row.name] = row.value
         if row.stderr is not None:
-            found[f"{row.name}/stderr"] = row.stderr
-    return found
+            scalars[f"{row.name}/stderr"] = row.stderr
+    return scalars
 
 
 def append_rows(path: Path, rows: Iterable[Row]) -> None:
@@ -67,10 +67,10 @@ def read_rows(path: Path) -> tuple[Row, ...]:
     """All rows of a file, each (step, name) once. Warns about lines that are torn or damaged and leaves them out."""
     if not path.exists():
         return ()
-    found = parse(path.read_bytes())
-    for sentence in found.complaints(path):
+    parsed = parse(path.read_bytes())
+    for sentence in parsed.complaints(path):
         warnings.warn(sentence, stacklevel=2)
-    return tuple(map(Row.from_dict, found.rows))
+    return tuple(map(Row.from_dict, parsed.rows))
 
 
 def readings(name: str, result: Any) -> list[Reading]:
@@ -81,7 +81,9 @@ def readings(name: str, result: Any) -> list[Reading]:
     ``name.key`` (``name`` where the key is empty).
     """
     if isinstance(result, Mapping):
-        return [each for key, entry in result.items() for each in readings(f"{name}.{key}" if key else name, entry)]
+        return [
+            reading for key, entry in result.items() for reading in readings(f"{name}.{key}" if key else name, entry)
+        ]
     if isinstance(result, Readable):
         return [
             (f"{name}.{key}" if key else name, float(value), None if error is None else float(error))

@@ -43,7 +43,7 @@ class Schedule:
     def steps(self, total: int, *, per_epoch: int) -> tuple[int, ...]:
         """The chosen steps of a training of ``total`` steps, ascending; the last one is ``total``."""
         chosen = {step for step in self.points if step <= total} | {total}
-        for period in (*self.periods, *(each * per_epoch for each in self.epoch_periods)):
+        for period in (*self.periods, *(period * per_epoch for period in self.epoch_periods)):
             chosen.update(range(0, total + 1, period))
         return tuple(sorted(chosen))
 
@@ -54,7 +54,7 @@ class Schedule:
                 f'Expected steps_per_epoch for the schedule "{self}", which counts epochs, got None. Pass '
                 "Monitor(..., steps_per_epoch=...), or count epochs yourself: when=every(1) and monitor(epoch, model)."
             )
-        periods = (*self.periods, *(each * (per_epoch or 1) for each in self.epoch_periods))
+        periods = (*self.periods, *(period * (per_epoch or 1) for period in self.epoch_periods))
         return step in self._chosen or any(step % period == 0 for period in periods)
 
     @cached_property
@@ -122,10 +122,10 @@ def as_schedule(when: Schedule | str) -> Schedule:
 def _part(part: str, words: str) -> Schedule:
     if part in ("start", "end"):
         return Schedule(points=(0,) if part == "start" else ())
-    if found := re.fullmatch(r"every (?:(\d+) )?(step|epoch)s?", part):
-        return every(int(found[1] or 1), "steps" if found[2] == "step" else "epochs")
-    if found := re.fullmatch(r"log (\d+) (\d+) (\d+)", part):
-        return log_spaced(*map(int, found.groups()))
-    if found := re.fullmatch(r"steps? (\d+(?: \d+)*)", part):
-        return Schedule(points=tuple(sorted({int(step) for step in found[1].split()})))
+    if match := re.fullmatch(r"every (?:(\d+) )?(step|epoch)s?", part):
+        return every(int(match[1] or 1), "steps" if match[2] == "step" else "epochs")
+    if match := re.fullmatch(r"log (\d+) (\d+) (\d+)", part):
+        return log_spaced(*map(int, match.groups()))
+    if match := re.fullmatch(r"steps? (\d+(?: \d+)*)", part):
+        return Schedule(points=tuple(sorted({int(step) for step in match[1].split()})))
     raise InputError(f"Expected a schedule, got {words!r}. Write {WORDS}.")

@@ -73,8 +73,8 @@ def label_maps(
     several = [slices] if isinstance(slices, Slice) else list(slices)
     for slice in several:
         if not isinstance(slice, Slice):
-            found = type(slice).__name__
-            raise InputError(f"Expected a Slice for label_maps(), got {found}. Pass a Segment, a Simplex or a Box.")
+            kind = type(slice).__name__
+            raise InputError(f"Expected a Slice for label_maps(), got {kind}. Pass a Segment, a Simplex or a Box.")
     if not several:
         return []
     if not isinstance(model, Labeller):

@@ -68,8 +68,8 @@ def joined_counts(labeller: Labeller, slices: Sequence[Slice], lattice: Lattice,
 def _pieces(labels: Array, cut: Array, lattice: Lattice) -> Array:
     """The piece of each point (p,), with face connectivity less the pairs that are ``cut``."""
     pairs: Any = lattice.pairs.numpy()
-    found: Any = xp.components(len(labels), pairs[(labels[pairs[:, 0]] == labels[pairs[:, 1]]) & ~cut])
-    return np.asarray(found)
+    pieces: Any = xp.components(len(labels), pairs[(labels[pairs[:, 0]] == labels[pairs[:, 1]]) & ~cut])
+    return np.asarray(pieces)
 
 
 def _candidates(labels: Array, piece: Array, lattice: Lattice, tried: set[tuple[int, int]]) -> Array:
@@ -268,17 +268,17 @@ def nearest_groups(points: Array, group: Array, partners: int) -> Array:
     if n_groups <= _FEW_GROUPS:
         return nearest_groups_all_pairs(points, group, partners)
     k = min(_NEIGHBOURS, len(points))
-    near = cKDTree(points).query(points, k=k)[1]
-    apart = np.square(points[near] - points[:, None]).sum(-1)
+    neighbours = cKDTree(points).query(points, k=k)[1]
+    apart = np.square(points[neighbours] - points[:, None]).sum(-1)
     seen = np.full(n_groups, np.inf)  # nearer than this, every neighbour of the group is known
     np.minimum.at(seen, group, apart[:, -1])
-    here, column = np.nonzero(group[near] != group[:, None])
-    there, distance = near[here, column], apart[here, column]
-    ends, owner, furthest = _best(here, there, distance, group, partners)
-    found = np.bincount(owner, minlength=n_groups)
+    point, column = np.nonzero(group[neighbours] != group[:, None])
+    other, distance = neighbours[point, column], apart[point, column]
+    ends, owner, furthest = _best(point, other, distance, group, partners)
+    n_partners = np.bincount(owner, minlength=n_groups)
     last = np.zeros(n_groups)
     np.maximum.at(last, owner, furthest)
-    known = (found == partners) & (last < seen)
+    known = (n_partners == partners) & (last < seen)
     rest = nearest_groups_all_pairs(points, group, partners, np.flatnonzero(~known))
     return np.concatenate([ends[known[owner]], rest])
 
@@ -296,19 +296,19 @@ def nearest_groups_all_pairs(points: Array, group: Array, partners: int, chosen:
         best = np.minimum.reduceat(closest, starts)
         for j in np.argsort(best, kind="stable")[:partners].tolist():
             if np.isfinite(best[j]):
-                there = int(starts[j] + closest[starts[j] : stops[j]].argmin())
-                ends.append((int(start + distances[:, there].argmin()), there))
+                other = int(starts[j] + closest[starts[j] : stops[j]].argmin())
+                ends.append((int(start + distances[:, other].argmin()), other))
     return np.array(ends, dtype=np.int64).reshape(-1, 2)
 
 
-def _best(here: Array, there: Array, distance: Array, group: Array, partners: int) -> tuple[Array, Array, Array]:
+def _best(points: Array, others: Array, distance: Array, group: Array, partners: int) -> tuple[Array, Array, Array]:
     """Of pairs of points the closest for each two groups, and of those the nearest ``partners`` of each group."""
-    order = np.lexsort((here, there, distance, group[there], group[here]))
-    a, b = group[here][order], group[there][order]
+    order = np.lexsort((points, others, distance, group[others], group[points]))
+    a, b = group[points][order], group[others][order]
     first = order[(np.diff(a, prepend=-1) != 0) | (np.diff(b, prepend=-1) != 0)]
-    order = first[np.lexsort((group[there][first], distance[first], group[here][first]))]
-    owner = group[here][order]
+    order = first[np.lexsort((group[others][first], distance[first], group[points][first]))]
+    owner = group[points][order]
     start = np.flatnonzero(np.diff(owner, prepend=-1))
     rank = np.arange(len(order)) - np.repeat(start, np.diff(np.append(start, len(order))))
     kept = order[rank < partners]
-    return np.stack([here[kept], there[kept]], 1), group[here][kept], distance[kept]
+    return np.stack([points[kept], others[kept]], 1), group[points][kept], distance[kept]

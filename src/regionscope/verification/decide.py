@@ -111,18 +111,18 @@ def verify(
             f"Expected a network with {property.n_outputs} outputs, got {program.n_outputs}. "
             "Pass the property that belongs to this network."
         )
-    found: list[tuple[Case, Found]] = []
+    results: list[tuple[Case, Found]] = []
     for case in property.cases:
-        late = bool(found) and time.monotonic() > deadline
-        found.append((case, _OPEN if late else _margin(program, case, deadline, max_regions)))
-    verdict, reason, witness, outputs = _verdict(model, program, found)
-    best = max((each for _, each in found), key=lambda each: each.margin, default=None)
-    bound = max((each.bound for _, each in found), default=-math.inf)
+        late = bool(results) and time.monotonic() > deadline
+        results.append((case, _OPEN if late else _margin(program, case, deadline, max_regions)))
+    verdict, reason, witness, outputs = _verdict(model, program, results)
+    best = max((result for _, result in results), key=lambda result: result.margin, default=None)
+    bound = max((result.bound for _, result in results), default=-math.inf)
     return Verification(
         verdict=verdict, reason=reason, witness=witness, outputs=outputs,
         margin=-math.inf if best is None else best.margin, bound=bound,
-        rounding=max((each.rounding for _, each in found), default=0.0),
-        n_regions=sum(each.cells for _, each in found), seconds=time.monotonic() - start,
+        rounding=max((result.rounding for _, result in results), default=0.0),
+        n_regions=sum(result.cells for _, result in results), seconds=time.monotonic() - start,
     )  # fmt: skip
 
 
@@ -173,7 +173,7 @@ def _margin(program: Program, case: Case, deadline: float, max_regions: int) -> 
         point = _middle(program, case)
         with torch.no_grad():
             slacks = bounds - factors @ program(point[None])[0].double().numpy()
-        margin = float(np.max([slacks[each].min() for each in alternatives]))
+        margin = float(np.max([slacks[rows].min() for rows in alternatives]))
         error = _rounding_at(program, point) + output_shift(program, point, case)
         size = float(np.abs(factors).sum(1).max()) * error
         size += 8 * UNIT * float(np.abs(bounds).max())
@@ -181,15 +181,15 @@ def _margin(program: Program, case: Case, deadline: float, max_regions: int) -> 
     try:
         staged = read_stages(program, slice.embed, slice.dim)
     except NotSingleEntries:
-        found = margin_by_partition(
+        result = margin_by_partition(
             program, slice, factors, bounds, alternatives, deadline=deadline, max_regions=max_regions
         )
-        moved = output_shift(program, _point(program, case, found.point), case)
-        return replace(found, rounding=found.rounding + float(np.abs(factors).sum(1).max()) * moved)
+        moved = output_shift(program, _point(program, case, result.point), case)
+        return replace(result, rounding=result.rounding + float(np.abs(factors).sum(1).max()) * moved)
     error = output_error(program, staged, case, factors)
     slacks = with_slacks(staged, factors, bounds)
-    found = largest_margin(slacks, alternatives, slice, deadline=deadline, max_cells=max_regions)
-    return replace(found, rounding=found.rounding + error)
+    result = largest_margin(slacks, alternatives, slice, deadline=deadline, max_cells=max_regions)
+    return replace(result, rounding=result.rounding + error)
 
 
 def _rounding_at(program: Program, point: Tensor) -> float:
@@ -219,27 +219,27 @@ def _box(program: Program, case: Case) -> Box | None:
 _Outcome = tuple[Literal["sat", "unsat", "unknown", "timeout"], str, Tensor | None, Tensor | None]
 
 
-def _verdict(model: nn.Module, program: Program, found: list[tuple[Case, Found]]) -> _Outcome:
-    if not found:
+def _verdict(model: nn.Module, program: Program, results: list[tuple[Case, Found]]) -> _Outcome:
+    if not results:
         return "unsat", "The property allows no input: its conditions contradict each other.", None, None
-    if all(each.bound < -each.rounding for _, each in found):
-        by = "; the rounding error is an estimate" if any(each.estimated for _, each in found) else ""
+    if all(result.bound < -result.rounding for _, result in results):
+        by = "; the rounding error is an estimate" if any(result.estimated for _, result in results) else ""
         return "unsat", f"No input of the boxes fits the property{by}.", None, None
-    positive = [(case, each) for case, each in found if each.margin > each.rounding]
-    for case, each in sorted(positive, key=lambda pair: -pair[1].margin):
-        witness = _in_float32(_point(program, case, each.point), case).reshape(program.input_shape)
+    positive = [(case, result) for case, result in results if result.margin > result.rounding]
+    for case, result in sorted(positive, key=lambda pair: -pair[1].margin):
+        witness = _in_float32(_point(program, case, result.point), case).reshape(program.input_shape)
         outputs = _confirmed(model, program, witness)
         numbers = [Fraction(float(x)) for x in witness.reshape(-1)]
         if case.holds(numbers, [Fraction(float(y)) for y in outputs], free_only=True):
             return "sat", "The witness fits the property in float32.", witness, outputs
     if positive:
-        margin = max(each.margin for _, each in positive)
+        margin = max(result.margin for _, result in positive)
         reason = f"the margin {margin:.3g} is positive, but float32 does not confirm it"
         return "unknown", f"Not decided: {reason}.", None, None
-    if any(each.margin == -math.inf and each.complete for _, each in found):
+    if any(result.margin == -math.inf and result.complete for _, result in results):
         return "unknown", "Not decided: a free input varies by no more than rounding.", None, None
-    if all(each.complete for _, each in found):
-        margin = max(each.margin for _, each in found)
+    if all(result.complete for _, result in results):
+        margin = max(result.margin for _, result in results)
         return "unknown", f"Not decided: the margin {margin:.3g} is within rounding.", None, None
     return "timeout", "The limit of time or regions was reached before all regions were settled.", None, None
 
@@ -303,11 +303,11 @@ def _best_of(
     best = int(at_vertices.argmax())
     margin, point, left = float(at_vertices[best]), part.vertices[best].numpy(), -math.inf
     upper = [
-        (slacks[np.ix_(np.array(rows), own)].max(1).min(), i, rows)
-        for i, own in enumerate(corners)
+        (slacks[np.ix_(np.array(rows), columns)].max(1).min(), i, rows)
+        for i, columns in enumerate(corners)
         for rows in alternatives
     ]
-    for bound, i, rows in sorted(upper, key=lambda each: -each[0]):
+    for bound, i, rows in sorted(upper, key=lambda corner: -corner[0]):
         if bound <= margin:
             break
         if time.monotonic() > deadline:
@@ -322,20 +322,20 @@ def _best_of(
 
 def _margins(slacks: FloatArray, alternatives: list[list[int]]) -> FloatArray:
     """The margin (p,) at points with these slacks (constraints, p)."""
-    found: FloatArray = np.max([slacks[rows].min(0) for rows in alternatives], axis=0)
-    return found
+    margins: FloatArray = np.max([slacks[rows].min(0) for rows in alternatives], axis=0)
+    return margins
 
 
 def _best_mixture(slacks: FloatArray) -> tuple[float, FloatArray]:
     """The convex combination of corners (columns) whose smallest slack (rows) is largest."""
     rows, m = slacks.shape
-    found = scipy.optimize.linprog(
+    solution = scipy.optimize.linprog(
         np.concatenate([np.zeros(m), [-1.0]]),
         A_ub=np.concatenate([-slacks, np.ones((rows, 1))], axis=1), b_ub=np.zeros(rows),
         A_eq=np.concatenate([np.ones((1, m)), np.zeros((1, 1))], axis=1), b_eq=np.ones(1),
         bounds=[(0, 1)] * m + [(None, None)],
     )  # fmt: skip
-    weights = np.clip(found.x[:m], 0, None)
+    weights = np.clip(solution.x[:m], 0, None)
     weights /= weights.sum()
     return float((slacks @ weights).min()), weights
 

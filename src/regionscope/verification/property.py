@@ -46,24 +46,24 @@ class Atom:
 
 def alternatives(parts: Sequence[list[list[Atom]]]) -> list[list[Atom]]:
     """At least one of the parts holds."""
-    return [each for part in parts for each in part]
+    return [rows for part in parts for rows in part]
 
 
 def conjunction(parts: Sequence[list[list[Atom]]], where: str) -> list[list[Atom]]:
     """All parts hold: every choice of one alternative from each."""
-    found: list[list[Atom]] = [[]]
+    disjuncts: list[list[Atom]] = [[]]
     for part in parts:
-        if len(part) > 1 and sum(map(len, found)) * len(part) + len(found) * sum(map(len, part)) > _MOST:
+        if len(part) > 1 and sum(map(len, disjuncts)) * len(part) + len(disjuncts) * sum(map(len, part)) > _MOST:
             raise InputError(
                 f"Expected at most {_MOST} inequalities in disjunctive form, got more in {where}. "
                 "Split the property into several files."
             )
         if len(part) == 1:
-            for left in found:
+            for left in disjuncts:
                 left.extend(part[0])
         else:
-            found = [[*left, *right] for left in found for right in part]
-    return found
+            disjuncts = [[*left, *right] for left in disjuncts for right in part]
+    return disjuncts
 
 
 _LARGEST = Fraction(10) ** 300  # of a number: float64 ends at 1.8e308
@@ -101,7 +101,7 @@ class Case:
         """
         places = self.free if free_only else range(len(self.low))
         return all(self.low[i] <= inputs[i] <= self.high[i] for i in places) and any(
-            all(sum(f * outputs[i] for i, f in each.terms) <= each.bound for each in rows) for rows in self.alternatives
+            all(sum(f * outputs[i] for i, f in row.terms) <= row.bound for row in rows) for rows in self.alternatives
         )
 
 
@@ -184,11 +184,11 @@ def _decimal(number: Fraction) -> str:
 
 
 def property_of(
-    found: list[list[Atom]], n_inputs: int, n_outputs: int, input_shape: tuple[int, ...] | None, source: str
+    disjuncts: list[list[Atom]], n_inputs: int, n_outputs: int, input_shape: tuple[int, ...] | None, source: str
 ) -> Property:
     """Sort the inequalities of each alternative into a box and constraints; alternatives with one box become a case."""
     boxes: dict[tuple[tuple[Fraction, ...], tuple[Fraction, ...]], list[tuple[Constraint, ...]]] = {}
-    for atoms in found:
+    for atoms in disjuncts:
         low: list[Fraction | None] = [None] * n_inputs
         high: list[Fraction | None] = [None] * n_inputs
         rows = [row for atom in atoms if (row := _sorted(atom, low, high, source)) is not None]

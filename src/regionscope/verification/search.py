@@ -131,16 +131,16 @@ class _Search:
             weight[self.alternatives[chosen[cell]], cell] = 1.0
         most = np.zeros(len(points))
         lines = np.zeros((len(points), points.shape[2]))
-        for stage, found in zip(reversed(self.staged.stages), reversed(bounds.crossings), strict=True):
+        for stage, crossings in zip(reversed(self.staged.stages), reversed(bounds.crossings), strict=True):
             weight = np.asarray(abs(stage.matrix).T @ weight)
             bent = weight[stage.n :]
-            score = np.where(found.exact, found.gap * bent[found.hinge, found.cell], 0.0)
+            score = np.where(crossings.exact, crossings.gap * bent[crossings.hinge, crossings.cell], 0.0)
             order = np.argsort(score, kind="stable")  # of several for one cell, the last assignment is the largest
-            order = order[score[order] > most[found.cell[order]]]
-            most[found.cell[order]] = score[order]
-            lines[found.cell[order]] = found.line[order]
+            order = order[score[order] > most[crossings.cell[order]]]
+            most[crossings.cell[order]] = score[order]
+            lines[crossings.cell[order]] = crossings.line[order]
             back = np.zeros((stage.n, len(points)))
-            np.add.at(back, stage.units, bent * found.slope)
+            np.add.at(back, stage.units, bent * crossings.slope)
             weight = weight[: stage.n] + back
         for cell in cells[most[cells] == 0]:
             lines[cell] = self._between_slacks(bounds, points, int(chosen[cell]), int(cell))
@@ -192,8 +192,8 @@ def _across(points: FloatArray) -> FloatArray:
 
 def _apart(cells: Complex, coords: torch.Tensor) -> tuple[Complex, torch.Tensor]:
     """The same cells, each with vertices of its own."""
-    own = torch.arange(len(cells.corners))
-    return replace(cells, corners=own, n_vertices=len(own)), coords[cells.corners]
+    numbers = torch.arange(len(cells.corners))
+    return replace(cells, corners=numbers, n_vertices=len(numbers)), coords[cells.corners]
 
 
 def _cut_down(pool: _Pool, index: Indices) -> _Pool:

@@ -89,8 +89,8 @@ class _Reader:
                 "Add declare-const lines for X_0, X_1, and so on."
             )
         shape = next((shape for kind, shape in self.shapes.values() if kind == "input"), None)
-        found = property_of(conjunction(self.asserted, str(self.path)), n_inputs, n_outputs, shape, str(self.path))
-        return replace(found, declared=tuple(self.declared))
+        property = property_of(conjunction(self.asserted, str(self.path)), n_inputs, n_outputs, shape, str(self.path))
+        return replace(property, declared=tuple(self.declared))
 
     def _count(self, kind: str) -> int:
         declared = [math.prod(shape) for which, shape in self.shapes.values() if which == kind]
@@ -154,28 +154,28 @@ class _Reader:
 
     def _declare(self, form: _Form) -> None:
         name, kind = form.items[1].word, form.items[2].word
-        found = re.fullmatch(r"([XY])_(\d{1,9})", name)
-        if found is None or kind != "Real":
+        match = re.fullmatch(r"([XY])_(\d{1,9})", name)
+        if match is None or kind != "Real":
             self._fail(form.line, f"expected (declare-const X_0 Real) or Y_0, got {name} {kind}")
-        named = self.inputs if found[1] == "X" else self.outputs
+        named = self.inputs if match[1] == "X" else self.outputs
         if name in named:
             self._fail(form.line, f"expected one declaration of {name}, got two")
-        named[name] = int(found[2])
+        named[name] = int(match[2])
 
     def _declare_network(self, form: _Form) -> None:
         if self.shapes:
             self._fail(form.line, "expected one network, got several")
         for part in form.items[2:]:
             kind = part.head.removeprefix("declare-")
-            found = _TENSOR.fullmatch(" ".join(item.word for item in part.items[1:]))
-            if kind not in ("input", "output") or found is None:
+            match = _TENSOR.fullmatch(" ".join(item.word for item in part.items[1:]))
+            if kind not in ("input", "output") or match is None:
                 got = part.head or part.word or "a list"
                 self._fail(part.line, f"expected (declare-input X float32 [1, 5]) or declare-output, got {got!r}")
             if any(kind == other for other, _ in self.shapes.values()):
                 self._fail(part.line, f"expected a network with one {kind}, got several")
-            shape = tuple(int(n) for n in found[3].split(",")) if found[3] else ()
-            self.shapes[found[1]] = (kind, shape)
-            self.declared.append((kind, f"{found[1]} {found[2]} [{','.join(map(str, shape))}]"))
+            shape = tuple(int(n) for n in match[3].split(",")) if match[3] else ()
+            self.shapes[match[1]] = (kind, shape)
+            self.declared.append((kind, f"{match[1]} {match[2]} [{','.join(map(str, shape))}]"))
 
     # formulas
 
@@ -219,13 +219,13 @@ class _Reader:
             return Linear({("X", self.inputs[word]): Fraction(1)}, Fraction(0))
         if word in self.outputs:
             return Linear({("Y", self.outputs[word]): Fraction(1)}, Fraction(0))
-        found = re.fullmatch(r"([^\[\]\s]+)\s*(?:\[([\d,\s]*)\])?", word)
-        if found is None or found[1] not in self.shapes:
+        match = re.fullmatch(r"([^\[\]\s]+)\s*(?:\[([\d,\s]*)\])?", word)
+        if match is None or match[1] not in self.shapes:
             self._fail(form.line, f"expected a number or a declared variable, got {word[:80]!r}")
-        kind, shape = self.shapes[found[1]]
-        index = [int(n) for n in (found[2] or "").split(",") if n.strip()]
+        kind, shape = self.shapes[match[1]]
+        index = [int(n) for n in (match[2] or "").split(",") if n.strip()]
         if len(index) != len(shape) or any(i >= size for i, size in zip(index, shape, strict=True)):
-            self._fail(form.line, f"expected an index of {found[1]} of shape {list(shape)}, got {word}")
+            self._fail(form.line, f"expected an index of {match[1]} of shape {list(shape)}, got {word}")
         place = 0
         for i, size in zip(index, shape, strict=True):
             place = place * size + i
