@@ -63,8 +63,8 @@ def _integrated_gradients() -> Any:
                 raise InputError("Expected no additional_forward_args, got some. Wrap the model so that it needs none.")
             rows = _single(inputs, "inputs")
             start = _single(baselines, "baselines")
-            found = _exact(self.forward_func, rows, start, target, self.multiplies_by_inputs)
-            wrapped = (found,) if isinstance(inputs, tuple) else found
+            result = _exact(self.forward_func, rows, start, target, self.multiplies_by_inputs)
+            wrapped = (result,) if isinstance(inputs, tuple) else result
             if not return_convergence_delta:
                 return wrapped
             return wrapped, self.compute_convergence_delta(
@@ -111,5 +111,5 @@ def _flat(target: Any, output_shape: tuple[int, ...]) -> Any:
     if isinstance(target, tuple):
         return int(np.ravel_multi_index(target, output_shape))
     if isinstance(target, list) and target and isinstance(target[0], tuple):
-        return torch.tensor([int(np.ravel_multi_index(one, output_shape)) for one in target])
+        return torch.tensor([int(np.ravel_multi_index(index, output_shape)) for index in target])
     return torch.tensor(target) if isinstance(target, list) else target

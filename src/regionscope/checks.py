@@ -149,8 +149,8 @@ def check_module(model: object, *, otherwise: str = "Pass the module itself.") -
     regionscope.errors.InputError: Expected a torch.nn.Module, got dict. If it is a state dict, load it into a module with model.load_state_dict(...).
     """  # noqa: E501
     if not isinstance(model, nn.Module):
-        found = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
-        raise InputError(f"Expected a torch.nn.Module, got {found}. {model_advice(model, otherwise)}")
+        got = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
+        raise InputError(f"Expected a torch.nn.Module, got {got}. {model_advice(model, otherwise)}")
     return model
 
 
@@ -187,8 +187,8 @@ def unknown_name(
     """
     names = [*known]
     ends = [full for full in names if full.endswith(f".{name}")]  # "h.1.mlp" of "transformer.h.1.mlp"
-    near = ends if len(ends) == 1 else get_close_matches(str(name), names, n=1)
-    guess = f" Did you mean {near[0]!r}?" if near else ""
+    matches = ends if len(ends) == 1 else get_close_matches(str(name), names, n=1)
+    guess = f" Did you mean {matches[0]!r}?" if matches else ""
     listed = ", ".join(names[:most]) + (", ..." if names[most or len(names) :] else "")
     choice = f"Choose from {listed}" if names else "Leave it out, since there is none to choose from"
     return InputError(f"Expected {what}, got {name!r}.{guess} {choice}{'; ' + more if more else ''}.")

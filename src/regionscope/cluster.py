@@ -81,8 +81,8 @@ def open_shards(
 def _packed(function: Callable[..., Any]) -> bytes:
     """The function as bytes; code outside the installed libraries is packed as it is and not by its name."""
     cloudpickle = import_extra("cloudpickle", who="dask= needs", library="Dask", extra="dask")
-    own = [module for name, module in list(sys.modules.items()) if _is_own(name, getattr(module, "__file__", None))]
-    for module in own:
+    modules = [module for name, module in list(sys.modules.items()) if _is_own(name, getattr(module, "__file__", None))]
+    for module in modules:
         cloudpickle.register_pickle_by_value(module)
     try:
         packed: bytes = cloudpickle.dumps(function)
@@ -91,7 +91,7 @@ def _packed(function: Callable[..., Any]) -> bytes:
             f"Expected a model that can be sent to other processes, got one that cannot ({error}). Leave dask= out."
         ) from error
     finally:
-        for module in own:
+        for module in modules:
             cloudpickle.unregister_pickle_by_value(module)
     return packed
 
@@ -106,10 +106,10 @@ def _is_own(name: str, file: str | None) -> bool:
 
 @lru_cache(maxsize=1)
 def _unpacked(payload: bytes) -> Callable[[list[Any]], Any]:
-    found: Callable[[list[Any]], Any] = import_extra(
+    unpack: Callable[[list[Any]], Any] = import_extra(
         "cloudpickle", who="A Dask worker needs", library="Dask", extra="dask"
     ).loads(payload)
-    return found
+    return unpack
 
 
 def _call(payload: bytes, shard: list[Any]) -> Any:

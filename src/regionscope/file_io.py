@@ -148,8 +148,8 @@ def read_csv(path: Path) -> tuple[list[str], np.ndarray[Any, Any]]:
             header = [cell.strip().strip('"') for cell in lines.pop(min(lines)).split(",")]
         return header, np.loadtxt([*lines.values()], delimiter=",", ndmin=2) if lines else np.empty((0, 1))
     except (ValueError, OSError) as error:
-        found = _wrong_line(lines) or f": {described(error)} Write numbers, separated by commas."
-        raise InputError(f"Expected a number in every cell of {path}, got{found}") from error
+        reason = _wrong_line(lines) or f": {described(error)} Write numbers, separated by commas."
+        raise InputError(f"Expected a number in every cell of {path}, got{reason}") from error
 
 
 def _is_number(cell: str) -> bool:
@@ -170,8 +170,8 @@ def _wrong_line(lines: Mapping[int, str]) -> str:
             return f" {len(cells)} cells in line {number} after {width} in the lines before. Give all lines as many."
         for column, cell in enumerate(cells, 1):
             if not _is_number(cell):
-                found = repr(cell.strip()) if cell.strip() else "nothing"
-                return f" {found} in column {column} of line {number}. Write a number there; for a class, 0, 1, ..."
+                got = repr(cell.strip()) if cell.strip() else "nothing"
+                return f" {got} in column {column} of line {number}. Write a number there; for a class, 0, 1, ..."
     return ""
 
 
@@ -187,8 +187,8 @@ def check_parent(path: Path) -> None:
 def check_file(path: Path, what: str) -> None:
     """Raise ``InputError`` where there is no file. what: what it holds, such as "weights"."""
     if not path.is_file():
-        found = "is a folder" if path.is_dir() else "does not exist"
+        state = "is a folder" if path.is_dir() else "does not exist"
         raise InputError(
-            f"Expected an existing {what} file, got {str(path)!r}, which {found}. Correct the path, "
+            f"Expected an existing {what} file, got {str(path)!r}, which {state}. Correct the path, "
             f"which starts in the working directory {str(Path.cwd())!r}."
         )

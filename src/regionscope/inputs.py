@@ -118,13 +118,13 @@ def read_examples(inputs: Inputs | Examples, labels: Labels | None = None) -> Ex
     """
     if isinstance(inputs, Examples):
         return inputs
-    found = _read(inputs, None if labels is None else read_array(labels).detach())
-    if labels is not None and len(labels) != len(found):
+    examples = _read(inputs, None if labels is None else read_array(labels).detach())
+    if labels is not None and len(labels) != len(examples):
         raise InputError(
-            f"Expected one label for each of {len(found)} inputs, got {len(labels)} labels. "
+            f"Expected one label for each of {len(examples)} inputs, got {len(labels)} labels. "
             "Pass inputs and labels of one data set."
         )
-    return found
+    return examples
 
 
 def _read(inputs: Inputs, wanted: Tensor | None) -> Examples:
@@ -141,8 +141,8 @@ def _read(inputs: Inputs, wanted: Tensor | None) -> Examples:
         source, places, collate = _opened(source)
     plain = places is None and collate is None
     if type(source) is TensorDataset and plain:  # a subclass may have items of its own
-        own = source.tensors[1] if len(source.tensors) > 1 else None
-        return _of_tensor(source.tensors[0], own if wanted is None else wanted)
+        labels_inside = source.tensors[1] if len(source.tensors) > 1 else None
+        return _of_tensor(source.tensors[0], labels_inside if wanted is None else wanted)
     items = hasattr(source, "__getitem__")  # such a dataset says itself what its items are
     if not items and isinstance(getattr(source, "inputs", None), Tensor) and isinstance(source.labels, Tensor):
         return _of_tensor(source.inputs, source.labels if wanted is None else wanted)
@@ -157,7 +157,7 @@ def _read(inputs: Inputs, wanted: Tensor | None) -> Examples:
 def _refuse_labels(source: Any) -> None:
     """A pair of all inputs and all labels would be read as two inputs."""
     if isinstance(source, list | tuple) and len(source) == 2:
-        shapes = [tuple(each.shape) for each in source if isinstance(each, Tensor | np.ndarray)]
+        shapes = [tuple(part.shape) for part in source if isinstance(part, Tensor | np.ndarray)]
         if len(shapes) == 2 and len(shapes[0]) > 1 and shapes[1] == shapes[0][:1]:
             raise InputError(
                 f"Expected inputs, got a pair of inputs {shapes[0]} and labels {shapes[1]}. Pass the inputs alone, or "
@@ -186,8 +186,8 @@ def read_array(values: Any, what: str = "an array of real numbers") -> Tensor:
                 f"Expected {what}, got strings such as {array.flat[:1].tolist()[0]!r}. If they are labels, "
                 "number the classes: numpy.unique(labels, return_inverse=True)[1]."
             )
-        found = f"an array of {array.dtype}" if array.ndim else type(values).__name__
-        raise InputError(f"Expected {what}, got {found}. Convert it first.")
+        got = f"an array of {array.dtype}" if array.ndim else type(values).__name__
+        raise InputError(f"Expected {what}, got {got}. Convert it first.")
     if array.dtype == np.longdouble:
         array = array.astype(np.float64)  # torch has none wider
     wide = array.dtype.kind == "u" and array.itemsize > 1  # torch computes with no such type
@@ -209,7 +209,7 @@ def read_numbers(values: Any, name: str) -> FloatArray:
     if isinstance(values, Tensor) and (reason := unreadable(values)):
         raise InputError(f"Expected {name} to be a list of numbers, got {reason}")
     try:
-        array = np.asarray([as_list(getattr(one, "value", one)) for one in as_list(values)], dtype=np.float64)
+        array = np.asarray([as_list(getattr(entry, "value", entry)) for entry in as_list(values)], dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"Expected {name} to be a list of numbers, got values that cannot be read ({error}). "
@@ -241,12 +241,12 @@ def _of_items(
         raise InputError(f"Expected inputs with a length and items, got {type(source).__name__}. {_ACCEPTED}")
 
     def item(i: int) -> tuple[Any, Any]:
-        found = source[i if places is None else places[i]]
+        items = source[i if places is None else places[i]]
         if collate is not None:
-            found = _uncollated(collate([found]))
-        if isinstance(found, tuple) or (isinstance(found, list) and found and not _is_numbers(found[0])):
-            return found[0], found[1] if len(found) > 1 else None
-        return found, None
+            items = _uncollated(collate([items]))
+        if isinstance(items, tuple) or (isinstance(items, list) and items and not _is_numbers(items[0])):
+            return items[0], items[1] if len(items) > 1 else None
+        return items, None
 
     return Examples(len(source if places is None else places), item=item, labels=labels)
 
@@ -302,7 +302,7 @@ def _is_pair(item: Any) -> bool:
 
 def _tensor(value: Any, i: int) -> Tensor:
     if isinstance(value, Tensor):
-        found = read_array(value).detach()
+        array = read_array(value).detach()
     elif type(value).__module__.startswith("PIL."):  # as an array it would be 0 to 255, with the channels last
         raise InputError(
             f"Expected input {i} to be a tensor or an array, got a PIL image. Give the dataset the transform that the "
@@ -310,12 +310,12 @@ def _tensor(value: Any, i: int) -> Tensor:
         )
     else:
         try:
-            found = read_array(value)
+            array = read_array(value)
         except (TypeError, ValueError) as reason:
             raise InputError(
                 f"Expected input {i} to be an array of numbers, got {type(value).__name__}. {_ACCEPTED}"
             ) from reason
-    return found.reshape(1) if found.ndim == 0 else found
+    return array.reshape(1) if array.ndim == 0 else array
 
 
 def _label(label: Any) -> Tensor:

@@ -20,7 +20,7 @@ from regionscope.version import __version__
 
 def provenance(device: torch.device | None = None) -> dict[str, Any]:
     """The versions, the machine and, where it is given, the device, as plain values."""
-    found = {
+    known = {
         "regionscope": __version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
@@ -28,9 +28,9 @@ def provenance(device: torch.device | None = None) -> dict[str, Any]:
         "cores": os.cpu_count(),
     }
     if device is None:
-        return found
+        return known
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "cpu"
-    return {**found, "device": str(device), "device_name": name}
+    return {**known, "device": str(device), "device_name": name}
 
 
 def run_provenance(*, device: torch.device, seed: int) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def run_provenance(*, device: torch.device, seed: int) -> dict[str, Any]:
 def _commit() -> str | None:
     package = Path(__file__).parent
     try:
-        found = subprocess.run(
+        done = subprocess.run(
             ["git", "describe", "--always", "--dirty=+", "--abbrev=40", "--match="],
             cwd=package, capture_output=True, text=True, timeout=10, check=True,
         )  # fmt: skip
@@ -65,4 +65,4 @@ def _commit() -> str | None:
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return None
-    return found.stdout.strip() if tracked.returncode == 0 else None
+    return done.stdout.strip() if tracked.returncode == 0 else None

@@ -166,7 +166,7 @@ def quickstart(config: QuickstartConfig | None = None, *, progress: Progress = l
     measured, values = monitor.values("train_loss")
     if not all(map(math.isfinite, values)):
         raise RegionscopeError(f"Training diverged: the loss is not finite. Lower lr (now {config.lr}).")
-    moments = tuple(ModelAtStep(step, each, step / steps) for step, each in zip(measured, copies, strict=True))
+    moments = tuple(ModelAtStep(step, copy, step / steps) for step, copy in zip(measured, copies, strict=True))
     return Quickstart(config, inputs, labels, model, before, snapshot(), monitor, moments, seconds)
 
 

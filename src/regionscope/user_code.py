@@ -29,30 +29,34 @@ def call_function(spec: str, options: Mapping[str, Any], *, what: str, offered: 
 
     what: what it returns, in a word for messages, such as "network" or "data".
     """
-    with imported(spec, what) as found:
-        taken = _checked(found, spec, options, tuple(offered or ()))
-        return call(found, spec, {**{name: (offered or {})[name] for name in taken}, **options})
+    with imported(spec, what) as function:
+        taken = _checked(function, spec, options, tuple(offered or ()))
+        return call(function, spec, {**{name: (offered or {})[name] for name in taken}, **options})
 
 
 def check_call(spec: str, options: Iterable[str], *, what: str, offered: Sequence[str] = ()) -> None:
     """Raise ``InputError`` where ``call_function`` could not call the function with options of these names."""
-    with imported(spec, what) as found:
-        _checked(found, spec, options, tuple(offered))
+    with imported(spec, what) as function:
+        _checked(function, spec, options, tuple(offered))
 
 
-def _checked(found: Any, spec: str, options: Iterable[str], offered: tuple[str, ...]) -> list[str]:
+def _checked(function: Any, spec: str, options: Iterable[str], offered: tuple[str, ...]) -> list[str]:
     """Those of ``offered`` that the function takes."""
-    if isinstance(found, nn.Module) or not callable(found):
+    if isinstance(function, nn.Module) or not callable(function):
         raise InputError(
-            f"Expected a function or a class at {spec}, got an object of type {type(found).__name__}. "
+            f"Expected a function or a class at {spec}, got an object of type {type(function).__name__}. "
             "Name a function or a class of the file."
         )
-    parameters = inspect.signature(found).parameters
-    any_name = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-    named = [name for name, each in parameters.items() if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    parameters = inspect.signature(function).parameters
+    any_name = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    named = [
+        name
+        for name, parameter in parameters.items()
+        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
     for name in options:
         if name not in named and not any_name:
-            raise unknown_name(f"an option of {spec}", name, [each for each in named if each not in offered])
+            raise unknown_name(f"an option of {spec}", name, [option for option in named if option not in offered])
     taken = [name for name in offered if name in named]
     lacking = [name for name in named if parameters[name].default is inspect.Parameter.empty]
     lacking = [name for name in lacking if name not in taken and name not in options]
@@ -74,12 +78,12 @@ def imported(spec: str, what: str, *, form: str = "FILE.py:FUNCTION") -> Iterato
         )
     is_file = source.endswith(".py")
     with _importable(Path(source).resolve().parent if is_file else Path.cwd()):
-        found: Any = _import_file(Path(source), what) if is_file else _import_module(source)
+        content: Any = _import_file(Path(source), what) if is_file else _import_module(source)
         for part in name.split("."):
-            if not hasattr(found, part):
-                raise InputError(f"Expected {name!r} in {source}, got no such name. {_offer(found, part)}")
-            found = getattr(found, part)
-        yield found
+            if not hasattr(content, part):
+                raise InputError(f"Expected {name!r} in {source}, got no such name. {_offer(content, part)}")
+            content = getattr(content, part)
+        yield content
 
 
 def call(factory: Any, spec: str, options: Mapping[str, Any]) -> Any:
@@ -95,14 +99,14 @@ def call(factory: Any, spec: str, options: Mapping[str, Any]) -> Any:
         raise InputError(f"Calling {spec} {how} failed: {described(error)} {advice}") from error
 
 
-def as_module(found: Any, spec: str) -> nn.Module:
+def as_module(network: Any, spec: str) -> nn.Module:
     """What ``spec`` gave, if that is a network."""
-    if not isinstance(found, nn.Module):
+    if not isinstance(network, nn.Module):
         raise InputError(
-            f"Expected {spec} to be or return a torch.nn.Module, got {type(found).__name__}. "
+            f"Expected {spec} to be or return a torch.nn.Module, got {type(network).__name__}. "
             "Return the module from this function."
         )
-    return found
+    return network
 
 
 @contextmanager
@@ -149,8 +153,8 @@ def _offer(module: object, wanted: str) -> str:
         if not name.startswith("_")
         and (isinstance(value, nn.Module) or (callable(value) and getattr(value, "__module__", None) == _name(module)))
     ]
-    near = get_close_matches(wanted, names, n=1)
-    guess = f"Did you mean {near[0]!r}? " if near else ""
+    matches = get_close_matches(wanted, names, n=1)
+    guess = f"Did you mean {matches[0]!r}? " if matches else ""
     return f"{guess}Choose from {', '.join(names[:8])}." if names else "Define a function or a class of this name."
 
 

@@ -80,10 +80,10 @@ def operation(function: Callable[..., Any]) -> str:
     return name if name.startswith("__") else name.rstrip("_")
 
 
-def argument(args: Sequence[Any], kwargs: Mapping[str, Any], at: int, *names: str, default: Any = None) -> Any:
-    """The argument at position ``at``, or under one of its names."""
-    if len(args) > at:
-        return args[at]
+def argument(args: Sequence[Any], kwargs: Mapping[str, Any], index: int, *names: str, default: Any = None) -> Any:
+    """The argument at position ``index``, or under one of its names."""
+    if len(args) > index:
+        return args[index]
     return next((kwargs[name] for name in names if name in kwargs), default)
 
 
@@ -137,13 +137,13 @@ def for_each_head(
     op = operation(func)
     if op == "softmax":
         dim = argument(args, kwargs, 1, "dim", default=-1)
-        found = reduce(argument(args, kwargs, 0, "input", "self").movedim(dim, -1))
+        counts = reduce(argument(args, kwargs, 0, "input", "self").movedim(dim, -1))
     elif op == "multi_head_attention_forward":
         named = {**dict(zip(_MHA, args[15:], strict=False)), **kwargs, "need_weights": True}
-        found = reduce(func(*args[:15], **{**named, "average_attn_weights": False})[1])
+        counts = reduce(func(*args[:15], **{**named, "average_attn_weights": False})[1])
     else:
         return _dot_products(reduce, args, kwargs)
-    return found.movedim(-1, 1) if found.ndim > 2 else found
+    return counts.movedim(-1, 1) if counts.ndim > 2 else counts
 
 
 def scale_to_weights(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> float | None:
@@ -155,7 +155,7 @@ def scale_to_weights(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
     """
     if operation(func) != "scaled_dot_product_attention" or kwargs.get("enable_gqa"):
         return None
-    query, key, value = (argument(args, kwargs, at, name) for at, name in enumerate(("query", "key", "value")))
+    query, key, value = (argument(args, kwargs, index, name) for index, name in enumerate(("query", "key", "value")))
     if argument(args, kwargs, 3, "attn_mask") is not None or argument(args, kwargs, 4, "dropout_p", default=0.0):
         return None
     alike = query.ndim == 4 and query.shape[:2] == key.shape[:2] and key.shape == value.shape
@@ -222,8 +222,8 @@ def _dot_products(reduce: Callable[[Tensor], Tensor], args: Sequence[Any], kwarg
     heads = max(query.shape[-3], key.shape[-3])
     step = max(1, heads * query.shape[-1] // max(1, key.shape[-2]))
     parts = [range(start, min(start + step, heads)) for start in range(0, heads, step)]
-    found = [reduced(*(_heads(values, part, heads) for values in (query, key, mask))) for part in parts]
-    return (found[0] if len(found) == 1 else torch.cat(found, -2)).movedim(-1, 1)
+    products = [reduced(*(_heads(values, part, heads) for values in (query, key, mask))) for part in parts]
+    return (products[0] if len(products) == 1 else torch.cat(products, -2)).movedim(-1, 1)
 
 
 def _in_one_product(query: Tensor, key: Tensor) -> bool:
@@ -252,8 +252,8 @@ def fast_array(values: Tensor) -> np.ndarray[Any, Any] | None:
     return values.detach().numpy() if known and values.device.type == "cpu" else None
 
 
-def _folds(values: Any, at: Sequence[Any]) -> Folds | None:
-    numbers = tuple(float(t) for t in at if isinstance(t, int | float) and math.isfinite(t))
+def _folds(values: Any, places: Sequence[Any]) -> Folds | None:
+    numbers = tuple(float(t) for t in places if isinstance(t, int | float) and math.isfinite(t))
     return Folds(values, numbers) if isinstance(values, Tensor) and numbers else None
 
 
@@ -336,11 +336,11 @@ _NOT_COUNTED = (
 def nothing_to_count(called: Collection[str], more: str) -> str:
     """The sentences for a forward pass without activations. called: its functions. more: what options would add."""
     others = [name for name in _NOT_COUNTED if name in called]
-    found = f"only {', '.join(others)}, which {'are' if len(others) > 1 else 'is'} not counted" if others else "none"
+    reason = f"only {', '.join(others)}, which {'are' if len(others) > 1 else 'is'} not counted" if others else "none"
     fused = [name for name in others if name in _RECURRENT]
     advice = "Write the fused recurrent cell with torch functions, or use" if fused else "Use one of these, or"
     return (
-        f"Expected at least one activation that is counted in the forward pass, got {found}{more}. "
+        f"Expected at least one activation that is counted in the forward pass, got {reason}{more}. "
         f"Counted are {COUNTED}. {advice} region_count(), which accepts any network."
     )
 

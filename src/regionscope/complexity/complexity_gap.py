@@ -79,8 +79,8 @@ def _share_below(values: FloatArray, others: FloatArray) -> FloatArray:
     return (np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")) / (2 * len(others))
 
 
-def _values(found: LocalComplexity | Tensor, name: str) -> FloatArray:
-    counts = found.total if isinstance(found, LocalComplexity) else read_array(found)
+def _values(complexity: LocalComplexity | Tensor, name: str) -> FloatArray:
+    counts = complexity.total if isinstance(complexity, LocalComplexity) else read_array(complexity)
     if counts.ndim != 1 or len(counts) < 2:
         raise InputError(
             f"Expected counts (b,) of at least two points as {name}, got shape {tuple(counts.shape)}. "

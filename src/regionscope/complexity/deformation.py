@@ -41,9 +41,9 @@ class Deformation:
         """The mean eccentricity and diameter at each layer, over the points."""
         sizes = {"eccentricity": self.eccentricity, "diameter": self.diameter}
         return tuple(
-            (f"{what}.{name}", found.value, found.stderr)
+            (f"{what}.{name}", estimate.value, estimate.stderr)
             for what, layers in sizes.items()
-            for name, found in ((name, Estimate.of(value)) for name, value in layers.items())
+            for name, estimate in ((name, Estimate.of(value)) for name, value in layers.items())
         )
 
     @property
@@ -98,9 +98,9 @@ def deformation(
         with watcher.watching():
             for chunk in where.chunks(3 * layers.row_bytes, memory):  # the float64 copy is twice as large again
                 whole = Chunk(chunk.start, chunk.stop, 2 * where.dims)
-                (each,) = where.vertex_batches(whole)
-                parts.append(watcher.sizes(each.make().reshape(-1, *where.shape), chunk.stop - chunk.start))
-    sizes = {name: torch.cat([each[name] for each in parts]) for name in parts[0]}
+                (batch,) = where.vertex_batches(whole)
+                parts.append(watcher.sizes(batch.make().reshape(-1, *where.shape), chunk.stop - chunk.start))
+    sizes = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
     return Deformation(
         {name: size[:, 0] for name, size in sizes.items()},
         {name: size[:, 1] for name, size in sizes.items()},
@@ -131,7 +131,7 @@ def trusted_radius(
     Cost: one ``deformation`` per radius.
     """
     model = select_output(model, output, args)
-    if not isinstance(radii, Iterable) or len(ordered := sorted(read_number("a radius", each) for each in radii)) < 2:
+    if not isinstance(radii, Iterable) or len(ordered := sorted(read_number("a radius", r) for r in radii)) < 2:
         raise InputError(
             f"Expected at least two radii to compare, got {radii}. Write radii=(0.005, 0.05), for example."
         )
@@ -139,8 +139,8 @@ def trusted_radius(
     points = read_examples(inputs).all()  # loaded once for all radii
 
     def mean_stretch(radius: float) -> dict[str, float]:
-        found = deformation(model, points, dims=dims, radius=radius, frames=frames, seed=seed, memory=memory)
-        return {name: float(value.mean()) for name, value in found.stretch.items()}
+        result = deformation(model, points, dims=dims, radius=radius, frames=frames, seed=seed, memory=memory)
+        return {name: float(value.mean()) for name, value in result.stretch.items()}
 
     known = ordered[0]
     first = mean_stretch(known)

@@ -124,10 +124,10 @@ class ForwardObserver(TorchFunctionMode):
         if op in MAX_POOLS:
             name = self._name(op.removesuffix("_with_indices"))
             return self.at_max_pool(ObservedCall(op, func, args, kwargs, *name))
-        found = folds(op, args, kwargs)
-        if found is None:
+        thresholds = folds(op, args, kwargs)
+        if thresholds is None:
             return self.at_other(ObservedCall(op, func, args, kwargs))
-        return self.at_activation(ObservedCall(op, func, args, kwargs, *self._name(op)), found)
+        return self.at_activation(ObservedCall(op, func, args, kwargs, *self._name(op)), thresholds)
 
     def _name(self, op: str) -> tuple[str, type[nn.Module] | None]:
         """The unique name of this call, and the type of the module that consists of it (None for a plain function)."""
@@ -138,7 +138,7 @@ class ForwardObserver(TorchFunctionMode):
         count = self.seen[name]
         return name if count == 1 else f"{name}#{count}", type(module) if whole else None
 
-    def at_activation(self, call: ObservedCall, found: Folds) -> Any:
+    def at_activation(self, call: ObservedCall, folds: Folds) -> Any:
         return call.run()
 
     def at_linear(self, call: ObservedCall) -> Any:
@@ -159,12 +159,12 @@ class ForwardObserver(TorchFunctionMode):
 
 def tensors(value: Any) -> list[Tensor]:
     """All tensors in nested lists, tuples and dicts."""
-    found, left = [], [value]
+    tensors_inside, left = [], [value]
     for item in left:  # it grows meanwhile
         if isinstance(item, torch.Tensor):
-            found.append(item)
+            tensors_inside.append(item)
         elif isinstance(item, (list, tuple)):  # faster than list | tuple
             left += item
         elif isinstance(item, dict):
             left += item.values()
-    return found
+    return tensors_inside

@@ -45,9 +45,9 @@ class Level:
     by_layer: dict[str, float]
 
     @staticmethod
-    def of(found: LocalComplexity) -> Level:
-        layers = {name: float(counts.double().mean()) for name, counts in found.by_layer.items()}
-        return Level(found.mean, found.std, found.stderr, layers)
+    def of(complexity: LocalComplexity) -> Level:
+        layers = {name: float(counts.double().mean()) for name, counts in complexity.by_layer.items()}
+        return Level(complexity.mean, complexity.std, complexity.stderr, layers)
 
     def readings(self) -> tuple[Reading, ...]:
         """The mean, and those of the layers."""
@@ -69,9 +69,9 @@ class ComplexityRow:
 
     def readings(self) -> tuple[Reading, ...]:
         """The mean at each set of points, and the gap."""
-        found = tuple((name, level.mean, level.stderr) for name, level in self.levels.items())
+        readings = tuple((name, level.mean, level.stderr) for name, level in self.levels.items())
         gap = () if self.gap is None else self.gap.readings()
-        return (*found, *((f"gap.{name}".rstrip("."), value, error) for name, value, error in gap))
+        return (*readings, *((f"gap.{name}".rstrip("."), value, error) for name, value, error in gap))
 
     def __repr__(self) -> str:
         return repr_of(self, step=self.step)
@@ -258,7 +258,7 @@ class ComplexityWatch:
         enough = min(len(complexities["train"]), len(complexities["test"])) > 1
         row = ComplexityRow(
             step=step,
-            levels={name: Level.of(each) for name, each in complexities.items()},
+            levels={name: Level.of(complexity) for name, complexity in complexities.items()},
             gap=complexity_gap(complexities["train"], complexities["test"]) if enough else None,
             train_accuracy=None if train_accuracy is None else float(train_accuracy),
             test_accuracy=None if test_accuracy is None else float(test_accuracy),

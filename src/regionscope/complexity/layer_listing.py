@@ -31,19 +31,19 @@ _ROWS, _FEWER = 7, 2  # inputs of the two passes: the axis of a layer whose size
 
 def list_layers(model: nn.Module, example: Tensor) -> LayerList:
     """List the layers of ``model`` by forward passes over copies of ``example`` (*shape), inside ``untouched``."""
-    found, other = _LayerLister(model, _ROWS), _ShapeLister(model, _FEWER)
-    outputs = [output[[0, -1]] for output in rows_of(_listed(found, example), _ROWS)]
+    lister, other = _LayerLister(model, _ROWS), _ShapeLister(model, _FEWER)
+    outputs = [output[[0, -1]] for output in rows_of(_listed(lister, example), _ROWS)]
     again = rows_of(_listed(other, example), _FEWER)
-    if found.seen != other.seen:
+    if lister.seen != other.seen:
         raise InputError(
             f"Expected the same operations for every batch size, got different ones for {_ROWS} and {_FEWER} inputs. "
             "Rewrite the forward pass without a branch on the batch size."
         )
     check_fixed_outputs(model, torch.stack([example, _MIRROR - example]), outputs, again)
-    axes = map(_batch_axis, found.shapes, (other.shapes[layer.name] for layer in found.layers), found.in_order)
-    layers = [replace(layer, axis=axis) for layer, axis in zip(found.layers, axes, strict=True)]
+    axes = map(_batch_axis, lister.shapes, (other.shapes[layer.name] for layer in lister.layers), lister.in_order)
+    layers = [replace(layer, axis=axis) for layer, axis in zip(lister.layers, axes, strict=True)]
     linear = {layer.name: layer.axis for layer in layers if layer.role == "linear"}
-    return LayerList(tuple(layers[i] for i in found.counted()), found.widest // _ROWS + 1, linear, found.others)
+    return LayerList(tuple(layers[i] for i in lister.counted()), lister.widest // _ROWS + 1, linear, lister.others)
 
 
 def _one_after_the_other(values: Tensor, rows: int) -> bool:
@@ -56,10 +56,10 @@ def _one_after_the_other(values: Tensor, rows: int) -> bool:
     if values.ndim == 0 or len(values) == 0 or len(values) % rows:
         return False
     tokens = values.detach().reshape(len(values), -1).double()
-    near = _ALIKE * tokens.abs().amax() if tokens.numel() else 0.0
+    tolerance = _ALIKE * tokens.abs().amax() if tokens.numel() else 0.0
     parts = tokens.reshape(rows, -1)
-    differ = ((parts[:1] - parts[1:]).abs() > near).any(1)
-    constant = ~((tokens - tokens[:1]).abs() > near).any()
+    differ = ((parts[:1] - parts[1:]).abs() > tolerance).any(1)
+    constant = ~((tokens - tokens[:1]).abs() > tolerance).any()
     return bool(~differ[:-1].any() & (differ[-1] | constant))
 
 
@@ -101,8 +101,8 @@ class _ShapeLister(ForwardObserver):
             return func(*args, **(kwargs or {}))
         return super().__torch_function__(func, types, args, kwargs)
 
-    def at_activation(self, call: ObservedCall, found: Folds) -> Any:
-        self.shapes[call.name] = found.values.shape
+    def at_activation(self, call: ObservedCall, folds: Folds) -> Any:
+        self.shapes[call.name] = folds.values.shape
         return call.run()
 
     def at_linear(self, call: ObservedCall) -> Any:
@@ -157,12 +157,12 @@ class _LayerLister(ForwardObserver):
         """The places in ``layers`` of activations, max-poolings, and linear outputs that no activation follows."""
         return (i for i in range(len(self.layers)) if i not in self._followed)
 
-    def at_activation(self, call: ObservedCall, found: Folds) -> Any:
+    def at_activation(self, call: ObservedCall, folds: Folds) -> Any:
         sources = self._sources_of(call)
         if sources is not None:
             self._followed |= sources
             feeding = frozenset[type[nn.Module]]().union(*(self.layers[i].kinds for i in sources))
-            self._add(call, "activation", found.values, folds=len(found.at), feeding=feeding, sources=sorted(sources))
+            self._add(call, "activation", folds.values, folds=len(folds.at), feeding=feeding, sources=sorted(sources))
             sources = frozenset()
         return self._run(call, sources)
 
@@ -216,7 +216,7 @@ class _LayerLister(ForwardObserver):
         entries = values.numel() // self.rows
         fed_by = tuple(self.layers[i].name for i in sources)
         if positions is None:
-            wide = any(issubclass(each, nn.Linear) for each in kinds)
+            wide = any(issubclass(kind, nn.Linear) for kind in kinds)
             made = [self.shapes[i] for i in sources] or [values.shape]
             positions = self._positions(values, made) if wide else 0
         self.layers.append(Layer(call.name, role, folds * entries, None, kinds, positions, fed_by))

@@ -59,11 +59,11 @@ class LayerList:
     others: Set[str] = frozenset()
 
 
-def select_layers(found: LayerList, layers: LayerChoice | None, roles: Set[Role]) -> tuple[Layer, ...]:
+def select_layers(layer_list: LayerList, layers: LayerChoice | None, roles: Set[Role]) -> tuple[Layer, ...]:
     """The chosen layers of these roles; an ``InputError`` names what there is when a choice matches nothing."""
-    offered = [layer for layer in found.layers if layer.role in roles]
+    offered = [layer for layer in layer_list.layers if layer.role in roles]
     if not offered:
-        raise InputError(nothing_to_count(found.others, _with_other_options(found, roles)))
+        raise InputError(nothing_to_count(layer_list.others, _with_other_options(layer_list, roles)))
     for role, option, functions in (("attention", "attention", ATTENTION), ("norm", "norms", NORMS)):
         if role in roles and not any(layer.role == role for layer in offered):
             raise InputError(
@@ -86,7 +86,7 @@ def select_layers(found: LayerList, layers: LayerChoice | None, roles: Set[Role]
                 fed = f", or from the layers that feed them, {_first_names(feeding)}" if feeding else ""
                 raise InputError(
                     f"Expected a name or pattern of a layer, got {choice!r}. "
-                    f"Choose from {names}{fed}{_with_other_options(found, roles)}."
+                    f"Choose from {names}{fed}{_with_other_options(layer_list, roles)}."
                 )
             chosen |= matched
         offered = [layer for layer in offered if layer.name in chosen]
@@ -110,19 +110,19 @@ def _matched(offered: Sequence[Layer], choice: str | type[nn.Module]) -> set[str
     """
     if not isinstance(choice, str):
         kinds = {layer.name: layer.kinds for layer in offered if isinstance(choice, type)}
-        return {name for name, found in kinds.items() if any(issubclass(kind, choice) for kind in found)}
+        return {name for name, bases in kinds.items() if any(issubclass(kind, choice) for kind in bases)}
     named = [layer for layer in offered if matching(layer.name, choice)]
     if not any(layer.role == "activation" for layer in named):
         named += [layer for layer in offered if any(matching(name, choice) for name in layer.fed_by)]
     return {layer.name for layer in named}
 
 
-def _with_other_options(found: LayerList, roles: Set[Role]) -> str:
+def _with_other_options(layer_list: LayerList, roles: Set[Role]) -> str:
     """The end of a sentence that names the layers which other options would add."""
     options = {"linear": "linear_outputs", "max_pool": "max_pool", "attention": "attention", "norm": "norms"}
     more = []
     for role, option in options.items():
-        names = [layer.name for layer in found.layers if layer.role == role]
+        names = [layer.name for layer in layer_list.layers if layer.role == role]
         if role not in roles and names:
             more.append(f"; with {option}=True also {_first_names(names)}")
     return "".join(more)

@@ -84,11 +84,11 @@ class LocalComplexity:
 
         A block is the part of a layer's name up to its first number; a layer without one is its own block.
         """
-        found: dict[str, Tensor] = {}
+        blocks: dict[str, Tensor] = {}
         for name, counts in self.by_layer.items():
             key = _block_of(name)
-            found[key] = found[key] + counts if key in found else counts
-        return found
+            blocks[key] = blocks[key] + counts if key in blocks else counts
+        return blocks
 
     @property
     def layer_means(self) -> dict[str, Estimate]:
@@ -186,24 +186,24 @@ def local_complexity(
             raise InputError(
                 "Expected attention_mask with token ids, got it with inputs that are not ids. Leave attention_mask out."
             )
-        found = count(select_output(model, output, args), inputs, copy=True)
-        shown = [layer for layer in found.layers if layer.positions > 1]
-        by_position = {layer.name: found.counts[layer.name].double() for layer in shown}
-        by_layer = {name: counts.sum(1) for name, counts in found.counts.items()}
+        counted_units = count(select_output(model, output, args), inputs, copy=True)
+        shown = [layer for layer in counted_units.layers if layer.positions > 1]
+        by_position = {layer.name: counted_units.counts[layer.name].double() for layer in shown}
+        by_layer = {name: counts.sum(1) for name, counts in counted_units.counts.items()}
     else:
         ids, mask = read_tokens(inputs, attention_mask)
         by_layer, by_position = {}, {}
         for group in without_padding(ids, mask):
             head = None if linear_outputs else -1
             view = embedded_with_head(model, group.ids, position=None, head=head, output=output, args=args)
-            found = count(view.model, view.inputs, copy=False)
-            _place(by_layer, by_position, found, group, mask)
+            counted_units = count(view.model, view.inputs, copy=False)
+            _place(by_layer, by_position, counted_units, group, mask)
         # A layer after pooling has one position, as a token of a sequence of length one has: the longest one tells.
-        per_token = {layer.name for layer in found.layers if layer.positions == group.ids.shape[1]}
+        per_token = {layer.name for layer in counted_units.layers if layer.positions == group.ids.shape[1]}
         by_position = {name: counts for name, counts in by_position.items() if name in per_token}
     total = torch.stack(list(by_layer.values())).sum(0)
-    units = {layer.name: layer.units for layer in found.layers}
-    return LocalComplexity(total, by_layer, units, found.dims, radius, by_position)
+    units = {layer.name: layer.units for layer in counted_units.layers}
+    return LocalComplexity(total, by_layer, units, counted_units.dims, radius, by_position)
 
 
 @contextmanager
@@ -233,15 +233,15 @@ class _Counts:
 def _counts(
     model: nn.Module, where: Neighbourhoods, layers: LayerChoice | None, roles: Set[Role], memory: int | None
 ) -> _Counts:
-    found = list_layers(model, where.points[0].reshape(where.shape))
-    chosen = select_layers(found, layers, roles)
+    layer_list = list_layers(model, where.points[0].reshape(where.shape))
+    chosen = select_layers(layer_list, layers, roles)
     sign_changes = SignChanges(model, chosen)
     points, names = where.points, [layer.name for layer in chosen]
     shapes = [(len(points), layer.positions or 1) for layer in chosen]
     # Made before the batches: what stays of a batch would lie in the gaps that its large tensors leave.
     counted = {name: points.new_empty(shape, dtype=torch.int64) for name, shape in zip(names, shapes, strict=True)}
     with sign_changes.watching(), _memory_kept(points.device):
-        for chunk in where.chunks(found.row_bytes, memory):
+        for chunk in where.chunks(layer_list.row_bytes, memory):
             rows = slice(chunk.start, chunk.stop)
             for name, counts in sign_changes.counts(points[rows], where.vertex_batches(chunk), where.shape).items():
                 counted[name][rows] = counts
@@ -249,15 +249,15 @@ def _counts(
 
 
 def _place(
-    by_layer: dict[str, Tensor], by_position: dict[str, Tensor], found: _Counts, group: TokenGroup, mask: Tensor
+    by_layer: dict[str, Tensor], by_position: dict[str, Tensor], counted_units: _Counts, group: TokenGroup, mask: Tensor
 ) -> None:
     """Write the counts of a group of sequences to their rows, and to the columns at which their tokens stood."""
     n, t = mask.shape
     everything = tuple(group.ids.shape) == (n, t)  # all sequences, without padding
-    device = next(iter(found.counts.values())).device
+    device = next(iter(counted_units.counts.values())).device
     rows, columns = group.rows.to(device), group.columns.to(device)
-    for layer in found.layers:
-        name, counts = layer.name, found.counts[layer.name]
+    for layer in counted_units.layers:
+        name, counts = layer.name, counted_units.counts[layer.name]
         per_token = layer.positions == columns.shape[1]
         if everything:
             by_layer[name] = counts.sum(1)

@@ -125,10 +125,10 @@ class Migration:
     def readings(self) -> tuple[Reading, ...]:
         """The statistics of both profiles, and the number of folds."""
         profiles = (("to_data", self.to_data), ("to_boundary", self.to_boundary))
-        found = tuple(
-            (f"{name}.{what}", value, error) for name, each in profiles for what, value, error in each.readings()
+        readings = tuple(
+            (f"{name}.{what}", value, error) for name, profile in profiles for what, value, error in profile.readings()
         )
-        return (*found, ("folds", float(self.n_folds), None))
+        return (*readings, ("folds", float(self.n_folds), None))
 
 
 def fold_migration(
@@ -165,15 +165,15 @@ def fold_migration(
 
 
 def fold_profiles(
-    found: Sequence[DecisionRegions], inputs: Inputs, *, bins: int = 16, resolution: int = 128
+    partitions: Sequence[DecisionRegions], inputs: Inputs, *, bins: int = 16, resolution: int = 128
 ) -> Migration:
     """Same as ``fold_migration``, for decision regions that you have already computed."""
-    if not found:
+    if not partitions:
         raise InputError("Expected at least one slice, got none. Add a slice to the list.")
     read_integer("bins", bins)
     read_integer("resolution", resolution, least=2)
     known = read_examples(inputs).all()
-    flats = [_Flat.of(each, known, resolution) for each in found]
+    flats = [_Flat.of(decisions, known, resolution) for decisions in partitions]
     reach = max(float(flat.to_data(flat.room).max()) for flat in flats)
     edges = torch.linspace(0.0, reach, bins + 1, dtype=torch.float64, device=flats[0].room.device)
     to_data = _profile([(flat, flat.to_data) for flat in flats], edges)
@@ -211,8 +211,8 @@ def _profile(measured: Sequence[tuple[_Flat, Distance]], edges: Tensor) -> FoldP
 
 def _binned(distance: Tensor, weights: Tensor, edges: Tensor) -> Tensor:
     n = len(edges) - 1
-    at = (torch.searchsorted(edges, distance, right=True) - 1).clamp(0, n - 1)
-    return edges.new_zeros(n).index_add_(0, at, weights)
+    bins_of_distances = (torch.searchsorted(edges, distance, right=True) - 1).clamp(0, n - 1)
+    return edges.new_zeros(n).index_add_(0, bins_of_distances, weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,8 +247,8 @@ class _Flat:
         orthonormal, upper = torch.linalg.qr(basis.T)
         lower = upper.T  # c @ lower are Euclidean coordinates
         offset = data.to(device=device, dtype=torch.float64).flatten(1) - part.slice.origin.flatten().to(device)
-        near = offset @ orthonormal
-        off = (offset.square().sum(1) - near.square().sum(1)).clamp_min(0)
+        coords = offset @ orthonormal
+        off = (offset.square().sum(1) - coords.square().sum(1)).clamp_min(0)
         walls = part.walls
         inner = walls.inner
         drawn = inner[(walls.layer[inner] >= 0) & (walls.layer[inner] < len(part.by_layer))]
@@ -258,7 +258,7 @@ class _Flat:
         folds, weights = _pieces(ends, step)
         room = _room(part.slice, resolution).to(device) @ lower
         share = torch.full((len(room),), part.slice.size / len(room), dtype=torch.float64, device=device)
-        return _Flat(folds, weights, room, share, near, off, dec.boundary @ lower, len(drawn))
+        return _Flat(folds, weights, room, share, coords, off, dec.boundary @ lower, len(drawn))
 
     def to_data(self, points: Tensor) -> Tensor:
         """Distance in input space to the nearest data point."""

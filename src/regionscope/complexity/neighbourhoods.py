@@ -176,8 +176,8 @@ def offsets(shape: Shape, frames: Tensor, radius: float) -> Tensor:
     if shape == "cross-polytope":
         scaled = directions * radius
         return torch.cat([scaled, -scaled])
-    one = torch.tensor([1.0, -1.0], dtype=frames.dtype, device=frames.device)
-    signs = torch.cartesian_prod(*[one] * dims).reshape(-1, dims)
+    pair = torch.tensor([1.0, -1.0], dtype=frames.dtype, device=frames.device)
+    signs = torch.cartesian_prod(*[pair] * dims).reshape(-1, dims)
     return torch.einsum("mp,pnd->mnd", signs * (radius / math.sqrt(dims)), directions)
 
 

@@ -64,19 +64,19 @@ class SignChanges(ForwardObserver):
         (n, positions) for layers that work on tokens, (n, 1) for others. Every vertex of the batches is an input of
         ``shape``.
         """
-        self._points, parts, found = points, list(batches), None
+        self._points, parts, totals = points, list(batches), None
         if self._spared and all(part.made_of is not None for part in parts):
-            found = self._without_vertices(parts, shape)
-            self._spared = found is not None
-        if found is None:
-            found = self._over(parts, lambda part: part.make().reshape(-1, *shape))
-            if _any_nan(found):
-                name = next(name for name, counts in found.items() if _any_nan({name: counts}))
+            totals = self._without_vertices(parts, shape)
+            self._spared = totals is not None
+        if totals is None:
+            totals = self._over(parts, lambda part: part.make().reshape(-1, *shape))
+            if _any_nan(totals):
+                name = next(name for name, counts in totals.items() if _any_nan({name: counts}))
                 raise InputError(
                     f"Expected finite values, got NaN at '{name}'. Check the weights of the layers before it."
                 )
         self._vertices, self._batch = points, VertexBatch(0, points.clone)  # the hull is not needed any more
-        return found
+        return totals
 
     def _without_vertices(self, parts: Sequence[VertexBatch], shape: Sequence[int]) -> dict[str, Tensor] | None:
         """The counts without the vertices, which linear layers do not read (see ``_affine``); None if others do.
@@ -86,12 +86,12 @@ class SignChanges(ForwardObserver):
         n, place = len(self._points), self._points.new_full((), math.nan)
         self._placed, self._read = True, False
         try:
-            found = self._over(parts, lambda part: place.expand(part.m * n, *shape))
+            counts = self._over(parts, lambda part: place.expand(part.m * n, *shape))
         except Exception:  # noqa: BLE001  (whatever is wrong with the model itself comes again)
             return None
         finally:
             self._placed = False
-        return None if self._read or _any_nan(found) else found
+        return None if self._read or _any_nan(counts) else counts
 
     def _over(self, parts: Sequence[VertexBatch], inputs: Callable[[VertexBatch], Tensor]) -> dict[str, Tensor]:
         """The counts after a pass over the inputs of each part, -1 where NaN came."""
@@ -123,10 +123,10 @@ class SignChanges(ForwardObserver):
     def _is_vertices(self, value: Tensor) -> bool:
         return value.data_ptr() == self._vertices.data_ptr() != 0
 
-    def at_activation(self, call: ObservedCall, found: Folds) -> Any:
+    def at_activation(self, call: ObservedCall, folds: Folds) -> Any:
         if call.name in self._layers:  # before the call, which may work in place
-            self._at[call.name] = found.at
-            self._gather(call.name, found.values)
+            self._at[call.name] = folds.at
+            self._gather(call.name, folds.values)
         return call.run()
 
     def at_max_pool(self, call: ObservedCall) -> Any:
@@ -184,10 +184,10 @@ class SignChanges(ForwardObserver):
         if self._batch.steps is None:
             return (at_points + at_offsets[:, None]).flatten(0, 1)
         along = at_offsets.unflatten(0, offsets.shape[:2]).transpose(0, 1)
-        found = at_points.new_empty(self._m, *at_points.shape)
-        torch.add(at_points, along, alpha=self._batch.radius, out=found[: len(along)])
-        torch.sub(at_points, along, alpha=self._batch.radius, out=found[len(along) :])
-        return found.flatten(0, 1)
+        changes = at_points.new_empty(self._m, *at_points.shape)
+        torch.add(at_points, along, alpha=self._batch.radius, out=changes[: len(along)])
+        torch.sub(at_points, along, alpha=self._batch.radius, out=changes[len(along) :])
+        return changes.flatten(0, 1)
 
     def _gather(self, name: str, values: Tensor) -> None:
         m, n = self._m, len(self._points)
@@ -236,11 +236,11 @@ class SignChanges(ForwardObserver):
             by_vertex = scores.unflatten(0, (self._m, -1))
             keys.append(by_vertex[0].argmax(-1) if kept is None else kept[len(keys)])
             at_keys = by_vertex.gather(-1, keys[-1].expand(self._m, *keys[-1].shape)[..., None])[..., 0]
-            found = torch.any(by_vertex.amax(-1) > at_keys, 0)
+            changed = torch.any(by_vertex.amax(-1) > at_keys, 0)
             if scale is not None:
                 start = sum(part.shape[1] for part in mixed)
                 mixed.append(scores.mul_(scale).softmax(-1) @ value[:, start : start + scores.shape[1]])
-            return found
+            return changed
 
         high = layer.rows(for_each_head(overtaken, call.func, call.args, call.kwargs), len(self._points))
         if not self._last:

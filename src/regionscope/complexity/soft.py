@@ -79,18 +79,18 @@ class _Ranges(ForwardObserver):
         self.found: list[tuple[Tensor, Tensor]] = []
         self._sources = TensorSources(model)
 
-    def at_activation(self, call: ObservedCall, found: Folds) -> Any:
+    def at_activation(self, call: ObservedCall, folds: Folds) -> Any:
         if not self._takes_inputs(call):
             return self._followed(call)  # an activation of weights
-        if found.values.ndim == 0 or len(found.values) != self._m * self._n:
+        if folds.values.ndim == 0 or len(folds.values) != self._m * self._n:
             raise InputError(
                 f"Expected '{call.name}' to work on a tensor whose first axis is the batch, got shape "
-                f"{tuple(found.values.shape)}. Rewrite the layer with the batch as the first axis."
+                f"{tuple(folds.values.shape)}. Rewrite the layer with the batch as the first axis."
             )
-        values = found.values.clone().reshape(self._m, self._n, -1)  # the activation may work in place
+        values = folds.values.clone().reshape(self._m, self._n, -1)  # the activation may work in place
         exact = torch.promote_types(values.dtype, torch.float32)  # sums over units in half precision lose whole units
         low, high = values.amin(0).to(exact), values.amax(0).to(exact)
-        self.found += [(low - at, high - at) for at in found.at]
+        self.found += [(low - place, high - place) for place in folds.at]
         return self._followed(call)
 
     def at_linear(self, call: ObservedCall) -> Any:

@@ -120,9 +120,11 @@ def _first_tensor(result: Any) -> Tensor:
 
 def _mlp_layers(model: nn.Module, example: Tensor, layers: str | Sequence[str] | None) -> tuple[str, ...]:
     """The linear layers, each of which alone feeds an activation at every token."""
-    found = list_layers(model, example)
-    feeding = [layer.fed_by[0] for layer in found.layers if len(layer.fed_by) == 1 and layer.positions == len(example)]
-    offered = [name for name in found.linear if name in feeding]
+    layer_list = list_layers(model, example)
+    feeding = [
+        layer.fed_by[0] for layer in layer_list.layers if len(layer.fed_by) == 1 and layer.positions == len(example)
+    ]
+    offered = [name for name in layer_list.linear if name in feeding]
     if not offered:
         raise InputError(
             "Expected a linear layer that feeds an activation at every token, got a model without one. Models that "
@@ -158,10 +160,10 @@ class _Observer(ForwardObserver):
             self._last = call.name, output, weight
         return output
 
-    def at_activation(self, call: ObservedCall, found: Folds) -> Any:
+    def at_activation(self, call: ObservedCall, folds: Folds) -> Any:
         if self._last is not None:
             linear, output, weight = self._last
-            columns = _columns(found.values, output)
+            columns = _columns(folds.values, output)
             if columns is not None:
                 h = output[..., columns]
                 self._found[linear] = features_of(h.reshape(self._n, -1, len(columns)), weight[columns])

@@ -118,8 +118,8 @@ def draw_frame(
     strip.set_xlabel(
         "epoch" if training.steps_per_epoch else "step", fontsize=_SMALL * layout.text, labelpad=layout.text
     )
-    for one in (ax, strip):
-        one.tick_params(labelsize=_SMALL * layout.text, length=2.5 * layout.text, pad=3.5 * layout.text)
+    for axes in (ax, strip):
+        axes.tick_params(labelsize=_SMALL * layout.text, length=2.5 * layout.text, pad=3.5 * layout.text)
     for axis in (ax.xaxis, ax.yaxis):
         axis.label.set_fontsize(_SMALL * layout.text)
         axis.labelpad = layout.text
@@ -164,12 +164,12 @@ def _layout(figure: Figure) -> _Layout:
 
 def _counts(training: TrainingFrames, kind: str) -> NDArray[np.int64]:
     """The number of regions of each frame."""
-    return np.array([_count(one, kind) for one in training.frames], dtype=np.int64)
+    return np.array([_count(frame, kind) for frame in training.frames], dtype=np.int64)
 
 
 def _counts_so_far(training: TrainingFrames, i: int, counts: NDArray[np.int64], strip: Axes) -> None:
     """The number of regions over training, with a dot at frame i."""
-    steps = np.array([one.step / (training.steps_per_epoch or 1.0) for one in training.frames])
+    steps = np.array([frame.step / (training.steps_per_epoch or 1.0) for frame in training.frames])
     strip.plot(steps, counts, color=style.GREY, linewidth=1.2)
     strip.plot(steps[i], counts[i], "o", color=style.VERMILLION, markersize=6)
     strip.set_ylim(0, 1.15 * max(1, counts.max()))
@@ -219,7 +219,9 @@ def _name_classes(training: TrainingFrames, ax: Axes, *, fontsize: float) -> Non
             Patch(facecolor=colour, edgecolor=style.BLACK, label=f"class {name}" if name.isdigit() else name)
         )
     wide, high = _room_above(ax)
-    abreast = max(1, int(wide / (fontsize * (_PATCH + _LETTER * max(len(str(each.get_label())) for each in handles)))))
+    abreast = max(
+        1, int(wide / (fontsize * (_PATCH + _LETTER * max(len(str(handle.get_label())) for handle in handles))))
+    )
     if high > (-(-len(handles) // abreast) + 1) * _LINE * fontsize:
         above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "frameon": False, "borderpad": 0}
         ax.legend(handles=handles, fontsize=fontsize, ncols=min(abreast, len(handles)), **above)

@@ -27,26 +27,26 @@ from regionscope.plot.ticks import input_ticks
 _POINT = 70.0
 
 
-def extremes_figure(part: Partition, found: Extremes) -> Figure:
+def extremes_figure(part: Partition, extremes: Extremes) -> Figure:
     """Where an output, or a function of the outputs, is smallest and largest.
 
     On a plane each region has the colour of its largest value; on a line the function itself is drawn.
     """
     figure, ax = panel(partition_for("extremes_figure", part))
-    ax.set_title(name_of_weights(found.weights))
+    ax.set_title(name_of_weights(extremes.weights))
     if part.dim == 1:
-        at = part.vertices[:, 0].cpu().numpy()
-        order = np.argsort(at, kind="stable")
-        ax.plot(at[order], found.values.cpu().numpy()[order], color=style.BLACK, linewidth=style.LINE_WIDTH)
-        ax.set(xlim=(at.min(), at.max()))
+        places = part.vertices[:, 0].cpu().numpy()
+        order = np.argsort(places, kind="stable")
+        ax.plot(places[order], extremes.values.cpu().numpy()[order], color=style.BLACK, linewidth=style.LINE_WIDTH)
+        ax.set(xlim=(places.min(), places.max()))
         input_ticks(part.slice, (ax.xaxis,))
-        heights = [found.min, found.max]
+        heights = [extremes.min, extremes.max]
     else:
-        region_values(part, found.by_region.max, ax=ax, label="largest value on the region")
+        region_values(part, extremes.by_region.max, ax=ax, label="largest value on the region")
         _widen(figure)
         heights = []
     for i, (coords, name, value, marker) in enumerate(
-        [(found.coords_of_min, "min", found.min, "v"), (found.coords_of_max, "max", found.max, "^")]
+        [(extremes.coords_of_min, "min", extremes.min, "v"), (extremes.coords_of_max, "max", extremes.max, "^")]
     ):
         where = [*coords.tolist(), *heights[i : i + 1]]
         _mark(
@@ -60,25 +60,29 @@ def extremes_figure(part: Partition, found: Extremes) -> Figure:
     return figure
 
 
-def lipschitz_figure(part: Partition, found: Lipschitz) -> Figure:
+def lipschitz_figure(part: Partition, result: Lipschitz) -> Figure:
     """The Lipschitz constant of each region as its colour (on a line: as its height), and where it is largest."""
     figure, ax = panel(partition_for("lipschitz_figure", part))
-    steep, label, slope = found.by_region.cpu().numpy(), f"L = {found.value:.4g}", f"norm {found.norm:g} of the slope"
+    steep, label, slope = (
+        result.by_region.cpu().numpy(),
+        f"L = {result.value:.4g}",
+        f"norm {result.norm:g} of the slope",
+    )
     if part.dim == 1:
-        at = np.sort(part.vertices[:, 0].cpu().numpy())
-        ax.stairs(steep[np.argsort(part.interior[:, 0].cpu().numpy())], at, color=style.BLACK)
-        ax.set(xlim=(at[0], at[-1]), title=slope)
+        coords = np.sort(part.vertices[:, 0].cpu().numpy())
+        ax.stairs(steep[np.argsort(part.interior[:, 0].cpu().numpy())], coords, color=style.BLACK)
+        ax.set(xlim=(coords[0], coords[-1]), title=slope)
         input_ticks(part.slice, (ax.xaxis,))
-        _mark(ax, [*found.coords.tolist(), found.value], "^", style.VERMILLION, label)
+        _mark(ax, [*result.coords.tolist(), result.value], "^", style.VERMILLION, label)
     else:
-        region_values(part, found.by_region, ax=ax, label=slope)
+        region_values(part, result.by_region, ax=ax, label=slope)
         _widen(figure)
-        _mark(ax, found.coords.tolist(), "^", style.VERMILLION, label)
+        _mark(ax, result.coords.tolist(), "^", style.VERMILLION, label)
     _legend(figure)
     return figure
 
 
-def flips_figure(dec: DecisionRegions, found: Flips, *, class_names: Sequence[str] | None = None) -> Figure:
+def flips_figure(dec: DecisionRegions, flip_table: Flips, *, class_names: Sequence[str] | None = None) -> Figure:
     """Outputs of all classes that are predicted on a line, with a dotted line and both classes at each flip.
 
     Dots or ticks are the breakpoints; the legend has the colours of outputs and of the layers that fold. The classes of
@@ -95,34 +99,36 @@ def flips_figure(dec: DecisionRegions, found: Flips, *, class_names: Sequence[st
     outputs = sorted(set(dec.labels.tolist())) if several else [0]
     function_graph(part, ax=ax, outputs=outputs, class_names=names if several else None)
     called = range(dec.n_classes) if names is None else names
-    flips = [f"{called[a]}→{called[b]}" for a, b in zip(found.before.tolist(), found.after.tolist(), strict=True)]
-    for at in found.coords.tolist():
-        ax.axvline(at, color=style.GREY, linestyle=":", linewidth=1)
+    flips = [
+        f"{called[a]}→{called[b]}" for a, b in zip(flip_table.before.tolist(), flip_table.after.tolist(), strict=True)
+    ]
+    for coord in flip_table.coords.tolist():
+        ax.axvline(coord, color=style.GREY, linestyle=":", linewidth=1)
     if not several:
         ax.set_ylabel("output")
     style.plain_axes([ax])
-    names_above(found.coords.tolist(), flips, ax=ax)
+    names_above(flip_table.coords.tolist(), flips, ax=ax)
     return figure
 
 
 def topology_figure(
-    dec: DecisionRegions, found: Mapping[int, ClassTopology], *, class_names: Sequence[str] | None = None
+    dec: DecisionRegions, topology: Mapping[int, ClassTopology], *, class_names: Sequence[str] | None = None
 ) -> Figure:
     """The decision regions, with the components and holes of each class in the legend.
 
     class_names: one name for each class, by label; "class 3" by default.
     """
     figure, ax = panel(decision_for("topology_figure", dec).partition)
-    names = {label: f"class {label}" for label in found}
+    names = {label: f"class {label}" for label in topology}
     if class_names is not None:
         names = dict(enumerate(check_class_names(class_names, dec.n_classes)))
     decision_regions(dec, ax=ax)
     handles = [
         Patch(
             color=tuple(style.class_colours(dec.labels.new_tensor([label]), pale=True)[0]),
-            label=f"{names[label]}: {counted(one.components, 'component')}, {counted(one.holes, 'hole')}",
+            label=f"{names[label]}: {counted(shape.components, 'component')}, {counted(shape.holes, 'hole')}",
         )
-        for label, one in found.items()
+        for label, shape in topology.items()
     ]
     width, height = figure.get_size_inches()
     figure.set_size_inches(width, height - 0.35 + 0.2 * len(handles))  # there is no title
@@ -174,16 +180,16 @@ def names_above(places: Sequence[float], names: Sequence[str], *, ax: Axes) -> l
         if not drawn:
             break
         point = ax.figure.dpi / 72
-        wide = np.array([each.get_window_extent().width for each in drawn]) / point + _GAP
+        wide = np.array([name.get_window_extent().width for name in drawn]) / point + _GAP
         if wide.sum() <= ax.bbox.width / point + wide.mean():
             lay_out(ax)
             area = ax.get_window_extent()
             wanted = (ax.transData.transform([(places[i], 0.0) for i in order])[:, 0] - area.x0) / point
-            for each, shift in zip(drawn, spread(wanted, wide, area.width / point) - wanted, strict=True):
-                each.set_position((float(shift), _LEADER))
+            for name, shift in zip(drawn, spread(wanted, wide, area.width / point) - wanted, strict=True):
+                name.set_position((float(shift), _LEADER))
             return drawn
-        for each in drawn:
-            each.remove()
+        for name in drawn:
+            name.remove()
     return []
 
 

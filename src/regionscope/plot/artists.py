@@ -129,11 +129,11 @@ def chains(segments: FloatArray) -> list[FloatArray]:
     for start in [*np.flatnonzero(~paired).tolist(), *range(len(ends))]:  # open lines first, then what is closed
         if not unused[start // 2]:
             continue
-        line, here = [start], start
-        while here >= 0 and unused[here // 2]:
-            unused[here // 2] = False
-            line.append(here ^ 1)
-            here = follower[here ^ 1]
+        line, end = [start], start
+        while end >= 0 and unused[end // 2]:
+            unused[end // 2] = False
+            line.append(end ^ 1)
+            end = follower[end ^ 1]
         lines.append(ends[line])
     return lines
 

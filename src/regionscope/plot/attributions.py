@@ -24,7 +24,7 @@ _ADVICE = "Compute it with regionscope.integrated_gradients(model, inputs)"
 
 
 def attributions(
-    found: Attributions,
+    result: Attributions,
     index: int = 0,
     *,
     ax: Axes | None = None,
@@ -39,23 +39,23 @@ def attributions(
     default. Bars are sorted by size, and those after the 20 largest are added up, so that all bars have the same sum as
     the attributions. class_names: name of each output, in order, for the title; "output 3" by default.
     """
-    values = _row(found, index, "attributions")
+    values = _row(result, index, "attributions")
     ax = style.axes_or_current(ax)
     if values.ndim == 1 and image_shape is None:
-        return _bars(found, index, values, names, class_names, ax)
+        return _bars(result, index, values, names, class_names, ax)
     if names is not None:
         raise InputError("Expected names for a vector only, got them with an image. Leave out names.")
     picture = pixels(values[None], image_shape)[0]
     heat = picture.sum(2) if picture.ndim == 3 else picture
     largest = max(float(np.abs(heat).max()), 1e-300)
     drawn = ax.imshow(heat, cmap=_SIGNED, vmin=-largest, vmax=largest, interpolation="nearest")
-    ax.set_title(_target(found, index, class_names))
+    ax.set_title(_target(result, index, class_names))
     style.map_axes([ax], ticks=False)
     return drawn
 
 
 def attribution_figure(
-    found: Attributions,
+    result: Attributions,
     index: int = 0,
     *,
     image_shape: Sequence[int] | None = None,
@@ -67,32 +67,32 @@ def attribution_figure(
     index, image_shape, names, class_names: as in ``attributions``. Attributions that were pickled no longer know their
     inputs, and are drawn alone.
     """
-    values = _row(found, index, "attribution_figure")
+    values = _row(result, index, "attribution_figure")
     if values.ndim == 1 and image_shape is None:
         height = 1.1 + _ROW * min(len(values), _MOST + 1)
         figure, (ax,) = style.figure(1, 1, width=1.3 * style.PANEL_INCHES, height=height)
-        attributions(found, index, ax=ax, names=names, class_names=class_names)
+        attributions(result, index, ax=ax, names=names, class_names=class_names)
         return figure
-    figure, panels = style.figure(1, 1 if found.paths is None else 2, width=3.6, height=3.4)
-    if found.paths is not None:
-        panels[0].imshow(as_pictures(found.paths.inputs[index][None], image_shape)[0], cmap="gray")
+    figure, panels = style.figure(1, 1 if result.paths is None else 2, width=3.6, height=3.4)
+    if result.paths is not None:
+        panels[0].imshow(as_pictures(result.paths.inputs[index][None], image_shape)[0], cmap="gray")
         panels[0].set_title("input")
         style.map_axes(panels[:1], ticks=False)
-    drawn = attributions(found, index, ax=panels[-1], image_shape=image_shape, names=names, class_names=class_names)
+    drawn = attributions(result, index, ax=panels[-1], image_shape=image_shape, names=names, class_names=class_names)
     assert isinstance(drawn, AxesImage)
     figure.colorbar(drawn, ax=panels[-1], label=_sum(values), shrink=0.8)
     return figure
 
 
-def _row(found: Attributions, index: int, who: str) -> Tensor:
-    n = len(check_instance(f"plot.{who}()", found, Attributions, advice=_ADVICE).attributions)
+def _row(result: Attributions, index: int, who: str) -> Tensor:
+    n = len(check_instance(f"plot.{who}()", result, Attributions, advice=_ADVICE).attributions)
     if not is_integer(index, least=0) or index >= n:
         raise InputError(f"Expected an index from 0 to {n - 1}, got {index!r}. Pass the index of an input.")
-    return found.attributions[index].detach().cpu()
+    return result.attributions[index].detach().cpu()
 
 
 def _bars(
-    found: Attributions,
+    result: Attributions,
     index: int,
     values: Tensor,
     names: Sequence[str] | None,
@@ -106,9 +106,9 @@ def _bars(
     order = values.abs().argsort(descending=True, stable=True)
     heights = values[order[:_MOST]].tolist()
     labels = [f"input {i}" if names is None else str(names[i]) for i in order[:_MOST].tolist()]
-    if found.paths is not None:
-        at = found.paths.inputs[index].cpu()[order[:_MOST]].tolist()
-        labels = [f"{name} = {value:.3g}" for name, value in zip(labels, at, strict=True)]
+    if result.paths is not None:
+        entries = result.paths.inputs[index].cpu()[order[:_MOST]].tolist()
+        labels = [f"{name} = {value:.3g}" for name, value in zip(labels, entries, strict=True)]
     if d > _MOST:
         heights.append(float(values[order[_MOST:]].sum()))
         labels.append(f"{d - _MOST:,} others")
@@ -118,7 +118,7 @@ def _bars(
     ax.axvline(0.0, color=style.BLACK, linewidth=0.8)
     ax.set_yticks(range(len(labels)), labels)
     ax.set(xlabel=_sum(values), ylim=(len(labels) - 0.4, -0.6))
-    ax.set_title(_target(found, index, class_names))
+    ax.set_title(_target(result, index, class_names))
     style.plain_axes([ax])
     return drawn
 
@@ -127,11 +127,11 @@ def _sum(values: Tensor) -> str:
     return f"attribution, sum {float(values.sum()):+.3g}".replace("-", "\N{MINUS SIGN}")
 
 
-def _target(found: Attributions, index: int, class_names: Sequence[str] | None) -> str:
+def _target(result: Attributions, index: int, class_names: Sequence[str] | None) -> str:
     """What is attributed, in words."""
-    if found.paths is None:
+    if result.paths is None:
         return "attributions"
-    weights = found.paths.weights[index].tolist()
+    weights = result.paths.weights[index].tolist()
     plain = [f"output {i}" for i in range(len(weights))]
     outputs = plain if class_names is None else check_class_names(class_names, len(weights))
     plus, minus = ([i for i, weight in enumerate(weights) if weight == sign] for sign in (1.0, -1.0))

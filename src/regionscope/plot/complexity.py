@@ -118,25 +118,25 @@ def complexity_figure(
     return figure
 
 
-def complexity_layers(found: Mapping[str, LocalComplexity], *, ax: Axes | None = None) -> None:
+def complexity_layers(complexities: Mapping[str, LocalComplexity], *, ax: Axes | None = None) -> None:
     """Mean LC of each layer as bars, one colour for each set of points, with standard errors."""
-    if not isinstance(found, Mapping) or not found:
-        got = "an empty one" if isinstance(found, Mapping) else type(found).__name__
+    if not isinstance(complexities, Mapping) or not complexities:
+        got = "an empty one" if isinstance(complexities, Mapping) else type(complexities).__name__
         raise InputError(
             f"Expected a mapping from names to results of local_complexity, got {got}. "
             'Write {"train": local_complexity(model, inputs)}.'
         )
     ax = style.axes_or_current(ax)
-    layers = list(next(iter(found.values())).by_layer)
+    layers = list(next(iter(complexities.values())).by_layer)
     places = np.arange(len(layers))
-    width = 0.8 / len(found)
-    for i, (name, each) in enumerate(found.items()):
-        means = [Estimate.of(each.by_layer[layer]) for layer in layers]
+    width = 0.8 / len(complexities)
+    for i, (name, complexity) in enumerate(complexities.items()):
+        means = [Estimate.of(complexity.by_layer[layer]) for layer in layers]
         ax.bar(
             places + (i + 0.5) * width - 0.4,
-            [one.value for one in means],
+            [mean.value for mean in means],
             width,
-            yerr=[one.stderr for one in means],
+            yerr=[mean.stderr for mean in means],
             color=style.POINT_SETS.get(name, style.SKY),
             alpha=0.6,
             error_kw={"linewidth": 1.0, "capsize": 3, "ecolor": style.BLACK},
@@ -144,14 +144,14 @@ def complexity_layers(found: Mapping[str, LocalComplexity], *, ax: Axes | None =
         )
     ax.set_xticks(places, layers, rotation=45 if len(layers) > 6 else 0, fontsize="small")
     ax.set(xlabel="layer", ylabel="local complexity ± standard error")
-    if len(found) > 1:
+    if len(complexities) > 1:
         ax.legend(fontsize="small", loc="best")
 
 
-def layers_figure(found: Mapping[str, LocalComplexity]) -> Figure:
+def layers_figure(complexities: Mapping[str, LocalComplexity]) -> Figure:
     """A figure with one panel of ``complexity_layers``."""
     figure, (ax,) = style.figure(1, 1, width=1.7 * style.PANEL_INCHES, height=style.PANEL_INCHES)
-    complexity_layers(found, ax=ax)
+    complexity_layers(complexities, ax=ax)
     return figure
 
 

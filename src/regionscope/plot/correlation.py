@@ -65,9 +65,9 @@ def correlation_scatter(
     if found is True:
         found = _if_defined(partial(correlate, level=level), a, b)
     if isinstance(fit, LinearFit) and len(a):
-        at = np.linspace(a.min(), a.max(), 100)
-        (line,) = ax.plot(at, fit.at(at), color=style.BLACK, linewidth=style.LINE_WIDTH, zorder=2)
-        band = ax.fill_between(at, *fit.band(at, level=level), color=style.BLACK, alpha=0.12, linewidth=0, zorder=1)
+        ends = np.linspace(a.min(), a.max(), 100)
+        (line,) = ax.plot(ends, fit.at(ends), color=style.BLACK, linewidth=style.LINE_WIDTH, zorder=2)
+        band = ax.fill_between(ends, *fit.band(ends, level=level), color=style.BLACK, alpha=0.12, linewidth=0, zorder=1)
     if isinstance(found, Correlation):
         _write(found, ax)
     if any(names):
@@ -84,10 +84,10 @@ def _draw_groups(x: NDArray[Any], y: NDArray[Any], names: Sequence[str], ax: Axe
     """The points of each group, in its colour and with its marker."""
     points = {}
     for i, name in enumerate(dict.fromkeys(names)):
-        here = np.array([other == name for other in names])
+        members = np.array([other == name for other in names])
         points[name] = ax.scatter(
-            x[here],
-            y[here],
+            x[members],
+            y[members],
             s=2.8 * style.MARKER_SIZE,
             color=style.hue(i),
             marker=style.MARKERS[i % len(style.MARKERS)],
@@ -109,9 +109,9 @@ def _if_defined(
         return None
 
 
-def _write(found: Correlation, ax: Axes) -> None:
-    low, high = found.pearson.interval
-    text = f"r = {found.pearson.value:.2f}  [{low:.2f}, {high:.2f}]\nn = {found.pearson.n}"
-    below = found.pearson.value > 0  # a rising cloud leaves the lower right corner free, a falling one the upper
+def _write(coefficients: Correlation, ax: Axes) -> None:
+    low, high = coefficients.pearson.interval
+    text = f"r = {coefficients.pearson.value:.2f}  [{low:.2f}, {high:.2f}]\nn = {coefficients.pearson.n}"
+    below = coefficients.pearson.value > 0  # a rising cloud leaves the lower right corner free, a falling one the upper
     y, side = (0.03, "bottom") if below else (0.97, "top")
     ax.text(0.98, y, text.replace("-", "−"), transform=ax.transAxes, ha="right", va=side, fontsize="small")

@@ -47,31 +47,31 @@ def count_histogram(result: RegionCount, *, ax: Axes | None = None) -> BarContai
     return bars
 
 
-def label_map(found: LabelMap, *, ax: Axes | None = None, class_names: Sequence[str] | None = None) -> Cells:
+def label_map(labelled: LabelMap, *, ax: Axes | None = None, class_names: Sequence[str] | None = None) -> Cells:
     """Each lattice point as a cell of the size of the spacing, coloured by its label: a band in 1-D, squares in 2-D.
 
     class_names: as in ``decision_regions``.
     """
-    check_instance("plot.label_map()", found, LabelMap, advice="Compute it with regionscope.sampled.label_maps()")
+    check_instance("plot.label_map()", labelled, LabelMap, advice="Compute it with regionscope.sampled.label_maps()")
     ax = style.axes_or_current(ax)
-    k = found.lattice.dim
+    k = labelled.lattice.dim
     if k > 2:
         raise InputError(
             f"Expected a slice of dimension 1 or 2, got dimension {k}. "
             "Compute the label map on a slice of dimension 1 or 2."
         )
-    coords = found.coords.numpy()
+    coords = labelled.coords.numpy()
     low, high = coords.min(0), coords.max(0)
-    half = (high - low) / (found.lattice.grid - 1) / 2
+    half = (high - low) / (labelled.lattice.grid - 1) / 2
     if k == 1:
         coords, half = np.column_stack([coords[:, 0], np.full(len(coords), 0.5)]), np.array([half[0], 0.5])
     square = np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
-    colours = style.class_colours(found.labels, pale=True)
+    colours = style.class_colours(labelled.labels, pale=True)
     cells = Cells(list(coords[:, None] + square * half), colours)
     ax.add_collection(cells, autolim=False)
-    frame_slice(found.slice, ax)
+    frame_slice(labelled.slice, ax)
     if class_names is not None:
-        class_legend(found.labels, ax=ax, class_names=class_names)
+        class_legend(labelled.labels, ax=ax, class_names=class_names)
     return cells
 
 
@@ -91,16 +91,18 @@ def count_figure(
     width = 3.3 if len(several) == 1 else 4.8
     figure, (first, *others) = style.figure(1, 1 + len(examples), width=width, height=3.4)
     if len(several) == 1:
-        (one,) = several.values()
-        count_histogram(one, ax=first)
-        first.set_title(f"{estimated(one.value, one.stderr)} regions, {counted(one.n, 'slice')}", fontsize="medium")
+        (count,) = several.values()
+        count_histogram(count, ax=first)
+        first.set_title(
+            f"{estimated(count.value, count.stderr)} regions, {counted(count.n, 'slice')}", fontsize="medium"
+        )
     else:
         _compare(several, first)
-    for number, (ax, found) in enumerate(zip(others, examples, strict=True)):
-        label_map(found, ax=ax)
-        ax.set_title(f"example slice {number}: {counted(found.count, 'region')}", fontsize="medium")
-        if len(found.labels.unique()) <= _MOST_CLASSES:
-            class_legend(found.labels, ax=ax, class_names=class_names)
+    for number, (ax, labelled) in enumerate(zip(others, examples, strict=True)):
+        label_map(labelled, ax=ax)
+        ax.set_title(f"example slice {number}: {counted(labelled.count, 'region')}", fontsize="medium")
+        if len(labelled.labels.unique()) <= _MOST_CLASSES:
+            class_legend(labelled.labels, ax=ax, class_names=class_names)
     style.map_axes(others)
     return figure
 
@@ -109,35 +111,35 @@ def _several(result: RegionCount | Mapping[str, RegionCount] | Sequence[RegionCo
     """Each count with its name; those of a list are numbered."""
     if not isinstance(result, Mapping | Sequence):
         return {"": count_for("count_figure", result)}
-    named = dict(result) if isinstance(result, Mapping) else {f"count {i}": one for i, one in enumerate(result)}
+    named = dict(result) if isinstance(result, Mapping) else {f"count {i}": count for i, count in enumerate(result)}
     if not named:
         raise InputError("Expected at least one RegionCount for plot.count_figure(), got none. Pass one or several.")
-    return {str(name): count_for("count_figure", one) for name, one in named.items()}
+    return {str(name): count_for("count_figure", count) for name, count in named.items()}
 
 
-def _regions_of(found: Iterable[RegionCount]) -> str:
+def _regions_of(counts: Iterable[RegionCount]) -> str:
     """The name of an axis of counts, with the kind of regions unless they are decision regions or of several kinds."""
-    kinds = {one.pieces for one in found}
+    kinds = {count.pieces for count in counts}
     kind = f"{kinds.pop()} " if len(kinds) == 1 and "decision" not in kinds else ""
     return f"{kind}regions on a slice"
 
 
 def _compare(several: Mapping[str, RegionCount], ax: Axes) -> None:
     """Bars beside each other for each number of regions, or for each range of numbers where there are many."""
-    low = min(int(one.counts.min()) for one in several.values())
-    high = max(int(one.counts.max()) for one in several.values())
+    low = min(int(count.counts.min()) for count in several.values())
+    high = max(int(count.counts.max()) for count in several.values())
     step = math.ceil((high - low + 1) / _GROUPS)
     starts = np.arange(low, high + 1, step)
     middle, width = starts + (step - 1) / 2, 0.85 * step / len(several)
-    for i, (name, one) in enumerate(several.items()):
-        share = np.bincount((one.counts.cpu().numpy() - low) // step, minlength=len(starts)) / one.n
-        at = middle + (i - (len(several) - 1) / 2) * width
-        mean = estimated(one.value, one.stderr)
-        label = f"{name}: mean {mean} on {counted(one.n, 'slice')}"
-        ax.bar(at, share, width, color=style.hue(i), alpha=0.6, linewidth=0, label=label)
-        ax.axvline(one.value, color=style.hue(i), linewidth=style.BOUNDARY_WIDTH)
-        if one.n > 1:
-            ax.axvspan(*one.interval, color=style.hue(i), alpha=style.BAND_ALPHA, linewidth=0)
+    for i, (name, count) in enumerate(several.items()):
+        share = np.bincount((count.counts.cpu().numpy() - low) // step, minlength=len(starts)) / count.n
+        places = middle + (i - (len(several) - 1) / 2) * width
+        mean = estimated(count.value, count.stderr)
+        label = f"{name}: mean {mean} on {counted(count.n, 'slice')}"
+        ax.bar(places, share, width, color=style.hue(i), alpha=0.6, linewidth=0, label=label)
+        ax.axvline(count.value, color=style.hue(i), linewidth=style.BOUNDARY_WIDTH)
+        if count.n > 1:
+            ax.axvspan(*count.interval, color=style.hue(i), alpha=style.BAND_ALPHA, linewidth=0)
     ax.legend(fontsize="x-small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18))
     ax.set(xlabel=_regions_of(several.values()), ylabel="share of slices", xlim=(low - 0.6, starts[-1] + step - 0.4))
     ax.set_title("vertical lines: mean counts, with 95% intervals", fontsize="small")

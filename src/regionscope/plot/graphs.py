@@ -100,13 +100,13 @@ def _breakpoints(
         ax.autoscale_view()
     dots = {}
     for layer, (name, colour) in enumerate(zip(layers, style.layer_colours(len(layers)), strict=True)):
-        at = part.walls.vertices[part.walls.offsets[:-1][part.walls.layer == layer]].cpu().numpy()
+        folds = part.walls.vertices[part.walls.offsets[:-1][part.walls.layer == layer]].cpu().numpy()
         look: dict[str, Any] = {"s": across**2, "linewidths": 0}
-        x, y = np.tile(coords[at], values.shape[1]), values[at].T.reshape(-1)
+        x, y = np.tile(coords[folds], values.shape[1]), values[folds].T.reshape(-1)
         if crowded:
             tall = row * ax.get_window_extent().height / ax.figure.dpi * 72
-            x, y = coords[at], np.full(len(at), (len(layers) - layer) * row)
-            thin = max(_THINNEST, min(_WIDEST, _COVERED * wide / max(len(at), 1)))
+            x, y = coords[folds], np.full(len(folds), (len(layers) - layer) * row)
+            thin = max(_THINNEST, min(_WIDEST, _COVERED * wide / max(len(folds), 1)))
             look = {"s": (0.8 * tall) ** 2, "linewidths": thin, "marker": "|", "snap": False}
             look["transform"] = ax.get_xaxis_transform()
         dots[name] = ax.scatter(x, y, color=[colour], zorder=3, label=f"folds of {name}", **look)

@@ -142,7 +142,7 @@ def make_room(ax: Axes) -> None:
 
 def _has_empty_cells(figure: Any) -> bool:
     """Whether axes are in a grid with a row of height 0, as Matplotlib puts above and below such a colour bar."""
-    grids = [spec.get_gridspec() for each in figure.axes if (spec := each.get_subplotspec()) is not None]
+    grids = [spec.get_gridspec() for grid in figure.axes if (spec := grid.get_subplotspec()) is not None]
     return any(0 in [*grid.get_height_ratios(), *grid.get_width_ratios()] for grid in grids)
 
 
@@ -199,8 +199,8 @@ def _beside(ax: Axes, n: int) -> dict[str, Any]:
 
 def _handle(label: int, area: bool, marker: str | None) -> Any:
     """A patch for the area of a class, the marker of its points, or the marker on the patch."""
-    one = torch.tensor([label], device="cpu")
-    pale, full = style.class_colours(one, pale=True)[0], style.class_colours(one)[0]
+    labels = torch.tensor([label], device="cpu")
+    pale, full = style.class_colours(labels, pale=True)[0], style.class_colours(labels)[0]
     patch = Patch(facecolor=pale, edgecolor=full, linewidth=1.2)
     if marker is None:
         return patch

@@ -44,19 +44,19 @@ def data(
     classes that occur.
     """
     examples = read_examples(inputs, labels)
-    points, own = (part.cpu() for part in examples.take_pairs(torch.arange(len(examples), device="cpu")))
+    points, given = (part.cpu() for part in examples.take_pairs(torch.arange(len(examples), device="cpu")))
     if points.ndim != 2 or points.shape[1] != 2:
         raise InputError(
             f"Expected points of shape (n, 2), got {tuple(points.shape)}. "
             "Pass the coordinates that slice.project(inputs) returns."
         )
     if class_names is not None:
-        check_names(own, class_names)
+        check_names(given, class_names)
     ax = style.axes_or_current(ax)
     size = _size(ax, len(points))
     drawn = []
-    for label in own.unique():
-        xy = points[own == label].numpy()
+    for label in given.unique():
+        xy = points[given == label].numpy()
         drawn.append(
             ax.scatter(
                 xy[:, 0],
@@ -73,8 +73,8 @@ def data(
         )
     ax.set_aspect("equal")
     if class_names is not None:
-        markers = {int(label): _marker(int(label)) for label in own.unique()}
-        class_legend(own, ax=ax, class_names=class_names, markers=markers)
+        markers = {int(label): _marker(int(label)) for label in given.unique()}
+        class_legend(given, ax=ax, class_names=class_names, markers=markers)
     return drawn
 
 
@@ -100,13 +100,13 @@ def points(
     """
     slice = slice_for("points", slice)
     ax = style.axes_or_current(ax)
-    x, own = _read(inputs, labels)
-    coords, distances = (found.cpu() for found in slice.project(x))
-    near = slice.contains(coords)
+    x, given = _read(inputs, labels)
+    coords, distances = (part.cpu() for part in slice.project(x))
+    kept = slice.contains(coords)
     if max_distance is not None:
-        near &= distances <= max_distance
-    xy = coords[near] if slice.dim == 2 else torch.cat([coords[near], torch.full_like(coords[near], 0.5)], 1)
-    drawn = [ax.scatter(*xy.T.numpy(), color=style.BLACK)] if own is None else data(xy, own[near], ax=ax)
+        kept &= distances <= max_distance
+    xy = coords[kept] if slice.dim == 2 else torch.cat([coords[kept], torch.full_like(coords[kept], 0.5)], 1)
+    drawn = [ax.scatter(*xy.T.numpy(), color=style.BLACK)] if given is None else data(xy, given[kept], ax=ax)
     area = min(_LARGEST, max(_OUTLINED, _SPARSE * _area(ax) / max(1, len(xy)))) if size is None else size
     for artist in drawn:
         artist.set(zorder=3, sizes=[area], edgecolors="white", linewidths=_RIM)
@@ -115,11 +115,11 @@ def points(
             shape = MarkerStyle(marker)
             artist.set_paths([shape.get_path().transformed(shape.get_transform())])
     frame_slice(slice, ax)
-    if own is not None and (class_names is not None or len(own[near].unique()) <= _MOST_CLASSES):
-        markers = {int(one): marker or _marker(int(one)) for one in own[near].unique()}
-        class_legend(own[near], ax=ax, class_names=class_names, markers=markers)
+    if given is not None and (class_names is not None or len(given[kept].unique()) <= _MOST_CLASSES):
+        markers = {int(label): marker or _marker(int(label)) for label in given[kept].unique()}
+        class_legend(given[kept], ax=ax, class_names=class_names, markers=markers)
     if label is not None:
-        mark_legend(label, marker or "o", ax=ax, colour=style.BLACK if own is None else style.GREY)
+        mark_legend(label, marker or "o", ax=ax, colour=style.BLACK if given is None else style.GREY)
     return drawn
 
 
@@ -142,7 +142,7 @@ def thumbnails(
     """
     slice = slice_for("thumbnails", slice)
     ax = style.axes_or_current(ax)
-    x, own = _read(inputs, labels)
+    x, given = _read(inputs, labels)
     pictures = as_pictures(x, image_shape)
     xy = slice.project(x).coords.cpu().numpy()
     if slice.dim == 1:
@@ -150,14 +150,14 @@ def thumbnails(
     frame_slice(slice, ax)
     lay_out(ax)
     width = size * min(float(ax.bbox.width), float(ax.bbox.height)) / ax.figure.dpi * 72  # points
-    colours = [style.BLACK] * len(x) if own is None else [style.hue(int(label)) for label in own]
+    colours = [style.BLACK] * len(x) if given is None else [style.hue(int(label)) for label in given]
     drawn = []
     shifts = _AWAY * width * _directions(xy, slice.dim)
-    for at, shift, picture, colour in zip(xy, shifts, pictures, colours, strict=True):
+    for place, shift, picture, colour in zip(xy, shifts, pictures, colours, strict=True):
         box = OffsetImage(picture, zoom=width / picture.shape[1], cmap="gray", interpolation="nearest", resample=True)
         drawn.append(
             AnnotationBbox(
-                box, (float(at[0]), float(at[1])), xybox=tuple(shift), boxcoords="offset points",
+                box, (float(place[0]), float(place[1])), xybox=tuple(shift), boxcoords="offset points",
                 pad=0.15, frameon=True, bboxprops={"edgecolor": colour, "linewidth": 2.0, "boxstyle": "square"},
                 arrowprops={"arrowstyle": "-", "color": style.BLACK, "linewidth": 0.8, "shrinkB": 0.0},
                 annotation_clip=False, zorder=4,
@@ -165,8 +165,8 @@ def thumbnails(
         )  # fmt: skip
         ax.add_artist(drawn[-1])
     ax.scatter(xy[:, 0], xy[:, 1], s=14, color=style.BLACK, edgecolors="white", linewidths=0.8, zorder=5, clip_on=False)
-    if own is not None and isinstance(ax.get_legend(), ClassLegend):
-        class_legend(own, ax=ax)  # the frames have the colours of classes, too
+    if given is not None and isinstance(ax.get_legend(), ClassLegend):
+        class_legend(given, ax=ax)  # the frames have the colours of classes, too
     figure: Any = ax.get_figure(root=True)
     figure.draw_without_rendering()  # now it is known where everything is
     shifts = _clear_of_frame(_clear_of_ticks(shifts, xy, _HALF * width, ax), xy, _HALF * width, ax)
@@ -220,14 +220,14 @@ def _clear_of_ticks(shifts: NDArray[np.float64], xy: NDArray[np.float64], half: 
     place = (ax.transData.transform(xy) - ax.get_window_extent().min) * 72 / ax.figure.dpi
     room = place - half
     room[:, [not len(ax.get_yticks()), not len(ax.get_xticks())]] = np.inf  # those of y stand to the left
-    for shift, at, low in zip(shifts, place, -room, strict=True):
-        if (shift < low).all() and (at < half).all():
-            shift[:] = -at - _past_labels(ax) - half
+    for shift, coord, low in zip(shifts, place, -room, strict=True):
+        if (shift < low).all() and (coord < half).all():
+            shift[:] = -coord - _past_labels(ax) - half
         elif (shift < low).any():
             x, y = np.maximum(shift, low)
             beside = np.array([(x, -half), (x, half), (-half, y), (half, y)])
             allowed = beside[(beside >= low).all(1)]
-            shift[:] = max(allowed, key=lambda one: float(one @ shift), default=shift)
+            shift[:] = max(allowed, key=lambda corner: float(corner @ shift), default=shift)
     return shifts
 
 
@@ -238,20 +238,22 @@ def _clear_of_frame(shifts: NDArray[np.float64], xy: NDArray[np.float64], half: 
     would then cover its point inside the axes moves along the frame.
     """
     area = ax.get_window_extent()
-    place, size = (np.asarray(each) * 72 / ax.figure.dpi for each in (ax.transData.transform(xy) - area.min, area.size))
+    place, size = (
+        np.asarray(lengths) * 72 / ax.figure.dpi for lengths in (ax.transData.transform(xy) - area.min, area.size)
+    )
     gap = (_AWAY - _HALF) / _HALF * half
-    for shift, at in zip(shifts, place, strict=True):
+    for shift, coord in zip(shifts, place, strict=True):
         for i in np.argsort(-np.abs(shift)):
-            middle = at + shift
+            middle = coord + shift
             beside = not -half < middle[1 - i] < size[1 - i] + half  # it is out of the axes already
             for edge, outward in ((0.0, -1.0), (size[i], 1.0)):
                 if beside or abs(middle[i] - edge) >= half:
                     continue
                 out = (middle[i] - edge) * outward > 0
-                shift[i] = edge - at[i] + outward * (half + gap if out else -half)
+                shift[i] = edge - coord[i] + outward * (half + gap if out else -half)
                 if not out and np.abs(shift).max() < half:
                     steps = [side * (half + gap) for side in (1.0, -1.0)]
-                    fits = [step for step in steps if half <= at[1 - i] + step <= size[1 - i] - half]
+                    fits = [step for step in steps if half <= coord[1 - i] + step <= size[1 - i] - half]
                     shift[1 - i] = min(fits, key=lambda step: abs(step - shift[1 - i]), default=shift[1 - i])
     return shifts
 
@@ -270,8 +272,8 @@ def _read(inputs: Inputs, labels: Labels | None) -> tuple[Tensor, Tensor | None]
     examples = read_examples(inputs, labels)
     if labels is None and isinstance(inputs, Tensor | np.ndarray | list | tuple):
         return examples.all(), None
-    x, own = examples.take_pairs(torch.arange(len(examples), device="cpu"))
-    return x, own.cpu()
+    x, given = examples.take_pairs(torch.arange(len(examples), device="cpu"))
+    return x, given.cpu()
 
 
 def _marker(label: int) -> str:

@@ -118,8 +118,8 @@ def _outline(slice: Slice) -> Figure:
     flat = slice.dim == 1
     figure, (ax,) = style.figure(1, 1, width=4.2, height=1.8 if flat else 3.6)
     corners = slice.corners.cpu().numpy()
-    at = np.column_stack([corners, [1.0, 1.0]]) if flat else corners  # thumbnails of a line stand on its upper border
-    ax.fill(at[:, 0], at[:, 1], facecolor=style.PALE, edgecolor=style.BLACK, linewidth=1.2)
+    ends = np.column_stack([corners, [1.0, 1.0]]) if flat else corners  # thumbnails of a line stand on its upper border
+    ax.fill(ends[:, 0], ends[:, 1], facecolor=style.PALE, edgecolor=style.BLACK, linewidth=1.2)
     frame_slice(slice, ax)
     images = math.prod(slice.input_shape) >= _IMAGE and _is_image(slice.input_shape)
     style.map_axes([ax], ticks=not images)
@@ -151,36 +151,38 @@ def _decision(dec: DecisionRegions) -> Shown:
     labels, whole = dec.labels.cpu(), dec.partition.slice.size
     rows = []
     for label in labels.unique().tolist():
-        here = labels == label
-        rows.append((f"class {label}", int(here.sum()), f"{100 * float(dec.sizes.cpu()[here].sum()) / whole:.1f} %"))
+        members = labels == label
+        rows.append(
+            (f"class {label}", int(members.sum()), f"{100 * float(dec.sizes.cpu()[members].sum()) / whole:.1f} %")
+        )
     figure, remark = _bounded(dec.partition, lambda: decision_figure(dec))
     return Shown(("DecisionRegions", "regions", "share"), [("all", dec.count, ""), *rows], figure, remark)
 
 
-def _level_set(found: LevelSet) -> Shown:
-    words = {"": "segments", "area": "length"} if found.dim == 2 else {"": "faces"}
-    rows: list[tuple[str, object]] = [level_of(found)]
-    rows += [(words.get(name, name.replace("_", " ")), value) for name, value, _ in found.readings()]
-    if len(found) > MOST_REGIONS:
+def _level_set(surface: LevelSet) -> Shown:
+    words = {"": "segments", "area": "length"} if surface.dim == 2 else {"": "faces"}
+    rows: list[tuple[str, object]] = [level_of(surface)]
+    rows += [(words.get(name, name.replace("_", " ")), value) for name, value, _ in surface.readings()]
+    if len(surface) > MOST_REGIONS:
         return Shown(("LevelSet", ""), rows, remark="Too many faces to draw here.")
-    return Shown(("LevelSet", ""), rows, lambda: level_set_figure(found))
+    return Shown(("LevelSet", ""), rows, lambda: level_set_figure(surface))
 
 
-def _count(found: RegionCount) -> Shown:
-    rows: list[tuple[str, object]] = [("mean", estimated(found.value, found.stderr))]
-    if found.n > 1:
-        rows += [("95% interval", " to ".join(estimated(end, None) for end in found.interval))]
-    rows += [("slices", found.n), ("dimension", found.dim), ("method", found.method), ("seconds", found.seconds)]
-    remark = "" if found.status else f"Not finished: {found.status.reason}."
-    return Shown(("RegionCount", ""), rows, lambda: small_panel(lambda ax: count_histogram(found, ax=ax)), remark)
+def _count(count: RegionCount) -> Shown:
+    rows: list[tuple[str, object]] = [("mean", estimated(count.value, count.stderr))]
+    if count.n > 1:
+        rows += [("95% interval", " to ".join(estimated(end, None) for end in count.interval))]
+    rows += [("slices", count.n), ("dimension", count.dim), ("method", count.method), ("seconds", count.seconds)]
+    remark = "" if count.status else f"Not finished: {count.status.reason}."
+    return Shown(("RegionCount", ""), rows, lambda: small_panel(lambda ax: count_histogram(count, ax=ax)), remark)
 
 
-def _local(found: LocalComplexity) -> Shown:
-    rows = [("all layers", estimated(found.mean, found.stderr), sum(found.units.values()))]
-    means = {name: Estimate.of(counts) for name, counts in found.by_layer.items()}
-    each = [(name, estimated(mean.value, mean.stderr), found.units[name]) for name, mean in means.items()]
-    figure = lambda: small_panel(lambda ax: complexity_layers({"points": found}, ax=ax))  # noqa: E731
-    return Shown(("LocalComplexity", "mean", "units"), [*rows, *each[:MOST_ROWS]], figure)
+def _local(complexity: LocalComplexity) -> Shown:
+    rows = [("all layers", estimated(complexity.mean, complexity.stderr), sum(complexity.units.values()))]
+    means = {name: Estimate.of(counts) for name, counts in complexity.by_layer.items()}
+    layers = [(name, estimated(mean.value, mean.stderr), complexity.units[name]) for name, mean in means.items()]
+    figure = lambda: small_panel(lambda ax: complexity_layers({"points": complexity}, ax=ax))  # noqa: E731
+    return Shown(("LocalComplexity", "mean", "units"), [*rows, *layers[:MOST_ROWS]], figure)
 
 
 def _history(history: ComplexityHistory) -> Shown:

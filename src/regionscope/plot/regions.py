@@ -74,7 +74,7 @@ def region_values(
     """
     numbers = _one_each(values, partition_for("region_values", part), "values")
     ax = style.axes_or_current(ax)
-    bars = [one.colorbar for one in ax.collections if isinstance(one, Cells) and one.colorbar is not None]
+    bars = [artist.colorbar for artist in ax.collections if isinstance(artist, Cells) and artist.colorbar is not None]
     fill = _fill(part, np.zeros((1, 3)), ax, rasterized=rasterized)
     fill.set_array(numbers.detach().double().cpu().numpy())
     fill.set_cmap(colormap)
@@ -220,7 +220,7 @@ def _outline(corners: NDArray[np.float64], ax: Axes) -> None:
     """The edges of a slice that is not a box, once for each axes."""
     ax.spines[["top", "right"]].set_visible(False)
     drawn = [patch.get_xy()[:-1] for patch in ax.patches if isinstance(patch, Polygon) and patch.get_gid() == _OUTLINE]
-    if not any(np.array_equal(each, corners) for each in drawn):
+    if not any(np.array_equal(shown, corners) for shown in drawn):
         edge = Polygon(
             corners, fill=False, edgecolor=style.BLACK, linewidth=0.8, joinstyle="round", zorder=2.6, clip_on=False
         )
@@ -253,8 +253,8 @@ def _edges(part: Partition, ax: Axes, *, between: Tensor, rasterized: bool) -> N
 
 
 def _across(points: NDArray[Any]) -> NDArray[np.float64]:
-    at = points.reshape(-1)
-    ends = [np.stack([at, height], -1) for height in (np.zeros_like(at), np.ones_like(at))]
+    coords = points.reshape(-1)
+    ends = [np.stack([coords, height], -1) for height in (np.zeros_like(coords), np.ones_like(coords))]
     return np.stack(ends, 1)
 
 

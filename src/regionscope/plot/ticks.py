@@ -55,7 +55,7 @@ class InputLabels(Formatter):
         super().set_locs(locs)
         gaps = np.diff(np.sort(np.asarray(locs, dtype=float)))
         self._gap = abs(self.step) * float(gaps.min()) if len(gaps) else 0.0
-        self._longest = max((abs(self.start + self.step * float(at)) for at in locs), default=0.0)
+        self._longest = max((abs(self.start + self.step * float(place)) for place in locs), default=0.0)
 
     def __call__(self, x: float, pos: int | None = None) -> str:
         gap = self._gap
@@ -135,7 +135,7 @@ class _GroupedDigits(ScalarFormatter):
 
     def set_locs(self, locs: Any) -> None:
         super().set_locs(locs)
-        self._largest = max((abs(float(at)) for at in locs), default=0.0)
+        self._largest = max((abs(float(place)) for place in locs), default=0.0)
 
     def __call__(self, x: float, pos: int | None = None) -> str:
         text = super().__call__(x, pos)
@@ -158,10 +158,10 @@ def place_ticks(axis: Axis, places: Sequence[float]) -> bool:
     labels = [f"{mark:g}" for mark in marks]
     if axis.get_scale() != "log" or not 1 < len(marks) <= _PLACES or max(map(len, labels)) > _LETTERS:
         return False
-    at = [math.log(mark / marks[0]) / math.log(marks[-1] / marks[0]) for mark in marks]
+    heights = [math.log(mark / marks[0]) / math.log(marks[-1] / marks[0]) for mark in marks]
     last = 0
     for i in range(1, len(marks)):
-        if at[i] - at[last] < _LETTER * (1 + (len(labels[i]) + len(labels[last])) / 2):
+        if heights[i] - heights[last] < _LETTER * (1 + (len(labels[i]) + len(labels[last])) / 2):
             labels[i] = ""
         else:
             last = i
