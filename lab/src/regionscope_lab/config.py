@@ -210,16 +210,16 @@ class Experiment:
 
 def _chosen(spec: Any) -> dict[str, Any]:
     """The settings that differ from their defaults."""
-    found = {}
+    chosen = {}
     for entry in fields(spec):
         value = getattr(spec, entry.name)
         usual = entry.default if entry.default_factory is MISSING else entry.default_factory()
         if value == usual:
             continue
         if isinstance(value, tuple):
-            value = [_chosen(one) for one in value]
-        found[entry.name] = _chosen(value) if is_dataclass(value) else value
-    return found
+            value = [_chosen(entry) for entry in value]
+        chosen[entry.name] = _chosen(value) if is_dataclass(value) else value
+    return chosen
 
 
 _Spec = TypeVar("_Spec", DataSpec, NetworkSpec, Training, MeasureSpec)

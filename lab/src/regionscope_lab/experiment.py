@@ -129,18 +129,18 @@ def prepare(experiment: Experiment, *, device: torch.device | str = "cpu", data_
     check(experiment)
     split = _data(experiment.data, data_root, read_device(device))
     model = _network(experiment, split).eval()
-    inputs = split.train.inputs[:2].to("cpu", next((each.dtype for each in model.parameters()), torch.float32))
+    inputs = split.train.inputs[:2].to("cpu", next((tensor.dtype for tensor in model.parameters()), torch.float32))
     wanted = (len(inputs), split.n_classes)
     try:
         with torch.no_grad():
-            found = model(inputs)
+            outputs = model(inputs)
     except Exception as error:  # the user's code may raise anything
         raise InputError(
             f"Expected {experiment.network.name} to accept inputs of shape {tuple(inputs.shape)}, got "
             f"{described(error)} Reshape the inputs, or change the network."
         ) from error
-    if not isinstance(found, Tensor) or found.shape != wanted:
-        got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
+    if not isinstance(outputs, Tensor) or outputs.shape != wanted:
+        got = f"shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else type(outputs).__name__
         raise InputError(
             f"Expected {experiment.network.name} to return a tensor of shape {wanted}, got {got}. Give it an "
             "output for each class, or choose one of several outputs with output= (network.output)."
@@ -156,7 +156,7 @@ def prepare(experiment: Experiment, *, device: torch.device | str = "cpu", data_
 
 def _same_for_another_seed(experiment: Experiment, split: DataSplit) -> bool:
     other = replace(experiment, seed=1 if experiment.seed == 0 else 0)
-    mine, others = (_network(each, split).state_dict() for each in (experiment, other))
+    mine, others = (_network(sample, split).state_dict() for sample in (experiment, other))
     return all(torch.equal(value, others[name]) for name, value in mine.items())
 
 
@@ -290,13 +290,13 @@ def _monitors(
 ) -> list[Monitor]:
     experiment = folder.experiment
     done = [Row.from_dict(row) for row in folder.rows() if row["name"] not in HISTORY]
-    found: list[Monitor] = []
+    monitors: list[Monitor] = []
     seed = measure_seed(experiment)
     loss = "mse" if experiment.training.loss == "mse" else "cross_entropy"  # of the outputs, which "next_token" is too
     for spec in experiment.measures:
         measure = instruments.build(spec, split, seed=seed, initial=initial, loss=loss)
-        found.append(_StoringMonitor(folder, spec.name, measure, spec.when, done, on_measure))
-    return found
+        monitors.append(_StoringMonitor(folder, spec.name, measure, spec.when, done, on_measure))
+    return monitors
 
 
 def _data(spec: DataSpec, root: Path | None, device: torch.device) -> DataSplit:

@@ -42,16 +42,16 @@ def frames_of_run(
     chosen = [stored[i] for i in thin(len(stored), frames)]
     data = run.split(data_root).train
     rows = run.rows()
-    moments = (ModelAtStep(one.step, run.model_at(one), one.epoch) for one in chosen)
+    moments = (ModelAtStep(checkpoint.step, run.model_at(checkpoint), checkpoint.epoch) for checkpoint in chosen)
     left_out = f"{len(chosen)} of {len(stored)} checkpoints are shown."
-    found = frames_of_models(
+    training = frames_of_models(
         moments, default_slice(data.inputs, data.labels) if slice is None else slice,
         inputs=data.inputs, labels=data.labels, rows=rows, title=run.experiment.label, n_frames=len(chosen),
         notes=(*run.repaired, *([left_out] if len(chosen) < len(stored) else [])),
         class_names=class_names, max_regions=max_regions, progress=progress,
     )  # fmt: skip
-    found = replace(found, input_names=registry.column_names(run.experiment.data.name))
+    training = replace(training, input_names=registry.column_names(run.experiment.data.name))
     if class_names is not None:
-        return found
+        return training
     known = registry.class_names(run.experiment.data.name)
-    return replace(found, class_names=known) if len(known) == len(found.class_names) else found
+    return replace(training, class_names=known) if len(known) == len(training.class_names) else training

@@ -43,8 +43,8 @@ def source_of(name: str) -> str:
         state = path.stat()
         if not path.is_dir():
             return _hash_of_file(path.absolute(), state.st_mtime_ns, state.st_size)
-        images = sorted(each for each in path.rglob("*") if each.suffix.lower() in IMAGE_ENDINGS)
-        text = "".join(f"{each.relative_to(path).as_posix()} {each.stat().st_size}\n" for each in images)
+        images = sorted(file for file in path.rglob("*") if file.suffix.lower() in IMAGE_ENDINGS)
+        text = "".join(f"{file.relative_to(path).as_posix()} {file.stat().st_size}\n" for file in images)
     except OSError as error:
         raise InputError(
             f"Expected a file or folder at {str(path)!r}, got nothing that can be read ({error.strerror}). Correct the "

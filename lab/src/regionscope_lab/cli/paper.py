@@ -152,14 +152,14 @@ def _write(study: Study, size: Size, workspace: Workspace, target: Path) -> None
         outcome = study.analyse(workspace, size)
     wanted = study.planned(workspace, size)
     runs = (workspace.of_seeds(workspace.whole_seeds(wanted)) if study.seeded else workspace).ended(wanted)
-    made = [*(each.result() or {} for each in runs), *workspace.used.values()]
-    seconds = sum(float(each.get("seconds") or 0) for each in made)
-    known = [each["provenance"] for each in workspace.used.values() if "provenance" in each]
+    made = [*(stored.result() or {} for stored in runs), *workspace.used.values()]
+    seconds = sum(float(numbers.get("seconds") or 0) for numbers in made)
+    known = [numbers["provenance"] for numbers in workspace.used.values() if "provenance" in numbers]
     figures = _write_figures(outcome.charts, home)
     page = pages.Page(
         study=study, size=size, outcome=outcome, figures=tuple(figures), seconds=seconds,
-        experiments=tuple(each.experiment for each in runs),
-        provenance=_made_with([*(each.provenance for each in runs), *known]),
+        experiments=tuple(stored.experiment for stored in runs),
+        provenance=_made_with([*(stored.provenance for stored in runs), *known]),
     )  # fmt: skip
     embedded = {
         name: "data:image/png;base64," + base64.b64encode((home / name).read_bytes()).decode() for name in figures
@@ -196,7 +196,7 @@ def _shrink(path: Path) -> None:
 def _made_with(known: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The provenance that all numbers share; that of this machine if none is stored."""
     first, *others = known or [provenance()]
-    same = [name for name in _PROVENANCE if all(each.get(name) == first.get(name) for each in others)]
+    same = [name for name in _PROVENANCE if all(other.get(name) == first.get(name) for other in others)]
     return {name: first[name] for name in same if first.get(name) is not None}
 
 
@@ -204,11 +204,11 @@ def _index(target: Path) -> None:
     """The table of all studies, with the verdicts of those that have a page in ``target``."""
     every = studies()
     files = {study.name: target / study.name / "data.json" for study in every}
-    found = {name: json.loads(path.read_text()) for name, path in files.items() if path.exists()}
+    pages_of_studies = {name: json.loads(path.read_text()) for name, path in files.items() if path.exists()}
     with output.writing_to(target):
         beside = [name for name in BESIDE if (target / f"{name}.md").exists()]
-        write_bytes(target / "index.md", index_markdown(every, found, beside=beside).encode())
-    typer.echo(f"index: {target / 'index.md'} ({len(found)} of {len(every)} studies)")
+        write_bytes(target / "index.md", index_markdown(every, pages_of_studies, beside=beside).encode())
+    typer.echo(f"index: {target / 'index.md'} ({len(pages_of_studies)} of {len(every)} studies)")
 
 
 def _size(text: str) -> Size:

@@ -278,8 +278,11 @@ def _print_rates(console: Console, rows: list[RateRow]) -> None:
 
 
 def _trend_sentences(trends: dict[str, Trend], rows: list[RateRow]) -> list[str]:
-    at = sum(row.sharpness >= _AT_EDGE for row in rows)
-    names = {"all": "all rates", "edge": f"the {at} rates at the edge of stability (late ηλmax at least {_AT_EDGE:g})"}
+    n_at_edge = sum(row.sharpness >= _AT_EDGE for row in rows)
+    names = {
+        "all": "all rates",
+        "edge": f"the {n_at_edge} rates at the edge of stability (late ηλmax at least {_AT_EDGE:g})",
+    }
     return [
         f"Over {names[name]}: {t.slope:+.3f} regions for each doubling of eta (95%: {t.low:+.3f} to {t.high:+.3f}, "
         f"{t.runs} runs)."

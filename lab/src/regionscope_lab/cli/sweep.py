@@ -100,15 +100,15 @@ def status(
     Example: regionscope-lab sweep status --runs runs --watch
     """
     console = Console()
-    found = sweep_status(runs)
+    progress = sweep_status(runs)
     if not watch:
-        console.print(_status_table(found))
+        console.print(_status_table(progress))
         return
-    with Live(_status_table(found), console=console) as live:
-        while sum(found.counts.get(name, 0) for name in (*ENDED, "failed")) < found.total:
+    with Live(_status_table(progress), console=console) as live:
+        while sum(progress.counts.get(name, 0) for name in (*ENDED, "failed")) < progress.total:
             time.sleep(2)
-            found = sweep_status(runs)
-            live.update(_status_table(found))
+            progress = sweep_status(runs)
+            live.update(_status_table(progress))
 
 
 @sweep.command()
@@ -124,17 +124,17 @@ def table(
     if sql is not None:
         Console().print(answer_table(query(runs, sql)))
         return
-    found = read_runs(runs)
-    if not found.rows:
+    stored = read_runs(runs)
+    if not stored.rows:
         raise InputError(f"No runs found in {str(runs)!r}. Pass the folder of `sweep run --runs`.")
     if not all_columns:
-        typer.echo(f"{counted(len(found), 'run')}; all have {', '.join(agreed(found))}")
+        typer.echo(f"{counted(len(stored), 'run')}; all have {', '.join(agreed(stored))}")
     console = Console(width=_WIDE if all_columns else None)
-    shown, left_out = runs_table(found, width=console.width, all_columns=all_columns)
+    shown, left_out = runs_table(stored, width=console.width, all_columns=all_columns)
     console.print(shown)
     if left_out:
         typer.echo(f"{counted(left_out, 'column')} left out; `--all` shows all columns, `sweep export` writes them")
-    for row in found.rows:
+    for row in stored.rows:
         if row.get("error"):
             typer.echo(f"{row['status']}: {row['key']}: {row['error']}", err=True)
 
@@ -156,13 +156,13 @@ def export(
             f"Expected a file that ends in .csv or .parquet, got {str(target)!r}. Change the ending of the file."
         )
     output.check_folder(target)
-    found = read_series(runs) if rows else read_runs(runs)
+    stored = read_series(runs) if rows else read_runs(runs)
     with output.writing_to(target):
         if target.suffix == ".csv":
-            found.write_csv(target)
+            stored.write_csv(target)
         else:
-            write_parquet(found, target)
-    typer.echo(f"wrote {target} ({counted(len(found), 'line')})")
+            write_parquet(stored, target)
+    typer.echo(f"wrote {target} ({counted(len(stored), 'line')})")
 
 
 def _print_report(report: SweepReport) -> None:
@@ -170,11 +170,11 @@ def _print_report(report: SweepReport) -> None:
     for sentence in report.repaired:
         typer.echo(f"repaired: {sentence}", err=True)
     print_failed(report.outcomes)
-    total, there = len(report.outcomes), sum(outcome.skipped for outcome in report.outcomes)
+    total, skipped = len(report.outcomes), sum(outcome.skipped for outcome in report.outcomes)
     parts = [f"{n} {name}" for name in ("finished", "diverged", "failed") if (n := report.count(name))]
     left = total - report.count(*ENDED, "failed")
     parts += [f"{left} to do"] if left else []
-    already = f" ({there} had ended before)" if there else ""
+    already = f" ({skipped} had ended before)" if skipped else ""
     typer.echo(
         f"{counted(total, 'run')}: {', '.join(parts)}{already}, in {duration(report.seconds)}; {report.runs_dir}"
     )
@@ -184,16 +184,16 @@ def _print_report(report: SweepReport) -> None:
         typer.echo("Run the same command again to retry the failed runs.", err=True)
 
 
-def _status_table(found: SweepStatus) -> Table:
-    table = Table("", Column("", justify="right"), title=counted(found.total, "run"), show_header=False)
+def _status_table(progress: SweepStatus) -> Table:
+    table = Table("", Column("", justify="right"), title=counted(progress.total, "run"), show_header=False)
     for name in _STATUSES:
-        if found.counts.get(name):
-            table.add_row(name, f"{found.counts[name]:,}")
-    if found.running:
+        if progress.counts.get(name):
+            table.add_row(name, f"{progress.counts[name]:,}")
+    if progress.running:
         table.add_section()
-    for key, share in found.running.items():
-        table.add_row(f"{key}  {found.labels[key]}", f"{share:.0%}")
-    if found.remaining_seconds is not None:
+    for key, share in progress.running.items():
+        table.add_row(f"{key}  {progress.labels[key]}", f"{share:.0%}")
+    if progress.remaining_seconds is not None:
         table.add_section()
-        table.add_row("time left, about", duration(found.remaining_seconds))
+        table.add_row("time left, about", duration(progress.remaining_seconds))
     return table

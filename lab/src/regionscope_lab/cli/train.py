@@ -129,10 +129,10 @@ def _run(experiment: Experiment, runs: Path, *, device: torch.device, progress: 
 
 def _measures(document: dict[str, Any]) -> list[Any]:
     """The measures of the file, to which those of --measure are added."""
-    found = document.get("measure", [])
-    if not isinstance(found, list):
-        raise InputError(f"Expected a list of tables as measure, got {found!r}. Write [[measure]] above each.")
-    return found
+    measures = document.get("measure", [])
+    if not isinstance(measures, list):
+        raise InputError(f"Expected a list of tables as measure, got {measures!r}. Write [[measure]] above each.")
+    return measures
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -164,8 +164,8 @@ def _report(folder: RunFolder, as_json: bool, *, had_ended: bool) -> None:
         for name in ("train_loss", "train_error", "test_error", "gap"):
             if result[name] is not None:
                 table.add_row(name.replace("_", " "), f"{result[name]:.4g}")
-        for name, found in result["measures"].items():
-            table.add_row(name, "" if found["value"] is None else estimated(found["value"], found["stderr"]))
+        for name, number in result["measures"].items():
+            table.add_row(name, "" if number["value"] is None else estimated(number["value"], number["stderr"]))
         table.add_row("training time", duration(result["seconds"]))
         console = Console()
         console.print(folder.experiment.label, highlight=False, markup=False)

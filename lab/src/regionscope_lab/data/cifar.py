@@ -77,12 +77,12 @@ def _binary(folder: Path, name: str, n: int, layout: Cifar, labels: Labels) -> P
 
 def _pickled(folder: Path, name: str, n: int, layout: Cifar, labels: Labels) -> Pixels:
     path = folder / name
-    found = read_pickle(path)
+    content = read_pickle(path)
     key = "labels" if len(layout.classes) == 1 else f"{labels}_labels"
     for wanted in ("data", key):
-        if wanted not in found:
-            raise WrongFile(f"Expected {wanted!r} in {str(path)!r}, got {', '.join(map(repr, sorted(found)))}")
-    data, answers = found["data"], found[key]
+        if wanted not in content:
+            raise WrongFile(f"Expected {wanted!r} in {str(path)!r}, got {', '.join(map(repr, sorted(content)))}")
+    data, answers = content["data"], content[key]
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape != (n, _PIXELS):
         got = f"{data.dtype} {data.shape}" if isinstance(data, np.ndarray) else type(data).__name__
         raise WrongFile(f"Expected data of type uint8 and shape {(n, _PIXELS)} in {str(path)!r}, got {got}")

@@ -70,10 +70,10 @@ class Dataset:
 
 def _tensor(values: object, what: str, dtype: torch.dtype) -> Tensor:
     """A tensor as it is; an array or a list as a tensor of ``dtype``. Labels must be whole numbers in either case."""
-    found = values if isinstance(values, Tensor) else read_array(values, f"{what} to be an array of numbers").clone()
-    if dtype == torch.int64 and (found.is_floating_point() or found.is_complex()):
-        raise InputError(f"Expected {what} of whole numbers, got {found.dtype}. Use labels.astype(int).")
-    return found if isinstance(values, Tensor) else found.to(dtype)
+    tensor = values if isinstance(values, Tensor) else read_array(values, f"{what} to be an array of numbers").clone()
+    if dtype == torch.int64 and (tensor.is_floating_point() or tensor.is_complex()):
+        raise InputError(f"Expected {what} of whole numbers, got {tensor.dtype}. Use labels.astype(int).")
+    return tensor if isinstance(values, Tensor) else tensor.to(dtype)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class DataSplit:
 
     def __post_init__(self) -> None:
         advice = "Write Dataset(name, inputs, labels, n_classes)"
-        mine, other = (check_instance("DataSplit", each, Dataset, advice=advice) for each in (self.train, self.test))
+        mine, other = (check_instance("DataSplit", part, Dataset, advice=advice) for part in (self.train, self.test))
         if mine.input_shape != other.input_shape or mine.n_classes != other.n_classes:
             raise InputError(
                 f"Expected training and test parts of one kind, got inputs {mine.input_shape} and "

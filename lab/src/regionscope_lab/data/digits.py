@@ -14,9 +14,9 @@ def digits() -> Dataset:
     """All 1,797 digits: inputs (1797, 1, 8, 8) between 0 and 1, 10 classes."""
     from sklearn.datasets import load_digits
 
-    found = load_digits()
-    images = torch.from_numpy(found.images).float().div_(16)[:, None]
-    return Dataset("digits", images, torch.from_numpy(found.target).long(), 10)
+    loaded = load_digits()
+    images = torch.from_numpy(loaded.images).float().div_(16)[:, None]
+    return Dataset("digits", images, torch.from_numpy(loaded.target).long(), 10)
 
 
 def digits_split(

@@ -38,11 +38,11 @@ def download_command(name: str, root: Path, *, again: bool = False) -> str:
 
 def read_exactly(path: Path, size: int) -> bytes:
     """The whole file, which must hold ``size`` bytes; a name that ends in .gz is decompressed on the way."""
-    found = read_head(path, size + 1)
-    if len(found) != size:
-        more = "more" if len(found) > size else f"{len(found):,}"
+    content = read_head(path, size + 1)
+    if len(content) != size:
+        more = "more" if len(content) > size else f"{len(content):,}"
         raise WrongFile(f"Expected {size:,} bytes in {str(path)!r}, got {more}; the file is damaged")
-    return found
+    return content
 
 
 def read_head(path: Path, size: int) -> bytes:

@@ -62,8 +62,8 @@ def read_image(path: Path, size: int) -> Tensor:
         with Image.open(path) as file:
             picture = file.convert("RGB")
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:
-        found = f"{path.stat().st_size:,} bytes" if path.exists() else "no such file"
-        raise InputError(f"Expected an image at {str(path)!r}, got {found} ({error}). Replace or remove it.") from error
+        got = f"{path.stat().st_size:,} bytes" if path.exists() else "no such file"
+        raise InputError(f"Expected an image at {str(path)!r}, got {got} ({error}). Replace or remove it.") from error
     short = round(size * 256 / 224)
     w, h = picture.size
     resized = (short, max(short, int(short * h / w))) if w <= h else (max(short, int(short * w / h)), short)

@@ -113,11 +113,11 @@ def read_pickle(path: Path) -> dict[str, Any]:
         if len(raw) > _LARGEST:
             raise _UnsafePickle(f"it has more than {_LARGEST:,} bytes")
         _look_through(raw)
-        found = _Restricted(io.BytesIO(raw), encoding="bytes").load()
-        if not isinstance(found, dict):
-            raise _UnsafePickle(f"it holds a {type(found).__name__} where a dict is expected")
+        content = _Restricted(io.BytesIO(raw), encoding="bytes").load()
+        if not isinstance(content, dict):
+            raise _UnsafePickle(f"it holds a {type(content).__name__} where a dict is expected")
         return {
-            _text(key): value.array() if isinstance(value, _PickledArray) else value for key, value in found.items()
+            _text(key): value.array() if isinstance(value, _PickledArray) else value for key, value in content.items()
         }
     except _UnsafePickle as error:
         raise InputError(

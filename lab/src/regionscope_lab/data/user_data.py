@@ -35,9 +35,9 @@ def read_user_data(spec: DataSpec, options: dict[str, Any]) -> tuple[DataSplit, 
     check_source(spec.name, spec.source)
     kind, classes = kind_of(spec.name), 0
     if kind == "function":
-        found = call_function(spec.name, options, what="data")
-        classes = found.n_classes if isinstance(found, DataSplit) else 0
-        parts = _parts_of((found.train, found.test) if isinstance(found, DataSplit) else found, spec.name)
+        returned = call_function(spec.name, options, what="data")
+        classes = returned.n_classes if isinstance(returned, DataSplit) else 0
+        parts = _parts_of((returned.train, returned.test) if isinstance(returned, DataSplit) else returned, spec.name)
     else:
         path = Path(spec.name)
         read = {"npz": _read_npz, "csv": _read_csv}
@@ -53,10 +53,10 @@ def read_user_data(spec: DataSpec, options: dict[str, Any]) -> tuple[DataSplit, 
     pixels = train[0].dtype == torch.uint8 and train[0].ndim == 4
     classes = classes or int(max(train[1].max(), test[1].max())) + 1
     made = [
-        one.dataset(spec.name, classes)
+        part.dataset(spec.name, classes)
         if pixels
-        else Dataset(spec.name, one.images.to(torch.float32), one.labels, classes)
-        for one in chosen_parts(Pixels(*train), Pixels(*test), spec)
+        else Dataset(spec.name, part.images.to(torch.float32), part.labels, classes)
+        for part in chosen_parts(Pixels(*train), Pixels(*test), spec)
     ]
     return DataSplit(*made), pixels
 
@@ -77,8 +77,8 @@ def _read_npz(path: Path) -> list[tuple[Tensor, Tensor]]:
             f"Expected the arrays x (n, ...) and y (n,) in {str(path)!r}, and x_test with y_test or neither, got "
             f"{held}. Write it with np.savez(path, x=x, y=y)."
         )
-    found = [_pair(arrays["x"], arrays["y"], str(path))]
-    return found + ([_pair(arrays["x_test"], arrays["y_test"], str(path))] if "x_test" in arrays else [])
+    parts = [_pair(arrays["x"], arrays["y"], str(path))]
+    return parts + ([_pair(arrays["x_test"], arrays["y_test"], str(path))] if "x_test" in arrays else [])
 
 
 def _read_csv(path: Path) -> list[tuple[Tensor, Tensor]]:
@@ -90,10 +90,10 @@ def _read_csv(path: Path) -> list[tuple[Tensor, Tensor]]:
     labels = table[:, column]
     fractions = labels[labels != np.floor(labels)]  # NaN too
     if table.shape[1] < 2 or len(fractions):
-        found = f"{fractions[0]:g}" if len(fractions) else f"{table.shape[1]} column"
+        got = f"{fractions[0]:g}" if len(fractions) else f"{table.shape[1]} column"
         raise InputError(
             f"Expected whole numbers as labels in column {column + 1} of {str(path)!r}, after at least one column of "
-            f"inputs, got {found}. Put the labels in the last column, or call their column label."
+            f"inputs, got {got}. Put the labels in the last column, or call their column label."
         )
     return [_pair(np.delete(table, column, axis=1), labels.astype(np.int64), str(path))]
 
@@ -112,37 +112,37 @@ def column_names(name: str) -> tuple[str, ...]:
     return tuple(text for i, text in enumerate(header) if i != labels)
 
 
-def _parts_of(found: Any, name: str) -> list[tuple[Tensor, Tensor]]:
+def _parts_of(returned: Any, name: str) -> list[tuple[Tensor, Tensor]]:
     """One part or two from what a function returned: (x, y), a Dataset, or a pair of either."""
     advice = (
         "Return a DataSplit, inputs and labels (x, y), a torch Dataset of (input, label) pairs, or two of these: the "
         "training part and the test part."
     )
     try:
-        if isinstance(found, tuple | list) and len(found) == 2:
-            if isinstance(found[0], Tensor | np.ndarray):
-                return [_pair(found[0], found[1], name)]
+        if isinstance(returned, tuple | list) and len(returned) == 2:
+            if isinstance(returned[0], Tensor | np.ndarray):
+                return [_pair(returned[0], returned[1], name)]
             return [
-                _pair(part[0], part[1], name) if isinstance(part, tuple | list) else _dataset(part) for part in found
+                _pair(part[0], part[1], name) if isinstance(part, tuple | list) else _dataset(part) for part in returned
             ]
-        return [_dataset(found)]
+        return [_dataset(returned)]
     except (TypeError, AttributeError, IndexError) as error:
-        raise InputError(f"Expected data from {name}, got {type(found).__name__}. {advice}") from error
+        raise InputError(f"Expected data from {name}, got {type(returned).__name__}. {advice}") from error
 
 
-def _dataset(found: Any) -> tuple[Tensor, Tensor]:
-    if isinstance(found, Dataset):
-        return found.inputs, found.labels
-    if not hasattr(found, "__len__"):
+def _dataset(returned: Any) -> tuple[Tensor, Tensor]:
+    if isinstance(returned, Dataset):
+        return returned.inputs, returned.labels
+    if not hasattr(returned, "__len__"):
         raise TypeError
-    examples = read_examples(found)
+    examples = read_examples(returned)
     return examples.take_pairs(torch.arange(len(examples), device="cpu"))
 
 
 def _pair(x: Any, y: Any, name: str) -> tuple[Tensor, Tensor]:
     inputs, labels = (
-        read_array(each, f"{what} from {name} to be an array of real numbers").cpu()
-        for each, what in ((x, "inputs x"), (y, "labels y"))
+        read_array(values, f"{what} from {name} to be an array of real numbers").cpu()
+        for values, what in ((x, "inputs x"), (y, "labels y"))
     )
     if inputs.ndim < 2 or labels.shape != inputs.shape[:1] or len(inputs) < 2:
         raise InputError(
@@ -188,12 +188,12 @@ def class_names(name: str) -> tuple[str, ...]:
     """The names of the classes of a folder of images, in the order of the labels; none for other data of yours."""
     if kind_of(name) != "folder":
         return ()
-    return tuple(sorted(each.name for each in _class_folders(_part_folders(Path(name))[0])))
+    return tuple(sorted(directory.name for directory in _class_folders(_part_folders(Path(name))[0])))
 
 
 def _class_folders(folder: Path) -> list[Path]:
     """The folders of classes, without hidden folders."""
-    return [each for each in folder.iterdir() if each.is_dir() and not each.name.startswith(".")]
+    return [directory for directory in folder.iterdir() if directory.is_dir() and not directory.name.startswith(".")]
 
 
 def _part_folders(path: Path) -> list[Path]:
@@ -210,7 +210,7 @@ def _check_classes(folder: Path, classes: Sequence[str], *, trained: bool) -> No
     """Raise ``InputError`` if a part has images of a class that the training part does not have, or if the training
     part (``trained``) has none of a class.
     """
-    with_images = {each.name for each in _class_folders(folder) if _image_files(each)}
+    with_images = {directory.name for directory in _class_folders(folder) if _image_files(directory)}
     others, empty = sorted(with_images.difference(classes)), sorted(set(classes) - with_images)
     if others:
         raise InputError(
@@ -228,7 +228,7 @@ def _read_images(files: Sequence[Path], size: int) -> list[Tensor]:
     """uint8 images (1, h, w) or (3, h, w), all of one size or resized to ``size`` and cropped."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 
-    found: list[Tensor] = []
+    images: list[Tensor] = []
     for file in files:
         try:
             with Image.open(file) as opened:
@@ -243,13 +243,13 @@ def _read_images(files: Sequence[Path], size: int) -> list[Tensor]:
             ) from error
         picture = ImageOps.fit(picture, (size, size), Image.Resampling.BILINEAR) if size else picture
         pixels = torch.from_numpy(np.array(picture, dtype=np.uint8))
-        found.append(pixels[None] if pixels.ndim == 2 else pixels.permute(2, 0, 1))
-        if found[-1].shape[1:] != found[0].shape[1:]:
+        images.append(pixels[None] if pixels.ndim == 2 else pixels.permute(2, 0, 1))
+        if images[-1].shape[1:] != images[0].shape[1:]:
             raise InputError(
-                f"Expected images of one size, got (height, width) = {tuple(found[0].shape[1:])} and "
-                f"{tuple(found[-1].shape[1:])} in {file.name}. Set the option size, as in data.options.size=32."
+                f"Expected images of one size, got (height, width) = {tuple(images[0].shape[1:])} and "
+                f"{tuple(images[-1].shape[1:])} in {file.name}. Set the option size, as in data.options.size=32."
             )
-    return found
+    return images
 
 
 def _divided(everything: tuple[Tensor, Tensor], share: float, spec: DataSpec) -> list[tuple[Tensor, Tensor]]:

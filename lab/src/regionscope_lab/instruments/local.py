@@ -27,10 +27,10 @@ def complexity(context: MeasurementContext, options: dict[str, Any]) -> Callable
 
         def read(model: Any) -> Any:
             size = spread(model, points) if options["relative"] else 1.0
-            found = local_complexity(model, points, **{**kwargs, "radius": size * kwargs["radius"]})
-            more = _by_layer(found) if options["by_layer"] else {}
-            more |= _by_position(found) if options["by_position"] else {}
-            return {"": found, **more} if more else found
+            local = local_complexity(model, points, **{**kwargs, "radius": size * kwargs["radius"]})
+            more = _by_layer(local) if options["by_layer"] else {}
+            more |= _by_position(local) if options["by_position"] else {}
+            return {"": local, **more} if more else local
 
         return read
 
@@ -60,13 +60,13 @@ def spread(model: Any, points: Tensor) -> float:
     return float((flat - flat.mean(0)).square().sum(1).mean().sqrt())
 
 
-def _by_layer(found: LocalComplexity) -> dict[str, Any]:
-    return {f"layer.{name}": Estimate.of(counts) for name, counts in found.by_layer.items()}
+def _by_layer(complexity: LocalComplexity) -> dict[str, Any]:
+    return {f"layer.{name}": Estimate.of(counts) for name, counts in complexity.by_layer.items()}
 
 
-def _by_position(found: LocalComplexity) -> dict[str, Any]:
+def _by_position(complexity: LocalComplexity) -> dict[str, Any]:
     """Units of all layers at each token."""
-    if not found.by_position:
+    if not complexity.by_position:
         raise InputError("Expected a network whose layers work on tokens for by_position, got none. Leave it out.")
-    counts = torch.stack(list(found.by_position.values())).sum(0)
+    counts = torch.stack(list(complexity.by_position.values())).sum(0)
     return {f"position.{i}": Estimate.of(column) for i, column in enumerate(counts.unbind(1))}

@@ -80,13 +80,13 @@ class MeasurementContext:
 
     def seed_of(self, options: Mapping[str, Any]) -> int:
         """The option ``seed``, or else the seed of the context."""
-        own = options.get("seed")
-        return self.seed if own is None else int(own)
+        seed = options.get("seed")
+        return self.seed if seed is None else int(seed)
 
     def loss_of(self, options: Mapping[str, Any]) -> str:
         """The option ``loss``, or else the loss that is trained on."""
-        own = options.get("loss")
-        return self.loss if own is None else str(own)
+        loss = options.get("loss")
+        return self.loss if loss is None else str(loss)
 
 
 def measure_seed(experiment: Experiment) -> int:

@@ -37,39 +37,39 @@ class Option:
 
 
 def options_of(
-    function: Callable[..., Any] | None, own: Mapping[str, Any], without: tuple[str, ...]
+    function: Callable[..., Any] | None, fixed: Mapping[str, Any], without: tuple[str, ...]
 ) -> dict[str, Option]:
     """The options ``own``, with their defaults, and every parameter of ``function`` that a file can hold.
 
     Parameters that a run sets itself (the model, the data, a generator, a progress bar) have no default or a type that
     no file holds. ``without``: further ones that a run decides.
     """
-    found = {name: Option(default, _flat(OWN[name])) for name, default in own.items()}
+    known = {name: Option(default, _flat(OWN[name])) for name, default in fixed.items()}
     if function is None:
-        return found
+        return known
     hints = get_type_hints(function)
     for name, parameter in inspect.signature(function).parameters.items():
         types = _flat(hints[name])
-        chosen_elsewhere = name in (*found, *without, *_OF_NETWORK)
+        chosen_elsewhere = name in (*known, *without, *_OF_NETWORK)
         if chosen_elsewhere or parameter.default is parameter.empty or not any(map(_storable, types)):
             continue
         default = list(parameter.default) if isinstance(parameter.default, tuple) else parameter.default
-        found[name] = Option(None, (*types, NoneType)) if name == "seed" else Option(default, types)
-    return found
+        known[name] = Option(None, (*types, NoneType)) if name == "seed" else Option(default, types)
+    return known
 
 
 def accepted_options(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Those of ``options`` that are parameters of ``function``, as it takes them: pairs as tuples, dtypes by name."""
     hints = get_type_hints(function)
     known = inspect.signature(function).parameters
-    found = {}
+    accepted = {}
     for name, value in options.items():
         if name in known:
             types = _flat(hints[name])
             if isinstance(value, str) and torch.dtype in types:
                 value = getattr(torch, value)
-            found[name] = tuple(value) if isinstance(value, list) and _Pair in types else value
-    return found
+            accepted[name] = tuple(value) if isinstance(value, list) and _Pair in types else value
+    return accepted
 
 
 def check_option(instrument: str, name: str, value: Any, types: tuple[Any, ...]) -> None:
@@ -87,7 +87,7 @@ def check_option(instrument: str, name: str, value: Any, types: tuple[Any, ...])
 
 def _rule(name: str, types: tuple[Any, ...]) -> tuple[str, Callable[[Any], bool]]:
     """The values that an option of these types accepts, in words and as a function."""
-    choices = tuple(choice for each in types if get_origin(each) is Literal for choice in get_args(each))
+    choices = tuple(choice for kind in types if get_origin(kind) is Literal for choice in get_args(kind))
     if torch.dtype in types:
         choices = _DTYPES
     if name == "points":
@@ -108,7 +108,7 @@ def _rule(name: str, types: tuple[Any, ...]) -> tuple[str, Callable[[Any], bool]
     if float in types:
         return "a positive number", lambda value: _is_number(value) and value > 0
     return "a text or a list of texts", lambda value: all(
-        isinstance(each, str) for each in (value if isinstance(value, list | tuple) else [value])
+        isinstance(entry, str) for entry in (value if isinstance(value, list | tuple) else [value])
     )
 
 

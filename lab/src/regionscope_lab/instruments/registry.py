@@ -38,10 +38,10 @@ class Instrument:
 
     def __init__(
         self, about: str, build: Callable[[MeasurementContext, dict[str, Any]], Measure],
-        function: Callable[..., Any] | None, own: Mapping[str, Any] | None = None, without: tuple[str, ...] = (),
+        function: Callable[..., Any] | None, fixed: Mapping[str, Any] | None = None, without: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         self.about, self.build = about, build
-        self.options = options_of(function, own or {}, without)
+        self.options = options_of(function, fixed or {}, without)
 
 
 _INSTRUMENTS = Registry("an instrument", {
@@ -97,7 +97,7 @@ def names() -> dict[str, dict[str, Any]]:
     {'points': 'test', 'n': None, 'seed': None, 'batch_size': None, 'memory': None}
     """
     return {
-        name: {option: found.default for option, found in instrument.options.items()}
+        name: {option: entry.default for option, entry in instrument.options.items()}
         for name, instrument in _INSTRUMENTS.entries.items()
     }
 

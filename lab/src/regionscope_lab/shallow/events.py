@@ -59,10 +59,10 @@ class Missed:
 def one_sided(theta: Tensor, modes: Modes, x: Tensor, c: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     """The speeds of z at the points ``index`` (B, m, k) with the unit inactive and active there; c = r y (B, n)."""
     raw = slopes(c, replace(modes, normal=torch.zeros_like(modes.normal)), x)
-    at, pulls = at_points(x, index), at_points(c, index)
+    values, pulls = at_points(x, index), at_points(c, index)
     inside = (index >= modes.lo[:, None]) & (index < modes.hi[:, None])
-    jump = pulls * (1 + at * at)
-    along = raw[:, :1] * at + raw[:, 1:] - jump * inside
+    jump = pulls * (1 + values * values)
+    along = raw[:, :1] * values + raw[:, 1:] - jump * inside
     v = theta[:, 2:]
     return v * along, v * (along + jump)
 
@@ -71,9 +71,9 @@ def settle(theta: Tensor, modes: Modes, x: Tensor, c: Tensor) -> Settled:
     """Let every unit whose kink is at a point, and moving over it, cross or slide."""
     n = x.shape[1]
     index, sign = guards(modes, n)
-    at = at_points(x, index)
-    length = torch.sqrt(1 + at * at)
-    z = theta[:, :1] * at + theta[:, 1:2]
+    values = at_points(x, index)
+    length = torch.sqrt(1 + values * values)
+    z = theta[:, :1] * values + theta[:, 1:2]
     reach = KINK * length_of(theta)[:, None] * length
     below, above = one_sided(theta, modes, x, c, index)
     rate = sign * torch.where(sign > 0, above, below)
@@ -92,7 +92,7 @@ def settle(theta: Tensor, modes: Modes, x: Tensor, c: Tensor) -> Settled:
     new_lo = torch.where(drop & at_lo, i + 1, torch.where(add & (i == lo - 1), i, lo))
     new_hi = torch.where(drop & ~at_lo, i, torch.where(add & (i == hi) & (i != lo - 1), i + 1, hi))
     held = torch.where(slides, i, modes.slide)
-    normal = torch.stack([at.gather(1, which)[:, 0], torch.ones_like(z[:, 0])], 1) / length.gather(1, which)
+    normal = torch.stack([values.gather(1, which)[:, 0], torch.ones_like(z[:, 0])], 1) / length.gather(1, which)
     theta = torch.cat([_project(theta[:, :2], normal * some[:, None]), theta[:, 2:]], 1)
     modes = modes.changed(x, new_lo, new_hi, held)
     return Settled(theta, modes, (some & ~slides).sum(1), slides.sum(1), none, none)
@@ -141,15 +141,15 @@ def missed_events(step: FlowStep) -> Missed:
     theta, here, new, there = step.theta, step.here, step.new, step.there
     modes, x, h, scale = step.modes, step.x, step.h[:, None], step.scale
     index, sign = guards(modes, x.shape[1])
-    at = at_points(x, index)
-    length = torch.sqrt(1 + at * at)
-    before = (sign * (theta[:, :1] * at + theta[:, 1:2])).clamp(min=0)
-    after = sign * (new[:, :1] * at + new[:, 1:2])
+    values = at_points(x, index)
+    length = torch.sqrt(1 + values * values)
+    before = (sign * (theta[:, :1] * values + theta[:, 1:2])).clamp(min=0)
+    after = sign * (new[:, :1] * values + new[:, 1:2])
     over = after < -KINK * length_of(new)[:, None] * length
     passed = over.any(1)
     actual = modes_of(new, x)
     lo, hi = torch.where(passed, actual.lo, modes.lo), torch.where(passed, actual.hi, modes.hi)
-    rate = sign * (here.speed[:, :1] * at + here.speed[:, 1:2]) * h[..., None]
+    rate = sign * (here.speed[:, :1] * values + here.speed[:, 1:2]) * h[..., None]
     share = torch.where(over, _root(before, rate, after), torch.inf).amin(1)
     leeway = QUIET * scale / _nonzero(_weight(step, lo, hi))
     below, above = one_sided(new, modes, x, there.pull.r * step.y, index)

@@ -151,8 +151,8 @@ def gradient_flows(
         Sample(x[row], y[row])
 
     def one(i: int) -> Flows:
-        here = slice(i, i + chunk)
-        return integrate(theta[here], x[here].contiguous(), y[here].contiguous(), options)
+        part = slice(i, i + chunk)
+        return integrate(theta[part], x[part].contiguous(), y[part].contiguous(), options)
 
     chunk = min(chunk, -(-len(theta) // workers))
     starts = range(0, len(theta), chunk)

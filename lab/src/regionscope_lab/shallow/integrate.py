@@ -163,13 +163,13 @@ class _Integration:
         F = self.here.pull.F
         log_t = torch.where(ok, _later(flows.log_t, before, self.here, h), flows.log_t)
         threshold = log_threshold(self.x.shape[1], options.loss)
-        found = ok & torch.isnan(flows.log_t0) & (threshold < F)
+        classified = ok & torch.isnan(flows.log_t0) & (threshold < F)
         part = (threshold - flows.F) / (F - flows.F).clamp(min=1e-300)
         log_t0 = log_t - (1 - part.clamp(0, 1)) * (log_t - flows.log_t).nan_to_num(posinf=0.0)
         self.flows = replace(
             flows, theta=self.theta, F=torch.where(ok, F, flows.F), log_t=log_t,
             tau=torch.where(ok, self._next_tau(flows.tau, h), flows.tau),
-            log_t0=torch.where(found, log_t0, flows.log_t0),
+            log_t0=torch.where(classified, log_t0, flows.log_t0),
             steps=flows.steps + running.long(), rejected=flows.rejected + (running & ~ok).long(),
             crossed=flows.crossed + count[0], slid=flows.slid + count[1], quiet=flows.quiet + count[2],
             ambiguous=flows.ambiguous + count[3], pinned=flows.pinned + count[4],
@@ -185,12 +185,12 @@ class _Integration:
         done = what(self.theta[rows], self.flows.modes.take(rows), self.x[rows], (self.here.pull.r * self.y)[rows])
         acted = (done.crossed + done.slid + done.pinned > 0).nonzero()[:, 0]
         if len(acted):
-            here = rows[acted]
-            self.theta.index_copy_(0, here, done.theta[acted])
-            self.flows.modes.put_(here, done.modes.take(acted))
+            places = rows[acted]
+            self.theta.index_copy_(0, places, done.theta[acted])
+            self.flows.modes.put_(places, done.modes.take(acted))
             for line, number in ((0, done.crossed), (1, done.slid), (3, done.ambiguous), (4, done.pinned)):
-                count[line, here] += number[acted]
-            self._update_fields(here)
+                count[line, places] += number[acted]
+            self._update_fields(places)
 
     def _update_fields(self, rows: Tensor) -> None:
         """Field and guards of flows whose modes changed; sliding units are put on their points."""

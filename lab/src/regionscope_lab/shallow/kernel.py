@@ -70,9 +70,9 @@ def gram(theta: Tensor, g: Tensor, kappa: Tensor, modes: Modes, x: Tensor, y: Te
     low = zero.scatter_add(2, at_lo, blocks * suffix[:, None]).cumsum(2)
     high = zero.scatter_add(2, at_hi, blocks * prefix[:, None]).flip(2).cumsum(2).flip(2)
     # (x_i, 1) (low_i + high_m) (x_m, 1)^T, which is right where i <= m, as a product of rank four
-    one = torch.ones_like(x)
-    left = torch.stack([low[:, 0] * x + low[:, 1], low[:, 1] * x + low[:, 2], x, one], 2)
-    right = torch.stack([x, one, high[:, 0] * x + high[:, 1], high[:, 1] * x + high[:, 2]], 1)
+    ones = torch.ones_like(x)
+    left = torch.stack([low[:, 0] * x + low[:, 1], low[:, 1] * x + low[:, 2], x, ones], 2)
+    right = torch.stack([x, ones, high[:, 0] * x + high[:, 1], high[:, 1] * x + high[:, 2]], 1)
     upper = (left * y[:, :, None]) @ (right * y[:, None, :])
     order = torch.arange(n, device=x.device)
     return torch.where(order[:, None] <= order, upper, upper.mT)

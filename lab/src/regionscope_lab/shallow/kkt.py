@@ -112,6 +112,6 @@ def _solve(
     # A triangular system of the same least-squares problem: its size does not grow with the width.
     small = n + 2 * m
     factor: FloatArray = np.asarray(np.linalg.qr(np.hstack([system, right[:, None]]), mode="r"))
-    found, _ = nnls(factor[:, :small], factor[:, small], maxiter=30 * (small + 10))
-    weights = found[:n]
-    return weights, np.clip(found[n : n + m], 0.0, weights[point.astype(np.int64)])
+    solution, _ = nnls(factor[:, :small], factor[:, small], maxiter=30 * (small + 10))
+    weights = solution[:n]
+    return weights, np.clip(solution[n : n + m], 0.0, weights[point.astype(np.int64)])

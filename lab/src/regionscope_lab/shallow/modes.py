@@ -36,10 +36,10 @@ class Modes(FlowRows):
         zero = torch.zeros_like(lo)
         lo, hi = torch.where(dead, zero, lo), torch.where(dead, zero, hi)
         slide = torch.where(dead, zero - 1, slide)
-        at = x.gather(1, slide.clamp(min=0))
-        length = torch.sqrt(1 + at * at)
+        values = x.gather(1, slide.clamp(min=0))
+        length = torch.sqrt(1 + values * values)
         held = slide >= 0
-        normal = torch.stack([torch.where(held, at / length, 0.0), torch.where(held, 1 / length, 0.0)], 1)
+        normal = torch.stack([torch.where(held, values / length, 0.0), torch.where(held, 1 / length, 0.0)], 1)
         return replace(self, lo=lo, hi=hi, slide=slide, normal=normal)
 
 

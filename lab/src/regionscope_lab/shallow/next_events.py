@@ -29,8 +29,8 @@ class NextEvents(FlowRows):
     def of(modes: Modes, x: Tensor) -> NextEvents:
         """The guards of ``modes`` on the points x (B, n)."""
         index, sign = guards(modes, x.shape[1])
-        at = at_points(x, index)
-        return NextEvents(index, sign, at, torch.sqrt(1 + at * at))
+        values = at_points(x, index)
+        return NextEvents(index, sign, values, torch.sqrt(1 + values * values))
 
     def gap(self, theta: Tensor) -> Tensor:
         """sign * (w x + b): positive as long as the kink has not met the point."""
@@ -42,8 +42,8 @@ class NextEvents(FlowRows):
 
     def due(self, theta: Tensor, here: Field) -> Tensor:
         """Which flows (B,) have a kink that is at its point and moving over it."""
-        near = self.gap(theta) <= KINK * length_of(theta)[:, None] * self.length
-        return (near & (self.gap(here.speed) < 0) & (self.sign != 0)).flatten(1).any(1)
+        close = self.gap(theta) <= KINK * length_of(theta)[:, None] * self.length
+        return (close & (self.gap(here.speed) < 0) & (self.sign != 0)).flatten(1).any(1)
 
     def wait(self, theta: Tensor, here: Field, h: Tensor, scale: Tensor) -> Tensor:
         """The time (B,) to just behind the first event that a step of h would have to be cut at, or inf.

@@ -43,9 +43,9 @@ def breakpoints(network: Network) -> Breakpoints:
     Kinks closer together than rounding count as one breakpoint with the sum of their jumps; if the jumps cancel, there
     is none. Cost: one sort.
     """
-    found, weight = kinks(network)
-    real = found.jump.abs() > _EXACT.slope * weight
-    return Breakpoints(found.at[real], found.jump[real])
+    places, weight = kinks(network)
+    real = places.jump.abs() > _EXACT.slope * weight
+    return Breakpoints(places.at[real], places.jump[real])
 
 
 def kinks(network: Network) -> tuple[Breakpoints, Tensor]:
@@ -53,16 +53,18 @@ def kinks(network: Network) -> tuple[Breakpoints, Tensor]:
     check_instance("network", network, Network, advice="Write Network(w, b, v)")
     jumps = network.v * network.w.abs()
     live = (jumps != 0) & (network.b / network.w).isfinite()
-    at, order = (-network.b[live] / network.w[live]).sort()
+    places, order = (-network.b[live] / network.w[live]).sort()
     jump = jumps[live][order]
-    if len(at) == 0:
-        return Breakpoints(at, jump), jump
-    apart = at.diff() > _EXACT.zero * torch.maximum(at[:-1].abs(), at[1:].abs())  # the rounding of b / w is relative
+    if len(places) == 0:
+        return Breakpoints(places, jump), jump
+    apart = places.diff() > _EXACT.zero * torch.maximum(
+        places[:-1].abs(), places[1:].abs()
+    )  # the rounding of b / w is relative
     group = torch.nn.functional.pad(apart.long().cumsum(0), (1, 0))
     m = int(group[-1]) + 1
-    total = at.new_zeros(m).index_add_(0, group, jump)
-    weight = at.new_zeros(m).index_add_(0, group, jump.abs())
-    place = at.new_zeros(m).index_add_(0, group, at * jump.abs()) / weight
+    total = places.new_zeros(m).index_add_(0, group, jump)
+    weight = places.new_zeros(m).index_add_(0, group, jump.abs())
+    place = places.new_zeros(m).index_add_(0, group, places * jump.abs()) / weight
     return Breakpoints(place, total), weight
 
 
@@ -134,8 +136,8 @@ def _reduced_counts(network: Network, tolerance: float, radius: float) -> tuple[
     small = reduced(network, tolerance=tolerance, radius=radius)
     if small is None:
         return 1, 1
-    found = breakpoints(small)
-    return 1 + len(found), 1 + len(found.inside(radius))
+    kept = breakpoints(small)
+    return 1 + len(kept), 1 + len(kept.inside(radius))
 
 
 def _plateau(counts: Tensor, tolerances: Tensor, chosen: int) -> Plateau:

@@ -38,8 +38,8 @@ def flow_frame(
     values = network(x)
     values = values / values.abs().max().clamp(min=1e-300)
     if teacher is not None:
-        for at in teacher.switches.tolist():
-            ax.axvline(at, color=style.LIGHT, linewidth=1.0, linestyle=":")
+        for switch in teacher.switches.tolist():
+            ax.axvline(switch, color=style.LIGHT, linewidth=1.0, linestyle=":")
     ax.axhline(0.0, color=style.GREY, linewidth=0.6)
     share = unit_shares(network)
     kinks = -network.b / torch.where(network.w == 0, torch.nan, network.w)
@@ -49,8 +49,8 @@ def flow_frame(
     ax.plot(x.numpy(), values.numpy(), color=style.BLACK, linewidth=1.3)
     labels = flow.sample.y.numpy()
     for label, colour in ((1.0, style.BLUE), (-1.0, style.VERMILLION)):
-        here = flow.sample.x.numpy()[labels == label]
-        ax.scatter(here, np.full_like(here, 1.25 * label * 0.9), s=9, color=colour, zorder=3)
+        members = flow.sample.x.numpy()[labels == label]
+        ax.scatter(members, np.full_like(members, 1.25 * label * 0.9), s=9, color=colour, zorder=3)
     ax.set(xlim=(-radius, radius), ylim=(-1.55, 1.3), xlabel="x", ylabel="N(x), scaled")
     ax.xaxis.set_major_locator(MaxNLocator(5))
     ax.set_title(_moment_title(flow, moment), fontsize="medium")
@@ -155,8 +155,8 @@ def width_figure(rows: Sequence[WidthRow]) -> Figure:
     )
     bound = [(row.alpha, row.bound) for row in rows if row.bound is not None]
     if bound:
-        at, value = zip(*bound, strict=True)
-        ax.plot(at, value, color=style.VERMILLION, marker="s", label="(1 − 0.75α)/4: bound on the loss")
+        widths, value = zip(*bound, strict=True)
+        ax.plot(widths, value, color=style.VERMILLION, marker="s", label="(1 − 0.75α)/4: bound on the loss")
     ax.axvspan(1.0, 4 / 3, color=style.PALE, zorder=0)
     ax.set(xlabel="α: width = ⌊αr⌋", ylabel="share of runs", ylim=(-0.03, 1.05))
     free_legend(ax)

@@ -80,9 +80,9 @@ def _row(
     end = gradient_flows(theta, data.x, data.y, options)
     won = torch.isfinite(end.log_t0)
     networks = [Network.of(theta) for theta in end.theta[won]]
-    found = [effective_regions(network, radius=radius) for network in networks]
+    counts = [effective_regions(network, radius=radius) for network in networks]
     residuals = [kkt_residual(network, data) for network in networks]
-    inside = [one.on_inside.count for one in found]
+    inside = [count.on_inside.count for count in counts]
     return TeacherWidthRow(
         r=r,
         width=k,
@@ -91,9 +91,9 @@ def _row(
         runs=runs,
         classified=int(won.sum()),
         converged=int((end.end == ENDS.index("direction")).sum()),
-        line=max((one.on_line.count for one in found), default=0),
+        line=max((count.on_line.count for count in counts), default=0),
         inside=max(inside, default=0),
         mean_inside=sum(inside) / len(inside) if inside else math.nan,
-        kkt=max((one.residual for one in residuals if one is not None), default=math.nan),
+        kkt=max((residual.residual for residual in residuals if residual is not None), default=math.nan),
         error=max((classification_error(network, teacher) for network in networks), default=math.nan),
     )

@@ -140,7 +140,7 @@ def _mean_exponential(low: Tensor, high: Tensor) -> Tensor:
 
 def _mean_logistic(low: Tensor, high: Tensor) -> Tensor:
     """Mean of log(1 + e^-q) for q uniform between low and high (m,)."""
-    at, weight = (torch.from_numpy(a) for a in np.polynomial.legendre.leggauss(_NODES))
+    nodes, weight = (torch.from_numpy(a) for a in np.polynomial.legendre.leggauss(_NODES))
     gap = high - low
     mean = torch.zeros_like(gap)
     for first, last in itertools.pairwise((-math.inf, *_CUTS, math.inf)):
@@ -149,7 +149,7 @@ def _mean_logistic(low: Tensor, high: Tensor) -> Tensor:
         if first == _CUTS[-1]:
             mean += share * _mean_exponential(begin, end)
         else:
-            q = begin[:, None] + (end - begin)[:, None] * (at + 1) / 2
+            q = begin[:, None] + (end - begin)[:, None] * (nodes + 1) / 2
             mean += share * (torch.nn.functional.softplus(-q, threshold=_CUTS[-1]) @ (weight / 2))
     return mean
 

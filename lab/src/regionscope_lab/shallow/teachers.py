@@ -60,19 +60,19 @@ def teacher_from_switches(points: Sequence[float] | Tensor, *, radius: float = 1
     3
     """
     check_positive(radius=radius)
-    at = read_array(points, "switches, a list of numbers").to(torch.float64).flatten()
-    if len(at) and not bool((at.diff() > 0).all() and at[0] > -radius and at[-1] < radius):
+    switches = read_array(points, "switches, a list of numbers").to(torch.float64).flatten()
+    if len(switches) and not bool((switches.diff() > 0).all() and switches[0] > -radius and switches[-1] < radius):
         raise InputError(
-            f"Expected switches in ascending order inside (-{radius}, {radius}), got {at.tolist()}. "
+            f"Expected switches in ascending order inside (-{radius}, {radius}), got {switches.tolist()}. "
             "Sort them, and raise radius if some lie outside."
         )
-    ends = torch.cat([at.new_tensor([-radius]), at, at.new_tensor([radius])])
-    turns = torch.cat([at.new_tensor([-1.5 * radius]), (ends[:-2] + ends[1:-1]) / 2])
-    heights = [0.0] if len(at) == 0 else [0.0, 1.0]
-    for j in range(1, len(at)):
-        heights.append(-heights[-1] * float((turns[j + 1] - at[j - 1]) / (at[j - 1] - turns[j])))
-    rise = [1.0] if len(at) == 0 else [heights[1] / float(turns[1] - turns[0])]
-    rise += [-heights[j] / float(at[j - 1] - turns[j]) for j in range(1, len(at) + 1)]
+    ends = torch.cat([switches.new_tensor([-radius]), switches, switches.new_tensor([radius])])
+    turns = torch.cat([switches.new_tensor([-1.5 * radius]), (ends[:-2] + ends[1:-1]) / 2])
+    heights = [0.0] if len(switches) == 0 else [0.0, 1.0]
+    for j in range(1, len(switches)):
+        heights.append(-heights[-1] * float((turns[j + 1] - switches[j - 1]) / (switches[j - 1] - turns[j])))
+    rise = [1.0] if len(switches) == 0 else [heights[1] / float(turns[1] - turns[0])]
+    rise += [-heights[j] / float(switches[j - 1] - turns[j]) for j in range(1, len(switches) + 1)]
     slopes = torch.tensor([0.0, *rise], dtype=torch.float64, device="cpu")
     return Teacher.of(Network(torch.ones_like(turns), -turns, slopes.diff()), radius)
 

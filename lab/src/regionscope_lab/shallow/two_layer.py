@@ -124,8 +124,8 @@ def region_counts(network: TwoLayer, x: Tensor, pairs: Tensor | None = None) -> 
     apart = (pairs[:, 0] != pairs[:, 1]).nonzero()[:, 0]
     if len(apart):
         segments = [Segment(x[a], x[b]) for a, b in pairs[apart].tolist()]
-        found = decision_regions(network.module(), segments)
-        counts[apart] = torch.tensor([dec.count for dec in found], device="cpu")
+        decisions = decision_regions(network.module(), segments)
+        counts[apart] = torch.tensor([dec.count for dec in decisions], device="cpu")
     return pairs, counts
 
 

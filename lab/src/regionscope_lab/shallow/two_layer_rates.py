@@ -114,9 +114,9 @@ def rate_trend(rows: Sequence[RateRow], *, edge: float = 0.0) -> Trend:
     if len(chosen) < 2:
         return Trend(math.nan, math.nan, math.nan, 0)
     counts = counts[:, torch.isfinite(counts).all(0)]
-    at = torch.log2(torch.tensor([row.rate for row in chosen], dtype=torch.float64, device="cpu"))
-    at = at - at.mean()
-    slopes = (at[:, None] * counts).sum(0) / at.square().sum()
+    logs = torch.log2(torch.tensor([row.rate for row in chosen], dtype=torch.float64, device="cpu"))
+    logs = logs - logs.mean()
+    slopes = (logs[:, None] * counts).sum(0) / logs.square().sum()
     return Trend(*t_interval(slopes.tolist()), len(slopes))
 
 
@@ -154,5 +154,5 @@ def _row(rate: float, start: list[float], histories: list[list[BoundRow]], steps
 
 
 def _relative(row: BoundRow, name: str) -> float:
-    found = getattr(row, name)
-    return float(found.slack / max(abs(found.right), 1e-300))
+    value = getattr(row, name)
+    return float(value.slack / max(abs(value.right), 1e-300))

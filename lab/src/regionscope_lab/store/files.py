@@ -157,10 +157,10 @@ def remove(path: Path) -> None:
 
 def sweep_leftovers(folder: Path) -> int:
     """Delete the temporary files of writers that were killed, and return how many there were."""
-    found = [path for path in folder.glob(".*.tmp") if path.is_file()]
-    for path in found:
+    leftovers = [path for path in folder.glob(".*.tmp") if path.is_file()]
+    for path in leftovers:
         remove(path)
-    return len(found)
+    return len(leftovers)
 
 
 def digest(content: Mapping[str, Any]) -> str:
@@ -171,10 +171,10 @@ def digest(content: Mapping[str, Any]) -> str:
 
 def _tensor_digest(tensors: Mapping[str, Tensor]) -> str:
     """CRC-32 over names, types, shapes and bytes: it finds damage, and costs a second for a gigabyte."""
-    found = 0
+    digest = 0
     for name in sorted(tensors):
         tensor = tensors[name]
-        found = zlib.crc32(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode(), found)
+        digest = zlib.crc32(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode(), digest)
         if tensor.numel():
-            found = zlib.crc32(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data, found)
-    return f"{found:08x}"
+            digest = zlib.crc32(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data, digest)
+    return f"{digest:08x}"

@@ -118,26 +118,26 @@ class RunFolder:
         """The result of the run; None if there is no readable one."""
         result = self._read("result.json")
         if result is not None and "measures" in result:
-            result["measures"] = {name: with_stderr(found) for name, found in result["measures"].items()}
+            result["measures"] = {name: with_stderr(number) for name, number in result["measures"].items()}
         return result
 
     def rows(self) -> list[dict[str, Any]]:
         """All rows (step, name, value, stderr, seconds; epoch for errors and loss), each (step, name) once."""
-        found = parse(self._raw_rows())
-        for sentence in found.complaints(self.path / "rows.jsonl"):
+        parsed = parse(self._raw_rows())
+        for sentence in parsed.complaints(self.path / "rows.jsonl"):
             self.note(sentence)
-        return found.rows
+        return parsed.rows
 
     def checkpoints(self) -> list[Stored]:
         """The stored weights, in the order of training. Incomplete files are left out and listed in ``repaired``."""
-        found = []
+        stored = []
         for path in repair.checkpoint_files(self.path):
             try:
                 notes = files.read_tensor_header(path)
-                found.append(Stored(int(notes["step"]), int(notes["epoch"]), path))
+                stored.append(Stored(int(notes["step"]), int(notes["epoch"]), path))
             except (Damaged, KeyError, ValueError) as damage:
                 self.note(f"{path} is not a complete checkpoint and was left out: {damage}")
-        return found
+        return stored
 
     def checkpoint(self, step: int | None = None) -> Stored:
         """The stored weights of this step; by default the last ones."""
@@ -147,13 +147,16 @@ class RunFolder:
                 f"Expected stored weights in the run {self.path}, got none (archives of runs leave them out). "
                 "Remove the folder and train it again with `regionscope-lab train`, `sweep run` or `paper run`."
             )
-        for each in stored:
-            if each.step == step:
-                return each
+        for checkpoint in stored:
+            if checkpoint.step == step:
+                return checkpoint
         if step is None:
             return stored[-1]
         raise unknown_name(
-            f"a step with stored weights in the run {self.path}", step, [str(each.step) for each in stored], most=20
+            f"a step with stored weights in the run {self.path}",
+            step,
+            [str(checkpoint.step) for checkpoint in stored],
+            most=20,
         )
 
     def model_at(self, stored: Stored) -> nn.Module:
@@ -250,14 +253,14 @@ class RunFolder:
             raise RegionscopeError(
                 f"Expected a claimed run, got {self.path} without a claim. Use `with folder.claim():` first."
             )
-        found, messages = repair.resume(self.path)
+        state, messages = repair.resume(self.path)
         for sentence in messages:
             self.note(sentence)
         self._stored_keys = self._rows_fingerprint = None
-        if found is None:
+        if state is None:
             return None
-        plain = parse_json(found.notes["state"])
-        return TrainState(plain["step"], found.tensors, plain["meta"])
+        plain = parse_json(state.notes["state"])
+        return TrainState(plain["step"], state.tensors, plain["meta"])
 
     def describe(self, provenance: Mapping[str, Any], split: DataSplit) -> None:
         """Write the provenance of the run, and the shape and size of its data."""

@@ -69,7 +69,7 @@ def _collect(
             stopping = True
             with full_disk_as_error(stop_file):
                 stop_file.touch()  # those at work save their state; those that wait end at once
-        for future in [each for each in futures if each.done()]:
+        for future in [future for future in futures if future.done()]:
             job = futures.pop(future)
             report(_outcome(future, job))
         if futures and client.status not in ("running", "connecting"):
@@ -79,8 +79,8 @@ def _collect(
 
 def _outcome(future: Any, job: Job) -> JobResult:
     if future.status == "finished":
-        found: JobResult = future.result()
-        return found
+        result: JobResult = future.result()
+        return result
     if future.status in ("cancelled", "lost"):
         return job.result("stopped", "The cluster dropped it.")
     error = future.exception()

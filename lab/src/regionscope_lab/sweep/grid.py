@@ -66,7 +66,12 @@ class Sweep:
     def labels(self) -> tuple[str, ...]:
         """One line for each experiment with the settings in which they differ; all lines are distinct."""
         return tuple(
-            labels([{"key": key} | used_settings(one.to_dict()) for key, one in zip(self.keys, self, strict=True)])
+            labels(
+                [
+                    {"key": key} | used_settings(experiment.to_dict())
+                    for key, experiment in zip(self.keys, self, strict=True)
+                ]
+            )
         )
 
     @classmethod
@@ -125,12 +130,12 @@ class Sweep:
         runs = sum(math.prod(map(len, values.values())) for values in lists)
         if runs > _MOST:
             raise InputError(f"Expected at most {_MOST:,} runs, got a grid of {runs:,}. Divide it into several sweeps.")
-        found: dict[str, Experiment] = {}
+        experiments: dict[str, Experiment] = {}
         for values in lists:
             for chosen in itertools.product(*values.values()):
                 experiment = read_experiment(base, dict(zip(values, chosen, strict=True)))
-                found.setdefault(experiment.key, experiment)
-        return cls(tuple(found.values()), str(document.get("name", "sweep")))
+                experiments.setdefault(experiment.key, experiment)
+        return cls(tuple(experiments.values()), str(document.get("name", "sweep")))
 
 
 def read_toml(path: Path | str) -> dict[str, Any]:
@@ -161,7 +166,7 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise InputError(_TOO_DEEP) from error
     level: list[Any] = [document]
     for _ in range(_DEEPEST):
-        inner = [value for each in level for value in (each.values() if isinstance(each, dict) else each)]
+        inner = [value for entry in level for value in (entry.values() if isinstance(entry, dict) else entry)]
         level = [value for value in inner if isinstance(value, dict | list)]
         if not level:
             return document

@@ -97,7 +97,7 @@ class _WorkerPool:
     def _listen(self) -> None:
         """Wait briefly for messages of the workers, and act on them."""
         for pipe in wait([worker.pipe for worker in self.workers], timeout=_POLL_SECONDS):
-            worker = next(each for each in self.workers if each.pipe is pipe)
+            worker = next(worker for worker in self.workers if worker.pipe is pipe)
             try:
                 message = worker.pipe.recv()
             except (EOFError, OSError):

@@ -39,8 +39,8 @@ def query(runs_dir: Path | str, sql: str) -> RunTable:
             connection.execute(f"SET {setting}")
         try:
             statements = connection.extract_statements(sql)
-            found = connection.execute(sql) if statements else None
-            rows = [] if found is None else found.fetchall()
+            answer = connection.execute(sql) if statements else None
+            rows = [] if answer is None else answer.fetchall()
         except duckdb.Error as error:
             reason = " ".join(str(error).split())
             table = re.search(r'Referenced table "(\w+)" not found', reason)
@@ -51,12 +51,12 @@ def query(runs_dir: Path | str, sql: str) -> RunTable:
                     f'Write "{column[0]}".'
                 ) from error
             raise InputError(f"The query failed: {reason} Correct it; its tables are runs and rows.") from error
-        silent = all(duckdb.ExpectedResultType.NOTHING in each.expected_result_type for each in statements)
-        if found is None or (silent and not rows):
+        silent = all(duckdb.ExpectedResultType.NOTHING in statement.expected_result_type for statement in statements)
+        if answer is None or (silent and not rows):
             raise InputError(
                 f'Expected a query that begins with SELECT, got {sql!r}. Write a query such as "SELECT * FROM runs".'
             )
-        columns = _distinct([entry[0] for entry in found.description])
+        columns = _distinct([entry[0] for entry in answer.description])
     return RunTable(columns, tuple(dict(zip(columns, row, strict=True)) for row in rows))
 
 
@@ -66,14 +66,14 @@ def _distinct(names: Sequence[str]) -> tuple[str, ...]:
     >>> _distinct(["seed", "seed", "gap", "Gap"])
     ('seed', 'seed_2', 'gap', 'Gap_2')
     """
-    taken, found = {name.lower() for name in names}, dict[str, str]()  # name in lower case -> name
+    taken, spellings = {name.lower() for name in names}, dict[str, str]()  # name in lower case -> name
     for name in names:
         new = name
-        if name.lower() in found:
+        if name.lower() in spellings:
             new = next(text for number in itertools.count(2) if (text := f"{name}_{number}").lower() not in taken)
         taken.add(new.lower())
-        found[new.lower()] = new
-    return tuple(found.values())
+        spellings[new.lower()] = new
+    return tuple(spellings.values())
 
 
 def write_parquet(table: RunTable, path: Path | str) -> None:
@@ -97,8 +97,8 @@ def _load(connection: Any, name: str, table: RunTable, scratch: Path) -> None:
     file = scratch / f"{name}.json"
     called = dict(zip(table.columns, _distinct(table.columns), strict=True))
     with file.open("w", encoding="utf-8") as lines:
-        lines.writelines(json.dumps({new: row.get(own) for own, new in called.items()}) + "\n" for row in table.rows)
-    types = {new: _type(table, own) for own, new in called.items()}
+        lines.writelines(json.dumps({new: row.get(name) for name, new in called.items()}) + "\n" for row in table.rows)
+    types = {new: _type(table, name) for name, new in called.items()}
     if not table.rows:
         connection.execute(f"CREATE TABLE {name} ({', '.join(f'{_quoted(c)} {t}' for c, t in types.items())})")
         return

@@ -38,8 +38,10 @@ class SweepReport:
     reason: str = ""
 
     def __repr__(self) -> str:
-        found = "".join(f", {status}={n}" for status, n in Counter(one.status for one in self.outcomes).items())
-        return f"SweepReport({counted(len(self.outcomes), 'run')}{found}, complete={self.complete})"
+        counts = "".join(
+            f", {status}={n}" for status, n in Counter(outcome.status for outcome in self.outcomes).items()
+        )
+        return f"SweepReport({counted(len(self.outcomes), 'run')}{counts}, complete={self.complete})"
 
     def count(self, *statuses: str) -> int:
         return sum(outcome.status in statuses for outcome in self.outcomes)

@@ -70,13 +70,13 @@ def labels(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ['mlp on digits, lr 0.1', 'mlp on digits, lr 0.01']
     """
     shown = short_names([name for name in differing(rows) if name not in _NAMED])
-    found = []
+    names = []
     for row in rows:
         parts = [f"{short} {row[name]}" for name, short in shown.items() if row.get(name) is not None]
-        found.append(", ".join([f"{row.get('network.name')} on {row.get('data.name')}", *parts]))
-    times = Counter(found)
+        names.append(", ".join([f"{row.get('network.name')} on {row.get('data.name')}", *parts]))
+    times = Counter(names)
     return [
-        f"{label}, key {row['key'][:8]}" if times[label] > 1 else label for label, row in zip(found, rows, strict=True)
+        f"{label}, key {row['key'][:8]}" if times[label] > 1 else label for label, row in zip(names, rows, strict=True)
     ]
 
 

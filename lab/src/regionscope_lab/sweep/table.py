@@ -127,13 +127,13 @@ def read_runs(runs_dir: Path | str, *, planned: bool = False) -> RunTable:
 
 def read_series(runs_dir: Path | str) -> RunTable:
     """All rows of all runs: (key, step, epoch, name, value, stderr, seconds)."""
-    found: list[dict[str, Any]] = []
+    series: list[dict[str, Any]] = []
     for key in [row["key"] for row in read_runs(runs_dir).rows]:
         path = Path(runs_dir) / key / "rows.jsonl"
         if path.is_file():
             whole = parse(path.read_bytes()).rows
-            found += [{name: plain(row.get(name)) for name in SERIES} | {"key": key} for row in whole]
-    return RunTable(tuple(SERIES), tuple(found))
+            series += [{name: plain(row.get(name)) for name in SERIES} | {"key": key} for row in whole]
+    return RunTable(tuple(SERIES), tuple(series))
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,8 @@ class SweepStatus:
     mean_seconds: float | None
 
     def __repr__(self) -> str:
-        found = "".join(f", {status}={n}" for status, n in self.counts.items() if n)
-        return f"SweepStatus({counted(self.total, 'run')}{found})"
+        counts = "".join(f", {status}={n}" for status, n in self.counts.items() if n)
+        return f"SweepStatus({counted(self.total, 'run')}{counts})"
 
     @property
     def total(self) -> int:
@@ -216,23 +216,23 @@ def _read_run(path: Path, settings: dict[str, None], measures: dict[str, None]) 
         return row | ({"error": damage} if damage else {})
     row["status"] = result.get("status")
     row |= {name: result.get(name) for name in (*NUMBERS, *LAST) if result.get(name) is not None}
-    for name, found in result.get("measures", {}).items():
+    for name, number in result.get("measures", {}).items():
         column = f"measure.{name}" if name in (*FIRST, *NUMBERS, *LAST, *flat) else name
         measures.update({column: None, f"{column}.stderr": None})
-        row |= {column: found["value"], f"{column}.stderr": with_stderr(found)["stderr"]}
+        row |= {column: number["value"], f"{column}.stderr": with_stderr(number)["stderr"]}
     return row
 
 
 def _documents(path: Path) -> tuple[dict[str, Any] | None, dict[str, Any] | None, str]:
     damage = ""
-    found: list[dict[str, Any] | None] = []
+    documents: list[dict[str, Any] | None] = []
     for name in ("config.json", "result.json"):
         try:
-            found.append(files.read_document(path / name))
+            documents.append(files.read_document(path / name))
         except Damaged as error:
-            found.append(None)
+            documents.append(None)
             damage = f"{error} The next sweep run repairs it."
-    return found[0], found[1], damage
+    return documents[0], documents[1], damage
 
 
 def _share(path: Path, epochs: int | None) -> float:

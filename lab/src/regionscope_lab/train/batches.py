@@ -42,15 +42,19 @@ class Randomness:
 
     def state(self) -> dict[str, Tensor]:
         """The states of the three streams."""
-        found = {"order": self.order.get_state(), "augment": self.augment.get_state(), "network": torch.get_rng_state()}
+        states = {
+            "order": self.order.get_state(),
+            "augment": self.augment.get_state(),
+            "network": torch.get_rng_state(),
+        }
         if self._device.type == "cuda":
-            found["cuda"] = torch.cuda.get_rng_state(self._device)
-        return found
+            states["cuda"] = torch.cuda.get_rng_state(self._device)
+        return states
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a ``state``. Refuses a state of another kind of device, which has other streams."""
-        own = self.state()
-        if state.keys() != own.keys() or state["augment"].shape != own["augment"].shape:
+        states = self.state()
+        if state.keys() != states.keys() or state["augment"].shape != states["augment"].shape:
             raise InputError(
                 f"Expected a state that was saved on the device type {self._device.type}, got another one, which "
                 "draws other random numbers. Resume on the kind of device where it was saved, or start without "
@@ -59,7 +63,7 @@ class Randomness:
         self.order.set_state(state["order"])
         torch.set_rng_state(state["network"])
         self.augment.set_state(state["augment"])
-        if "cuda" in own:
+        if "cuda" in states:
             torch.cuda.set_rng_state(state["cuda"], self._device)
 
 

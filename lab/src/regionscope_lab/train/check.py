@@ -72,8 +72,8 @@ def check_state(state: TrainState, wanted: Mapping[str, Any], model: nn.Module) 
         raise InputError(
             f"Expected the state of this training, with {name} {value}, got one with {got}. Start without it."
         )
-    found, own = state.part("model"), model.state_dict()
-    if {k: v.shape for k, v in found.items()} != {k: v.shape for k, v in own.items()}:
+    weights, expected = state.part("model"), model.state_dict()
+    if {k: v.shape for k, v in weights.items()} != {k: v.shape for k, v in expected.items()}:
         raise InputError(
             "Expected the state of this network, got one whose weights have other names or shapes. "
             "Build the network with the options of the stored run."

@@ -81,7 +81,9 @@ class Trained:
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with one row for each epoch."""
-        return data_frame({each.name: [getattr(row, each.name) for row in self.history] for each in fields(EpochRow)})
+        return data_frame(
+            {field.name: [getattr(row, field.name) for row in self.history] for field in fields(EpochRow)}
+        )
 
     @property
     def last(self) -> EpochRow:

@@ -61,7 +61,7 @@ def train(
     """
     check_module(model, otherwise="Wrap the function in a module.")
     check_instance("train()", training, Training, advice="Write Training(epochs=10, lr=0.1)")
-    if isinstance(monitors, Monitor) or not all(isinstance(each, Monitor) for each in monitors):
+    if isinstance(monitors, Monitor) or not all(isinstance(monitor, Monitor) for monitor in monitors):
         raise InputError("Expected monitors to be a list of Monitor. Write monitors=[monitor].")
     read_seed(seed)
     hooks = Hooks(tuple(monitors), save_state, state_every, on_checkpoint, on_epoch, on_progress)

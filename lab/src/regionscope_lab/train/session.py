@@ -100,7 +100,7 @@ class Session:
         """Steps at which a monitor measures or weights are stored."""
         per_epoch = self.batches.per_epoch
         self._monitored = [
-            (each, set(each.when.steps(self.total, per_epoch=per_epoch))) for each in self.hooks.monitors
+            (monitor, set(monitor.when.steps(self.total, per_epoch=per_epoch))) for monitor in self.hooks.monitors
         ]
         self._stored = set(parse_schedule(self.training.checkpoints).steps(self.total, per_epoch=per_epoch))
         self._scheduled = self._stored.union(*(steps for _, steps in self._monitored))

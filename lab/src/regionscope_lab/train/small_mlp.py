@@ -79,9 +79,9 @@ class _Network:
         flat = np.concatenate([part.ravel() for part in parts])
         grad, views, slopes, end = np.zeros_like(flat), [], [], 0
         for part in parts:
-            here, end = slice(end, end + part.size), end + part.size
-            views.append(flat[here].reshape(part.shape))
-            slopes.append(grad[here].reshape(part.shape))
+            place, end = slice(end, end + part.size), end + part.size
+            views.append(flat[place].reshape(part.shape))
+            slopes.append(grad[place].reshape(part.shape))
         zero = np.zeros_like
         return _Network(flat, grad, zero(flat), zero(flat), views[::2], views[1::2], slopes[::2], slopes[1::2])
 
@@ -136,9 +136,9 @@ def _linear_layers(model: nn.Sequential) -> list[nn.Linear]:
     layers = [layer for layer in modules[::2] if isinstance(layer, nn.Linear) and layer.bias is not None]
     between = all(isinstance(layer, nn.ReLU) for layer in modules[1::2])
     if len(modules) % 2 == 0 or len(layers) != len(modules[::2]) or not between:
-        found = ", ".join(type(layer).__name__ for layer in modules)
+        kinds = ", ".join(type(layer).__name__ for layer in modules)
         raise InputError(
-            f"Expected linear layers with biases and one ReLU between each two, got {found}. Use train(), which takes "
+            f"Expected linear layers with biases and one ReLU between each two, got {kinds}. Use train(), which takes "
             "any network."
         )
     return layers

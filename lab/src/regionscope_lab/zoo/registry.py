@@ -38,7 +38,7 @@ class Architecture:
     def options(self) -> Mapping[str, Any]:
         """Names and defaults."""
         parameters = inspect.signature(self.build).parameters
-        return {name: each.default for name, each in parameters.items() if name not in _SIZES}
+        return {name: parameter.default for name, parameter in parameters.items() if name not in _SIZES}
 
 
 _NETWORKS = Registry("a network", {
@@ -98,7 +98,7 @@ def build(
     sizes = {"classes": read_integer("classes", classes), "input_shape": check_shape(input_shape)}
     with seeded(seed):
         if ".py:" in name:
-            found = as_module(call_function(name, options, what="network", offered=sizes), name)
+            network = as_module(call_function(name, options, what="network", offered=sizes), name)
             index = int(output) if output.removeprefix("-").isdigit() else output
-            return select_output(found, index) if output else found
+            return select_output(network, index) if output else network
         return _NETWORKS.find(name).build(**sizes, **options)
