@@ -1,13 +1,13 @@
 """Certificates: partitions proved by error bounds and integers, independent of the engine that computed them.
 
 - ``steps`` reads a program as explicit matrices and pieces. ``integers`` runs these steps exactly on a pattern,
-  ``polytopes`` and ``regions`` find the true region of a pattern and its neighbours.
+  ``regions`` finds the true region of a pattern and its neighbours.
 - ``rounding_bounds``, ``vertices`` and ``frames`` bound most signs in float64, from one forward pass of the vertices;
   ``unit_bounds`` bounds the others, region by region. ``corners`` proves regions from these bounds. ``bits`` holds
   patterns.
 - ``claim`` is what a partition says, and ``subject`` the partition beside its network. ``float_proof`` proves regions
-  in floats, ``integer_proof`` compares the others with the true ones, ``certify`` puts both together. ``true_counts``
-  counts, ``result`` reports, ``document`` writes what ``tools/check_certificate.py`` checks.
+  in floats, ``integer_proof`` compares the others with the true ones, ``certify`` puts both together
+  and writes what ``tools/check_certificate.py`` checks. ``true_counts`` counts, ``result`` reports.
 """
 
 from regionscope.certificate.certify import certify, doubts

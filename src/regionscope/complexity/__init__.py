@@ -1,7 +1,7 @@
 """Local complexity: how many units fold the neighbourhood of a data point, and how that changes while training.
 
 - ``local_complexity``: the instrument; ``neighbourhoods``, ``layers``, ``layer_listing``, ``sign_changes``,
-  ``activations``, ``forward_observer`` and ``tensor_sources`` are its parts.
+  ``activations`` and ``forward_observer`` are its parts.
 - ``soft``: the same number with a gradient.
 - ``measure_points``: where to measure; ``history``: the same points again and again over a training.
 - ``complexity_gap``: train against test points. ``deformation``: up to which radius the numbers can be trusted.

@@ -3,7 +3,7 @@
 - Counts over many slices: ``region_count`` (also ``linear_region_count``) and ``over_slices``; ``slice_counter`` counts
   their blocks, ``count_file`` stores them.
 - Scalars of a model: ``gap`` (error rates), ``margin``, ``norms``, ``sharpness``.
-- What theory says: ``bounds`` and ``expected_counts``.
+- What theory says: ``bounds``.
 - Relations between numbers: ``correlate``, ``fit`` and ``probe``; ``statistics`` has their error bars.
 
 To offer a measure in ``train`` and sweeps, add it to ``lab/instruments/registry.py``.

@@ -3,13 +3,13 @@
 Start at ``trace``. To accept a new activation or layer, add its rule to ``rules/``.
 
 - Reading: ``private_copy`` of the module, ``reader`` follows its forward with torch.fx, ``proxy`` stands for its
-  tensors, ``overwritten`` watches what must not be read, ``record`` holds the operations that the rules record,
+  tensors, ``record`` holds the operations that the rules record,
   ``refuse`` the sentences for what is not piecewise affine. ``exported``: programs of torch.export.
-  ``second_reading``: whether a forward gives the same program each time. ``hooks``: whether hooks change values.
-- The result: ``assemble`` makes a ``program`` of ``operations``; ``fold_sites`` says where it folds; ``pattern`` and
-  ``decision`` use it.
-- Sequence models: ``token_ids`` reads ids and masks, ``token_calls`` runs a model on ids, ``embedded`` makes it a
-  function of embeddings, ``block`` reads one MLP block of it.
+  ``second_reading``: the program, and whether a forward gives the same one each time. ``hooks``: whether hooks change
+  values.
+- The result: a ``program`` of ``operations``, which say where it folds; ``pattern`` and ``decision`` use it.
+- Sequence models: ``token_ids`` reads ids and masks, ``embedded`` makes a model a function of embeddings,
+  ``block`` reads one MLP block of it.
 - ``output``: one of several outputs of a model, with its further arguments fixed. ``onnx/``: networks from files.
 - ``call/``: running a user's model without side effects.
 """

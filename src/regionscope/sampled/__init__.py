@@ -2,8 +2,8 @@
 
 - ``drawn_slices``: slices through random inputs, in random directions, from the origin.
 - ``embedding_slice``: slices between the embeddings of token sequences.
-- ``labels`` and ``label_points``: any classifier as a function from points to integer labels; ``half_precision``: the
-  same labels from a quick pass on a GPU.
+- ``labels`` and ``label_points``: any classifier as a function from points to integer labels,
+  in half precision where that gives the same labels.
 - ``lattice``, ``grid`` and ``components``: points on a slice, and the pieces of one label among them.
 - ``refinement``: merging pieces that a grid splits, and splitting those that it joins.
 

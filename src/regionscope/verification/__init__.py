@@ -1,8 +1,8 @@
 """Properties of networks: ``read_vnnlib`` reads them, ``verify`` decides them on boxes with few free inputs.
 
-- ``vnnlib`` and ``formula``: a file as linear inequalities with exact numbers; ``property``: boxes and constraints.
-- ``search``: cutting where the answer is open, with the bounds of ``exact.bounding``. ``by_partition``: the same answer
-  from all linear regions. ``input_rounding``: what rounding the box changes. ``decide``: the verdict.
+- ``vnnlib``: a file as linear inequalities with exact numbers; ``property``: boxes and constraints.
+- ``search``: cutting where the answer is open, with the bounds of ``exact.bounding``.
+- ``decide``: the verdict, also from all linear regions, and what rounding the box changes.
 """
 
 from regionscope.verification.decide import Verification, verify

@@ -2,6 +2,6 @@
 
 - ``mesh``: convex cells that share vertices and edges. ``stitch``: a mesh divided into parts, and glued again.
 - ``cut``: a plane is cut here, along the zero lines of all units (ReLU and similar functions). ``envelope``: along the
-  lines where a maximum changes (max-pooling, argmax), with ``triple_points`` where three candidates tie inside a cell.
-- ``arrangement``: all chords of a cell and their crossings become new cells. ``irregular``: thin cells and rounding.
+  lines where a maximum changes (max-pooling, argmax), also where three candidates tie inside a cell.
+- ``arrangement``: all chords of a cell and their crossings become new cells.
 """

@@ -2,6 +2,6 @@
 
 - ``solids``: cells that share vertices, edges and faces by index.
 - ``faces``: points on the edges, and the faces cut by lines. ``sections``: the cells cut by planes.
-- ``assemble``: which pieces bound which new cell. ``cut``: all of these, in rounds.
+- ``cut``: all of these in rounds, and which pieces bound which new cell.
 - ``merge``: cells joined again across faces.
 """

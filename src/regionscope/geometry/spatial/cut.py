@@ -9,7 +9,7 @@ Vertices, edges, faces and cells are cut in this order, each once for all cells 
     |      |  /          |        of a. Its border is made of the chords of a on the faces of the cell. Unit b meets it
     |      | /           |        in a line from x to the other crossing of a and b on the border of the cell, a chord
     |      x             |        of both sections. Three units meet in a point, a crossing of two chords in all three.
-    |     /|             |     4. Cells (``assemble``). The pieces of faces and sections on whose inner side all units
+    |     /|             |     4. Cells. The pieces of faces and sections on whose inner side all units
     +----b-a-------------+        have the same signs bound one new cell.
 
 Signs at vertices decide everything; floating point numbers only order points along an edge and crossings along a line.
