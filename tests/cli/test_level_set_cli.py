@@ -67,7 +67,7 @@ def test_classes_and_targets(folder: Path) -> None:
     [
         (
             ["-o", "mesh.off"],
-            "file that ends in .ply, .obj, .vtp, .stl, .png, .pdf, .svg, .json, .html or .htm, got 'mesh.off'",
+            "file that ends in .ply, .stl, .png, .pdf, .svg, .json, .html or .htm, got 'mesh.off'",
         ),
         (["--input-shape", "2", "-o", "mesh.stl"], "Expected a slice of dimension 3 for an .stl file, got 2. Write"),
         (["-o", "none/mesh.ply"], "does not exist"),

@@ -85,7 +85,7 @@ def _check_files(job: LevelSetJob, dim: int) -> None:
     if dim != 3 and job.named(output.PAGES):
         raise InputError(f"Expected a slice of dimension 3 for an .html page, got {dim}. Write a figure, such as .png.")
     if dim != 3 and job.named((".stl",)):
-        raise InputError(f"Expected a slice of dimension 3 for an .stl file, got {dim}. Write .ply, .obj or .vtp.")
+        raise InputError(f"Expected a slice of dimension 3 for an .stl file, got {dim}. Write .ply.")
 
 
 def _read_classes(text: str | None) -> list[int] | None:

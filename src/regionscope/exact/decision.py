@@ -18,7 +18,7 @@ from regionscope.errors import CheckFailed, InputError
 from regionscope.exact.check import warn_of_rounding
 from regionscope.exact.linear import exact_regions, on_workers, program_of
 from regionscope.exact.partition import Partition
-from regionscope.exact.questions.export import geojson, pandas_table, svg_paths
+from regionscope.exact.questions.export import pandas_table
 from regionscope.exact.questions.topology import ClassTopology, topology
 from regionscope.exact.storage import array_names, load_arrays, save_arrays
 from regionscope.extras import data_frame
@@ -161,14 +161,6 @@ class DecisionRegions:
             "label": self.piece_labels.cpu().numpy(),
         }
         return self.partition.columns() | decision_columns
-
-    def to_geojson(self) -> dict[str, Any]:
-        """The pieces of a plane, each with its label; see ``Partition.to_geojson``."""
-        return geojson(self.partition.polygons(), self.columns())
-
-    def svg_paths(self) -> list[str]:
-        """A path for each piece of a plane, in the order of ``piece_labels``; see ``Partition.svg_paths``."""
-        return svg_paths(self.partition.polygons())
 
     def polygon_table(self) -> Any:
         """A row for each piece, with its label and its corners; see ``Partition.polygon_table``."""

@@ -17,7 +17,7 @@ from regionscope.checks import check_instance, one_of, read_device, read_path
 from regionscope.errors import CheckFailed, InputError, LimitReached
 from regionscope.exact.affine_maps import AffineMaps, affine_maps, maps_at, with_derivatives
 from regionscope.exact.check import check_coverage, check_decided, check_maps, check_network, warn_of_rounding
-from regionscope.exact.questions.export import dual_graph, geojson, networkx_graph, pandas_table, svg_paths
+from regionscope.exact.questions.export import dual_graph, pandas_table
 from regionscope.exact.questions.extremes import Extremes, extremes
 from regionscope.exact.questions.lipschitz import Lipschitz, lipschitz
 from regionscope.exact.questions.output_weights import Target, output_weights
@@ -260,27 +260,9 @@ class Partition:
         """The dual graph as a symmetric SciPy ``csr_array`` (r, r) of int8: 1 where two regions share a wall."""
         return dual_graph(len(self), self.neighbours.cpu().numpy())
 
-    def to_networkx(self) -> Any:
-        """The dual graph as a ``networkx.Graph``: each region a node with its ``columns``, each wall an edge.
-
-        An edge has the name of the ``layer`` that folds there; two regions share at most one wall.
-        """
-        inner = self.walls.inner
-        names = [*self.by_layer, "decision"]
-        layers = [names[i] for i in self.walls.layer[inner].tolist()]
-        return networkx_graph(self.columns(), self.walls.regions[inner].cpu().numpy(), {"layer": layers})
-
     def columns(self) -> dict[str, NDArray[Any]]:
         """Columns of the exports, by name: the size of each region in input space and its linear region."""
         return {"size": self.sizes.cpu().numpy(), "linear_region": self.linear_ids.cpu().numpy()}
-
-    def to_geojson(self) -> dict[str, Any]:
-        """The regions of a plane as a GeoJSON FeatureCollection, in slice coordinates; ready for ``json.dump``."""
-        return geojson(self.polygons(), self.columns())
-
-    def svg_paths(self) -> list[str]:
-        """The ``d`` attribute of an SVG path for each region of a plane, in slice coordinates, second axis upwards."""
-        return svg_paths(self.polygons())
 
     def polygon_table(self) -> Any:
         """A ``pandas.DataFrame`` with a row for each region: its ``columns`` and its ``corners`` (m, k)."""

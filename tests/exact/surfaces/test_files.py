@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -31,21 +30,6 @@ def mesh() -> rs.LevelSet:
     return found
 
 
-def read_vtp(path: Path, kind: str) -> tuple[np.ndarray, list[list[int]]]:
-    piece = ElementTree.parse(path).getroot().find("PolyData/Piece")
-    points = np.array(piece.find("Points/DataArray").text.split(), dtype=float).reshape(-1, 3)
-    arrays = {each.get("Name"): [int(i) for i in each.text.split()] for each in piece.findall(f"{kind}/DataArray")}
-    ends = arrays["offsets"]
-    assert (piece.get("NumberOfPoints"), piece.get(f"NumberOf{kind}")) == (str(len(points)), str(len(ends)))
-    return points, [arrays["connectivity"][a:b] for a, b in zip([0, *ends], ends, strict=False)]
-
-
-def read_obj(path: Path, kind: str) -> tuple[np.ndarray, list[list[int]]]:
-    lines = [line.split() for line in path.read_text().splitlines()]
-    points = np.array([[float(x) for x in line[1:]] for line in lines if line[0] == "v"])
-    return points, [[int(i) - 1 for i in line[1:]] for line in lines if line[0] == kind]
-
-
 def read_ply(path: Path) -> tuple[np.ndarray, list[list[int]]]:
     lines = path.read_text().splitlines()
     assert lines[:2] == ["ply", "format ascii 1.0"]
@@ -58,28 +42,21 @@ def read_ply(path: Path) -> tuple[np.ndarray, list[list[int]]]:
 
 def test_files_hold_the_mesh_bit_for_bit(mesh: rs.LevelSet, tmp_path: Path) -> None:
     wanted = [row.tolist() for row in mesh.corners.split(mesh.offsets.diff().tolist())]
-    vtp = read_vtp(mesh.save(tmp_path / "mesh.vtp"), "Polys")
-    obj = read_obj(mesh.save(tmp_path / "mesh.obj"), "f")
     points, rows = read_ply(mesh.save(tmp_path / "mesh.ply"))
     assert [row[0] for row in rows] == [len(row) for row in wanted]
-    for found, faces in (vtp, obj, (points, [row[1:] for row in rows])):
-        assert np.array_equal(found, mesh.vertices.numpy())
-        assert faces == wanted
+    assert np.array_equal(points, mesh.vertices.numpy())
+    assert [row[1:] for row in rows] == wanted
 
 
 def test_curves_are_written_as_lines(tmp_path: Path) -> None:
     box = rs.Box([0.5, 0.0], [[1.0, 0.0], [0.0, 1.0]], 0.6)
     curves = rs.level_set(Shape(), box, value=1 / 3)
     wanted = curves.corners.view(-1, 2).tolist()
-    for points, rows in (
-        read_vtp(curves.save(tmp_path / "c.vtp"), "Lines"),
-        read_obj(curves.save(tmp_path / "c.obj"), "l"),
-        read_ply(curves.save(tmp_path / "c.ply")),
-    ):
-        assert rows == wanted
-        assert np.array_equal(points[:, :2], curves.vertices.numpy())
-        assert not points[:, 2].any()
-    moved, _ = read_obj(curves.save(tmp_path / "c.obj", inputs=True), "l")
+    points, rows = read_ply(curves.save(tmp_path / "c.ply"))
+    assert rows == wanted
+    assert np.array_equal(points[:, :2], curves.vertices.numpy())
+    assert not points[:, 2].any()
+    moved, _ = read_ply(curves.save(tmp_path / "c.ply", inputs=True))
     assert np.array_equal(moved[:, :2], curves.points.numpy())
 
 
@@ -91,7 +68,7 @@ def test_triangles_fill_the_polygons(mesh: rs.LevelSet, tmp_path: Path) -> None:
     assert float(area) == pytest.approx(mesh.area)
 
 
-@pytest.mark.parametrize("ending", ["ply", "obj", "stl"])
+@pytest.mark.parametrize("ending", ["ply", "stl"])
 def test_trimesh_reads_a_closed_mesh(mesh: rs.LevelSet, tmp_path: Path, ending: str) -> None:
     trimesh = pytest.importorskip("trimesh")
     read = trimesh.load(mesh.save(tmp_path / f"mesh.{ending}"), force="mesh")
@@ -139,7 +116,7 @@ def test_stl_stays_closed_where_float32_merges_vertices(mesh: rs.LevelSet, tmp_p
 
 
 def test_wrong_files_are_named(mesh: rs.LevelSet, tmp_path: Path) -> None:
-    with pytest.raises(rs.InputError, match=r"ends in \.ply, \.obj, \.vtp or \.stl, got"):
+    with pytest.raises(rs.InputError, match=r"ends in \.ply or \.stl, got"):
         mesh.save(tmp_path / "mesh.off")
     with pytest.raises(rs.InputError, match=r"Expected an existing folder for 'mesh\.ply', got .*nothere"):
         mesh.save(tmp_path / "nothere" / "mesh.ply")

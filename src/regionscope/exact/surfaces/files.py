@@ -1,4 +1,4 @@
-"""Meshes for other programs: PLY, OBJ and VTP files as text, with coordinates that read back bit for bit, and STL."""
+"""Meshes for other programs: PLY as text, with coordinates that read back bit for bit, and STL."""
 
 from __future__ import annotations
 
@@ -46,31 +46,6 @@ def _ply(points: Array, rows: list[Array], segments: bool) -> Iterator[str]:
         yield _words(row if segments else [len(row), *row])
 
 
-def _obj(points: Array, rows: list[Array], segments: bool) -> Iterator[str]:
-    """Wavefront OBJ: vertices "v", faces "f" or lines "l"; indices start at 1."""
-    yield "# written by regionscope"
-    yield from (f"v {line}" for line in _numbers(points))
-    kind = "l" if segments else "f"
-    yield from (f"{kind} {_words(row + 1)}" for row in rows)
-
-
-def _vtp(points: Array, rows: list[Array], segments: bool) -> Iterator[str]:
-    """VTK XML PolyData with inline text; ``offsets`` of VTK are the ends of the rows."""
-    kind = "Lines" if segments else "Polys"
-    ends = np.cumsum([len(row) for row in rows], dtype=np.int64)
-    yield '<?xml version="1.0"?>'
-    yield '<VTKFile type="PolyData" version="1.0" byte_order="LittleEndian" header_type="UInt64">'
-    yield f'<PolyData><Piece NumberOfPoints="{len(points)}" NumberOf{kind}="{len(rows)}">'
-    yield '<Points><DataArray type="Float64" NumberOfComponents="3" format="ascii">'
-    yield from _numbers(points)
-    yield f"</DataArray></Points><{kind}>"
-    yield '<DataArray type="Int64" Name="connectivity" format="ascii">'
-    yield from (_words(row) for row in rows)
-    yield '</DataArray><DataArray type="Int64" Name="offsets" format="ascii">'
-    yield _words(ends)
-    yield f"</DataArray></{kind}></Piece></PolyData></VTKFile>"
-
-
 def _stl(points: Array, rows: list[Array], segments: bool) -> bytes:
     """Binary STL: a header of 80 bytes, the number of triangles, and for each its normal and three corners in float32.
 
@@ -78,8 +53,7 @@ def _stl(points: Array, rows: list[Array], segments: bool) -> bytes:
     """
     if segments:
         raise InputError(
-            "Expected a surface for an .stl file, which holds triangles, got curves on a plane. "
-            "Write a .ply, .obj or .vtp file."
+            "Expected a surface for an .stl file, which holds triangles, got curves on a plane. Write a .ply file."
         )
     corners = points[np.array(rows, dtype=np.int64).reshape(-1, 3)]
     stored = corners.astype(np.float32)
@@ -103,6 +77,6 @@ def _words(row: Any) -> str:
 
 
 MESH_FILES: dict[str, Callable[[Array, list[Array], bool], Iterator[str] | bytes]] = {
-    ".ply": _ply, ".obj": _obj, ".vtp": _vtp, ".stl": _stl,
+    ".ply": _ply, ".stl": _stl,
 }  # fmt: skip
 """The endings that ``write_mesh`` knows."""

@@ -197,7 +197,7 @@ class LevelSet:
         return data_frame({name: column.cpu().numpy() for name, column in columns.items()})
 
     def save(self, path: str | Path, *, inputs: bool = False, triangles: bool = False) -> Path:
-        """Write the mesh to a .ply, .obj, .vtp or .stl file; curves are written with a third coordinate 0.
+        """Write the mesh to a .ply or .stl file; curves are written with a third coordinate 0.
 
         inputs: whether to write inputs instead of slice coordinates; an input must have as many numbers as the slice
             has dimensions. triangles: whether to divide the polygons into triangles.
