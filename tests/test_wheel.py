@@ -50,7 +50,7 @@ LAB_COMMANDS = """
 from regionscope_lab.cli import app
 
 train = "train --data two_moons --network mlp --epochs 1 --set data.n_train=20 --runs runs"
-for command in (train, "regions --run runs"):
+for command in (train, "regions runs"):
     app(command.split(), standalone_mode=False)
 """
 
