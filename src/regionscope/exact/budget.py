@@ -143,7 +143,7 @@ def shares_of_kinks(program: Program, dim: int) -> list[float]:
     units = itertools.accumulate(kink.n_units for kink in program.kinks)
     work = [float(n) ** dim * kink.row_bytes for n, kink in zip(units, program.kinks, strict=True)]
     left = list(itertools.accumulate(reversed(work)))[::-1]
-    return [own / rest if rest else 1.0 for own, rest in zip(work, left, strict=True)]
+    return [spent / rest if rest else 1.0 for spent, rest in zip(work, left, strict=True)]
 
 
 def _free(device: torch.device) -> int:
@@ -165,9 +165,11 @@ def domains_of(program: Program, slices: Sequence[Slice]) -> list[Domain]:
 
 def corner_inputs(program: Program, slices: Sequence[Slice], corners: Sequence[Tensor]) -> Tensor:
     """Network inputs (v, *input_shape) of the corners of all slices, one slice after another."""
-    corners = [own.to(program.device) for own in corners]
-    if len(slices) == 1 or len({len(own) for own in corners}) > 1:
-        return torch.cat([slice.embed(own, dtype=program.dtype) for slice, own in zip(slices, corners, strict=True)])
+    corners = [coords.to(program.device) for coords in corners]
+    if len(slices) == 1 or len({len(coords) for coords in corners}) > 1:
+        return torch.cat(
+            [slice.embed(coords, dtype=program.dtype) for slice, coords in zip(slices, corners, strict=True)]
+        )
     return _embedded(program, slices, torch.stack(corners))
 
 
@@ -188,5 +190,5 @@ def _embedded(program: Program, slices: Sequence[Slice], coords: Tensor) -> Tens
             coords,
         )
     )
-    found = torch.baddbmm(origins.flatten(1)[:, None], coords, bases.flatten(2))
-    return found.reshape(-1, *program.input_shape).to(program.dtype)
+    points = torch.baddbmm(origins.flatten(1)[:, None], coords, bases.flatten(2))
+    return points.reshape(-1, *program.input_shape).to(program.dtype)

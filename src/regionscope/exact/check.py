@@ -127,7 +127,7 @@ def warn_of_rounding(n_undecided: int) -> Reading:
 def check_sample(
     program: Program,
     slices: Sequence[Slice],
-    found: RegionBatch,
+    batch: RegionBatch,
     rounding: Tensor,
     budget: Budget,
     probe_outputs: Sequence[Tensor] = (),
@@ -140,7 +140,7 @@ def check_sample(
     outputs change most from one corner to another: half of the regions are chosen by that. Cost: a forward pass over
     0.1% of the regions, or over all of them where they are few and the network is small.
     """
-    arrays = (found.offsets, found.corners, found.coords, found.outputs, rounding)
+    arrays = (batch.offsets, batch.corners, batch.coords, batch.outputs, rounding)
     offsets, corners, coords, outputs, allowed = map(xp.numpy_on_cpu, arrays)
     missed = offsets[:0]
     if probe_outputs:
@@ -152,11 +152,11 @@ def check_sample(
     regions = xp.cat([regions, missed])
     slice_id, size = regions, abs(outputs).max()
     if len(slices) > 1:  # the regions of a slice one after another
-        slice_id = xp.take(xp.numpy_on_cpu(found.slice_id), xp.take(corners, xp.take(offsets, regions)))
+        slice_id = xp.take(xp.numpy_on_cpu(batch.slice_id), xp.take(corners, xp.take(offsets, regions)))
         order = xp.argsort(slice_id)
         regions, slice_id = xp.take(regions, order), xp.take(slice_id, order)
-        largest = found.outputs.abs().amax(1)
-        size = xp.numpy_on_cpu(largest.new_zeros(len(slices)).scatter_reduce(0, found.slice_id, largest, "amax"))
+        largest = batch.outputs.abs().amax(1)
+        size = xp.numpy_on_cpu(largest.new_zeros(len(slices)).scatter_reduce(0, batch.slice_id, largest, "amax"))
         size, allowed = xp.take(size, slice_id)[:, None], xp.take(allowed, slice_id)[:, None]
     allowed = allowed + _ACCURACY * size
     starts = xp.take(offsets, regions)

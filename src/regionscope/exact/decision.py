@@ -83,8 +83,8 @@ class DecisionRegions:
     @cached_property
     def n_undecided(self) -> int:
         """Number of pieces, and of their labels, that rounding leaves open; see ``Partition.n_undecided``."""
-        found = doubts(self.partition, self._claims)
-        return 0 if found is None else found.n_open
+        doubtful = doubts(self.partition, self._claims)
+        return 0 if doubtful is None else doubtful.n_open
 
     @property
     def _claims(self) -> tuple[IntArray, IntArray]:

@@ -91,7 +91,7 @@ def sign_changes(
     """
     n, several = values.shape[1], len(zero_tolerance) > 1
     most = xp.largest(zero_tolerance, 0) if several else zero_tolerance[0]
-    found: list[tuple[Tensor, ...]] = []
+    crossings: list[tuple[Tensor, ...]] = []
     snapped = [slice_id[:0]]
     step = rows_at_a_time(8 * n, values.device)
     for start in range(0, len(values), step):
@@ -116,8 +116,8 @@ def sign_changes(
             row = key // n
             unit = key - row * n
             near = zero_tolerance[xp.take(of, row), unit] if several else xp.take(most, unit)
-            found.append((row + start, unit, block[row, unit] - threshold, block[row + 1, unit] - threshold, near))
-    edge, unit, ua, ub, near = found[0] if len(found) == 1 else map(xp.cat, zip(*found, strict=True))
+            crossings.append((row + start, unit, block[row, unit] - threshold, block[row + 1, unit] - threshold, near))
+    edge, unit, ua, ub, near = crossings[0] if len(crossings) == 1 else map(xp.cat, zip(*crossings, strict=True))
     if len(at) > 1:
         order = xp.argsort(edge)
         edge, unit, ua, ub, near = (xp.take(x, order) for x in (edge, unit, ua, ub, near))
@@ -177,9 +177,9 @@ class _LineCutter:
                 return self._in_parts(layer, _Refined.by(state, points, layer), rows, share)
             state = _Refined.by(state, points, layer).state(slice(None)) if len(points) else state
             state = self._advance(layer, state)
-            own = share * self.shares[layer]
-            self.record.report_progress(own)
-            share -= own
+            layer_share = share * self.shares[layer]
+            self.record.report_progress(layer_share)
+            share -= layer_share
             layer += 1
         self.record.report_progress(share)
         outputs = self.program.outputs(state.values)
@@ -211,8 +211,8 @@ class _LineCutter:
         return joined, torch.cat([outputs[:n] for (_, outputs), n in zip(parts, kept, strict=True)])
 
     def _advance(self, layer: int, state: LineState) -> LineState:
-        one = self.record.counts.shape[1] == 1  # every vertex but the first ends a region
-        regions = state.slice_id[1:] if one else xp.take(state.slice_id, state.intervals)
+        single = self.record.counts.shape[1] == 1  # every vertex but the first ends a region
+        regions = state.slice_id[1:] if single else xp.take(state.slice_id, state.intervals)
         self.record.add(layer, regions, self.budget.max_regions)
         values = self.program.kinks[layer].advance(state.values, consume=True)
         return LineState(state.coords, state.slice_id, state.layer, values)

@@ -167,7 +167,7 @@ def on_workers(
     if not isinstance(slice, Sequence):
         raise InputError(f"Expected a list of slices with dask, got one {type(slice).__name__}. Leave dask out.")
     work: Callable[[list[Slice]], list[Any]] = partial(instrument, model, **options)
-    with open_shards(work, lambda parts: [each for part in parts for each in part], model, dask) as shards:
+    with open_shards(work, lambda parts: [batch for part in parts for batch in part], model, dask) as shards:
         return shards(slice, progress)
 
 
@@ -247,12 +247,12 @@ def _cut_within_limits(
         shortened = program.shortened(n_kinks)
         record = new_record(n_kinks)
         try:
-            found = cut_slices(
+            parts = cut_slices(
                 shortened, slices, zero_tolerances, budget, record,
                 consume=None if consume is None else check_and_consume, probes=probes,
             )  # fmt: skip
             if status and consume is None:  # the regions of an unfinished partition have no affine map to check
-                check_and_consume(found)
+                check_and_consume(parts)
             break
         except TooManyRegions as limit:
             name = program.kinks[limit.kink].name
@@ -267,7 +267,7 @@ def _cut_within_limits(
     by_layer = [dict(zip(names, counts, strict=True)) for counts in record.counts.T.tolist()]
     seconds = time.perf_counter() - started
     return BatchResult(
-        program, slices, found, zero_tolerances[-1], by_layer, record.snapped, tolerance, status, seconds
+        program, slices, parts, zero_tolerances[-1], by_layer, record.snapped, tolerance, status, seconds
     )
 
 

@@ -110,7 +110,7 @@ def magnitudes(
     perturbations, m, n_straight, ran = _Perturbations(program), weights.shape[1], len(program.kinks), False
     versions = _Versions(len(corners) // m, m, m, program.row_bytes <= _FEW_BYTES, straight=True)
     live = corner_values = _values_at_corners(program, corners, perturbations)
-    found, usual = [], xp.largest(abs(versions.array(corners).reshape(versions.n_slices, -1)), 1)
+    results, usual = [], xp.largest(abs(versions.array(corners).reshape(versions.n_slices, -1)), 1)
     for i, kink in enumerate(program.kinks):
         cuts = kink.cuts(live)
         distance = _distance(cuts, versions) if versions.straight and isinstance(cuts, Thresholds) else None
@@ -125,7 +125,7 @@ def magnitudes(
             cuts = kink.cuts(live)
             sizes = _sizes(kink, cuts, versions, usual, perturbations.size)
         usual = xp.minimum(usual, sizes.layer)
-        found.append((xp.numpy_on_cpu(sizes.layer), xp.numpy_on_cpu(sizes.units)))
+        results.append((xp.numpy_on_cpu(sizes.layer), xp.numpy_on_cpu(sizes.units)))
         if kink.kind == "argmax":  # changes no value
             break
         live, ran = _behind(kink, live, cuts, sizes.in_reach, perturbations, versions), not versions.straight
@@ -137,7 +137,7 @@ def magnitudes(
         if ran:
             probes.outputs.append(outputs[: len(weights)])
     size = xp.numpy_on_cpu(xp.largest(_moved_and_drifted(outputs, versions, perturbations.size)[0], 1))
-    return [*found, (size, size)]
+    return [*results, (size, size)]
 
 
 def _sizes(kink: Kink, cuts: FoldSites, versions: _Versions, usual: Tensor, perturbation: float) -> _Sizes:
@@ -187,7 +187,7 @@ def _at_all_points(live: Values, corners: _Versions, weights: Tensor, n_perturbe
     def combined(value: Tensor) -> Tensor:
         versions = value.reshape(3, corners.n_slices, corners.n_points, -1)
         shares = weights, weights[:n_perturbed], weights[:n_perturbed]
-        mixed = [own.to(value.dtype) @ rows for own, rows in zip(shares, versions, strict=True)]
+        mixed = [share.to(value.dtype) @ rows for share, rows in zip(shares, versions, strict=True)]
         return torch.cat([rows.view(-1, *value.shape[1:]) for rows in mixed])
 
     return {name: combined(value) for name, value in live.items()}
@@ -197,7 +197,7 @@ def _distance(cuts: Thresholds, corners: _Versions) -> Tensor:
     """How far the values at all corners of a slice are from a threshold (s, n), negative if they are on both sides."""
     plain = corners.plain(corners.array(cuts.values))
     low, high = -xp.largest(-plain, 1), xp.largest(plain, 1)
-    return reduce(xp.minimum, (xp.maximum(low - at, at - high) for at in cuts.at))
+    return reduce(xp.minimum, (xp.maximum(low - threshold, threshold - high) for threshold in cuts.at))
 
 
 def _is_doubtful(cuts: FoldSites, corners: _Versions, distance: Tensor | None, sizes: _Sizes, zero: float) -> bool:
@@ -238,15 +238,15 @@ def _in_reach(cuts: FoldSites, versions: _Versions, all_of: Tensor) -> Tensor:
     """
     if isinstance(cuts, Thresholds):
         values = versions.plain(versions.array(cuts.values))
-        nearest = reduce(xp.minimum, (-xp.largest(-abs(values - at), 1) for at in cuts.at))
+        nearest = reduce(xp.minimum, (-xp.largest(-abs(values - threshold), 1) for threshold in cuts.at))
         return (nearest <= _OUT_OF_REACH * _variation(values)) | all_of[:, None]
     candidates = _candidates(cuts, versions)
     top = xp.largest(candidates, 3)[..., None]
     lag = top - candidates
-    near = -xp.largest(-lag, 1) <= _OUT_OF_REACH * (_variation(candidates) + _variation(top))
-    contested = (near & (xp.largest(lag, 1) > 0)).any(-1)
+    close = -xp.largest(-lag, 1) <= _OUT_OF_REACH * (_variation(candidates) + _variation(top))
+    contested = (close & (xp.largest(lag, 1) > 0)).any(-1)
     contested |= ~contested.any(-1)[:, None]
-    return (near & contested[..., None]) | all_of[:, None, None]
+    return (close & contested[..., None]) | all_of[:, None, None]
 
 
 def _variation(values: Tensor) -> Tensor:
@@ -304,12 +304,12 @@ def _behind(
     n_changes = 2 * (sum(flat[name].shape[1] for name in real) + noise.shape[-1])
     changes, before, end = versions.array(perturbations.draw(n_changes)).reshape(2, 1, 1, -1), {}, 0
     for name, rows in flat.items():
-        found, starts = xp.empty_like(rows), versions.starts(rows)
-        versions.plain(found)[:] = versions.plain(rows)
+        behind, starts = xp.empty_like(rows), versions.starts(rows)
+        versions.plain(behind)[:] = versions.plain(rows)
         if name in real:
             starts *= 1 + changes[..., end : end + rows.shape[1]]
             end += rows.shape[1]
-        versions.perturbed(found)[:] = starts
-        before[name] = xp.as_tensors(found).view(live[name].shape)
+        versions.perturbed(behind)[:] = starts
+        before[name] = xp.as_tensors(behind).view(live[name].shape)
     noise *= changes[..., end:] * _AT_FOLD
     return kink.advance(before, consume=True, noise=xp.as_tensors(noise))

@@ -35,7 +35,7 @@ from regionscope.types import Reading, Stats, Status
 
 _BYTES = 1 << 26  # of live values, where the network is evaluated on many regions
 _ARRAYS = ("vertices", "outputs", "corners", "offsets", "sizes")
-_WALLS = tuple(each.name for each in fields(Walls))
+_WALLS = tuple(field.name for field in fields(Walls))
 _COMPARED = ("wall_same", "wall_undecided")
 _STORED = {*_ARRAYS, *_COMPARED, *(f"wall_{name}" for name in _WALLS)}
 
@@ -97,9 +97,9 @@ class Partition:
         return data_frame({name: column.cpu().numpy() for name, column in columns.items()})
 
     def __getstate__(self) -> dict[str, Any]:
-        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        state = {field.name: getattr(self, field.name) for field in fields(self)}
         compared = self._compared if self.status else None  # needs the network, which is made of functions
-        return own | {"program": None, "compared": compared}
+        return state | {"program": None, "compared": compared}
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -133,8 +133,8 @@ class Partition:
         hidden (``n_snapped``) and the network is small (inputs times units at most 2 million), those regions count too
         that ``certify`` refutes.
         """
-        found = doubts(self)
-        return int(self._compared[1].sum()) + (0 if found is None else found.n_open)
+        doubtful = doubts(self)
+        return int(self._compared[1].sum()) + (0 if doubtful is None else doubtful.n_open)
 
     @property
     def n_snapped(self) -> int:

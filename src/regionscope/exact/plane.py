@@ -49,7 +49,7 @@ class PlaneState:
 def plane_mesh(corners: Sequence[Tensor]) -> tuple[Mesh, Tensor, Tensor]:
     """One cell a slice, from its corners (m, 2): the mesh, the coordinates of its vertices and their slices."""
     coords, n = torch.cat(tuple(corners)), sum(map(len, corners))
-    sizes = xp.array([len(own) for own in corners], xp.numpy_on_cpu(coords))
+    sizes = xp.array([len(coords) for coords in corners], xp.numpy_on_cpu(coords))
     offsets, vertex, slice_id = offsets_of(sizes), xp.arange(n, sizes), xp.arange(len(corners), sizes)
     none, sides, following = xp.full(n, -1, sizes), xp.empty(n, sizes), next_in_row(offsets)
     ends, order = xp.sort(xp.minimum(vertex, following) * n + xp.maximum(vertex, following))
@@ -112,7 +112,7 @@ class _PlaneCutter:
         """
         kinks = self.program.kinks
         for layer in range(start, len(kinks)):
-            reported, own = 0.0, share * self.shares[layer]
+            reported, layer_share = 0.0, share * self.shares[layer]
             while cells is None or len(cells):
                 zero_tolerance = at_vertices(self.zero_tolerances[layer], state.slice_id)
                 cuts = kinks[layer].cuts(state.values)
@@ -130,7 +130,7 @@ class _PlaneCutter:
                     return self._in_parts(layer, state, result, n_parts, share - reported)
                 state, cells, zeros = _follow(state, result), result.unsettled, result.zeros
                 if len(cells):  # maxima need several rounds: the rest takes about as long as this one
-                    half = (own - reported) / 2
+                    half = (layer_share - reported) / 2
                     self.record.report_progress(half)
                     reported += half
             self.record.add(layer, state.mesh.slice_id, self.budget.max_regions)
@@ -139,8 +139,8 @@ class _PlaneCutter:
             if self.keep is not None:
                 mask = self.keep(layer, xp.as_tensors(state.mesh).cell_corners, state.coords, values)
                 state = state if mask is None else _kept(state, mask)
-            self.record.report_progress(own - reported)
-            share, cells, zeros = share - own, None, None
+            self.record.report_progress(layer_share - reported)
+            share, cells, zeros = share - layer_share, None, None
         self.record.report_progress(share)
         mesh, outputs = xp.as_tensors(state.mesh), self.program.outputs(state.values)
         if self.consume is not None:
@@ -179,8 +179,8 @@ class _PlaneCutter:
             part_state = PlaneState(
                 xp.numpy_on_cpu(part), coords[vertices], xp.numpy_on_cpu(slice_id[vertices]), values
             )
-            own = share * len(group) / mesh.n_cells
-            finished = self.carry(layer, part_state, unsettled, zeros[zeros[:, 0] >= 0], share=own)
+            part_share = share * len(group) / mesh.n_cells
+            finished = self.carry(layer, part_state, unsettled, zeros[zeros[:, 0] >= 0], share=part_share)
             if self.consume is None:
                 parts.append(Part(finished[0], finished[1:], vertices))
         self.held -= waiting
@@ -201,7 +201,7 @@ def _expected_vertices(cuts: Thresholds | Maxima, state: PlaneState) -> int:
     row = of[:, None].expand_as(values)
     low, high = (values.new_zeros(len(cells), values.shape[1]).scatter_reduce(0, row, values, way, include_self=False)
                  for way in ("amin", "amax"))  # fmt: skip
-    lines = torch.stack([((low < at) & (high > at)).sum(1) for at in cuts.at]).sum(0).double()
+    lines = torch.stack([((low < threshold) & (high > threshold)).sum(1) for threshold in cuts.at]).sum(0).double()
     return int((lines + lines * (lines - 1) / 4).mean() * mesh.n_cells)
 
 

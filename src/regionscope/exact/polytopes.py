@@ -138,20 +138,20 @@ class _CellCutter:
     def cut(self, cuts: Thresholds | Maxima) -> None:
         """Cut the cells by all units of the nonlinearity, one after another."""
         if isinstance(cuts, Thresholds):
-            for t, at in enumerate(cuts.at):
-                for i in _changing_sign(cuts.values, at):
-                    self._cut_threshold(i, at, self.first_unit + t * cuts.values.shape[1] + i)
+            for t, threshold in enumerate(cuts.at):
+                for i in _changing_sign(cuts.values, threshold):
+                    self._cut_threshold(i, threshold, self.first_unit + t * cuts.values.shape[1] + i)
         else:
             for w, group in enumerate(cuts.groups):
                 self._cut_maximum(group.unique(), self.first_unit + w)
 
-    def _cut_threshold(self, column: int, at: float, label: int) -> None:
-        u = self.rows.filled[:, column] - at
+    def _cut_threshold(self, column: int, threshold: float, label: int) -> None:
+        u = self.rows.filled[:, column] - threshold
         codes = torch.where(u.abs() <= self.zero_tolerance[self.slice_id, column], 0, u.sign())
         result = split(self.cells, codes, u, label=label)
         before = self.cells.n_vertices
         self._apply_split(result.cells, (result.new,), result.snapped, result.unresolved)
-        self.rows.filled[before:, column] = at
+        self.rows.filled[before:, column] = threshold
 
     def _cut_maximum(self, columns: Tensor, label: int) -> None:
         result = clip_max(self.cells, self.rows.filled[:, columns], self.zero_tolerance[self.slice_id], label=label)
@@ -174,9 +174,9 @@ class _CellCutter:
             raise TooManyRegions(self.layer)
 
 
-def _changing_sign(values: Tensor, at: float) -> list[int]:
+def _changing_sign(values: Tensor, threshold: float) -> list[int]:
     """Columns with values on both sides of the threshold; the others cut nothing."""
-    both: list[int] = ((values > at).any(0) & (values < at).any(0)).nonzero().flatten().tolist()
+    both: list[int] = ((values > threshold).any(0) & (values < threshold).any(0)).nonzero().flatten().tolist()
     return both
 
 

@@ -42,24 +42,29 @@ class RegionBatch:
 
     @staticmethod
     def of_lines(line: LineState, outputs: Tensor) -> RegionBatch:
-        own = xp.numpy_on_cpu(line)
-        start = own.intervals
-        index, after = xp.arange(len(own.coords) + 1, start), start + 1
-        sides = xp.full((len(own.coords), 2), -1, start)
+        arrays = xp.numpy_on_cpu(line)
+        start = arrays.intervals
+        index, after = xp.arange(len(arrays.coords) + 1, start), start + 1
+        sides = xp.full((len(arrays.coords), 2), -1, start)
         sides[after, 0] = sides[start, 1] = index[: len(start)]
-        walls = xp.as_tensors(Walls(index[:-1], index, sides, own.layer))
-        corners, sizes = xp.stack(start, after).reshape(-1), xp.take(own.coords, after) - xp.take(own.coords, start)
+        walls = xp.as_tensors(Walls(index[:-1], index, sides, arrays.layer))
+        corners, sizes = (
+            xp.stack(start, after).reshape(-1),
+            xp.take(arrays.coords, after) - xp.take(arrays.coords, start),
+        )
         corners, offsets, sizes = map(xp.as_tensors, (corners, 2 * index[: len(start) + 1], sizes))
-        return RegionBatch(xp.as_tensors(own.coords[:, None]), outputs, line.slice_id, corners, offsets, sizes, walls)
+        return RegionBatch(
+            xp.as_tensors(arrays.coords[:, None]), outputs, line.slice_id, corners, offsets, sizes, walls
+        )
 
     @staticmethod
     def of_mesh(mesh: Mesh, coords: Tensor, outputs: Tensor) -> RegionBatch:
-        own = xp.numpy_on_cpu(mesh)
-        slice_id = xp.full(own.n_vertices, 0, own.corners)
-        xp.put(slice_id, own.corners, xp.take(own.slice_id, own.corner_cells()))
-        ends = 2 * xp.arange(len(own.edges) + 1, own.edges)
-        walls = xp.as_tensors(Walls(own.edges.reshape(-1), ends, own.edge_cells(), own.layer))
-        sizes = areas(own, coords)
+        arrays = xp.numpy_on_cpu(mesh)
+        slice_id = xp.full(arrays.n_vertices, 0, arrays.corners)
+        xp.put(slice_id, arrays.corners, xp.take(arrays.slice_id, arrays.corner_cells()))
+        ends = 2 * xp.arange(len(arrays.edges) + 1, arrays.edges)
+        walls = xp.as_tensors(Walls(arrays.edges.reshape(-1), ends, arrays.edge_cells(), arrays.layer))
+        sizes = areas(arrays, coords)
         return RegionBatch(coords, outputs, xp.as_tensors(slice_id), mesh.corners, mesh.offsets, sizes, walls)
 
     @staticmethod
@@ -74,21 +79,26 @@ class RegionBatch:
         return parts[0] if len(parts) == 1 else RegionBatch._concatenated(parts)
 
     @staticmethod
-    def _of_solids(found: SpacePartition, program: Program) -> RegionBatch:
-        solids, coords = found.solids, found.coords
+    def _of_solids(part: SpacePartition, program: Program) -> RegionBatch:
+        solids, coords = part.solids, part.coords
         walls = Walls(solids.corners, solids.offsets, solids.cells, _layers(solids.wall, program))
-        own = xp.numpy_on_cpu(solids)
-        corners, offsets = own.cell_corners()
-        slice_id = xp.full(own.n_vertices, 0, corners)
-        xp.put(slice_id, corners, xp.take(own.slice_id, owners(offsets, len(corners))))
-        sizes = own.volumes(xp.numpy_on_cpu(coords), xp.take(corners, offsets[:-1]))
+        arrays = xp.numpy_on_cpu(solids)
+        corners, offsets = arrays.cell_corners()
+        slice_id = xp.full(arrays.n_vertices, 0, corners)
+        xp.put(slice_id, corners, xp.take(arrays.slice_id, owners(offsets, len(corners))))
+        sizes = arrays.volumes(xp.numpy_on_cpu(coords), xp.take(corners, offsets[:-1]))
         slice_id, corners, offsets, sizes = map(xp.as_tensors, (slice_id, corners, offsets, sizes))
-        return RegionBatch(coords, found.outputs, slice_id, corners, offsets, sizes, walls, in_order=True)
+        return RegionBatch(coords, part.outputs, slice_id, corners, offsets, sizes, walls, in_order=True)
 
     @staticmethod
     def of_cells(cells: Complex, coords: Tensor, outputs: Tensor, program: Program) -> RegionBatch:
-        found = facets(cells)
-        walls = Walls(found.corners, found.offsets, found.cells, _layers(found.wall, program))
+        facets_of_cells = facets(cells)
+        walls = Walls(
+            facets_of_cells.corners,
+            facets_of_cells.offsets,
+            facets_of_cells.cells,
+            _layers(facets_of_cells.wall, program),
+        )
         sizes = volumes(cells, coords)
         return RegionBatch(coords, outputs, cells.vertex_slice_id, cells.corners, cells.offsets, sizes, walls)
 
@@ -120,14 +130,17 @@ class RegionBatch:
         """One batch for each slice, in the same order, numbered from 0 in each. Cost: one pass."""
         if n_slices == 1:
             return [self]
-        own = xp.numpy_on_cpu(self)
-        walls = own.walls
-        vertex = _Sorted.by(own.slice_id, n_slices)
-        region = _Sorted.by(xp.take(own.slice_id, xp.take(own.corners, own.offsets[:-1])), n_slices)
-        wall = _Sorted.by(xp.take(own.slice_id, xp.take(walls.vertices, walls.offsets[:-1])), n_slices)
+        arrays = xp.numpy_on_cpu(self)
+        walls = arrays.walls
+        vertex = _Sorted.by(arrays.slice_id, n_slices)
+        region = _Sorted.by(xp.take(arrays.slice_id, xp.take(arrays.corners, arrays.offsets[:-1])), n_slices)
+        wall = _Sorted.by(xp.take(arrays.slice_id, xp.take(walls.vertices, walls.offsets[:-1])), n_slices)
         sides = xp.where(walls.regions < 0, -1, region.place[walls.regions])
-        of_vertices = [vertex.split(rows) for rows in (own.coords, own.outputs, own.slice_id)]
-        of_regions = [*region.split_rows(xp.take(vertex.place, own.corners), own.offsets), region.split(own.sizes)]
+        of_vertices = [vertex.split(rows) for rows in (arrays.coords, arrays.outputs, arrays.slice_id)]
+        of_regions = [
+            *region.split_rows(xp.take(vertex.place, arrays.corners), arrays.offsets),
+            region.split(arrays.sizes),
+        ]
         of_walls = [
             *wall.split_rows(xp.take(vertex.place, walls.vertices), walls.offsets),
             wall.split(sides),
@@ -144,8 +157,8 @@ class RegionBatch:
 def _layers(wall: Tensor, program: Program) -> Tensor:
     """The nonlinearity of each unit (counted over all of them), -1 for a negative number."""
     ends = torch.tensor([0, *[kink.n_units for kink in program.kinks]], device="cpu").cumsum(0).to(wall.device)
-    own = xp.numpy_on_cpu(wall)
-    return xp.as_tensors(xp.where(own < 0, -1, xp.searchsorted(xp.numpy_on_cpu(ends), own, right=True) - 1))
+    arrays = xp.numpy_on_cpu(wall)
+    return xp.as_tensors(xp.where(arrays < 0, -1, xp.searchsorted(xp.numpy_on_cpu(ends), arrays, right=True) - 1))
 
 
 @dataclass(frozen=True)
@@ -174,8 +187,8 @@ class _Sorted:
     def split_rows(self, values: Tensor, offsets: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         """A ragged array of n rows: the values and the offsets of each slice."""
         index, ends = gather_rows(offsets, self.order)
-        own = _pieces(xp.take(values, index), xp.take(ends, xp.array(self.bounds, ends)).tolist())
-        return own, [xp.as_tensors(ends[start : end + 1] - ends[start]) for start, end in pairwise(self.bounds)]
+        pieces = _pieces(xp.take(values, index), xp.take(ends, xp.array(self.bounds, ends)).tolist())
+        return pieces, [xp.as_tensors(ends[start : end + 1] - ends[start]) for start, end in pairwise(self.bounds)]
 
 
 def _pieces(rows: Tensor, bounds: list[int]) -> list[Tensor]:

@@ -169,12 +169,12 @@ class _Fold:
         cuts = kink.folds(*zeros, *first.constants)
         if isinstance(cuts, Maxima):
             return _Fold(kink, first, (), shape)
-        at = torch.tensor(cuts.at, dtype=zeros[0].dtype, device=zeros[0].device)
+        thresholds = torch.tensor(cuts.at, dtype=zeros[0].dtype, device=zeros[0].device)
         offset = cuts.values.reshape(1, *shape)  # of the first input against the thresholds
-        size = max(1.0, float(at.abs().max()), float(offset.abs().max()))
-        third = (at[1:] - at[:-1]) / 3
-        levels = torch.cat([at[:1] - 3 * size, at[:-1] + third, at[-1:] + 3 * size])
-        steps = torch.cat([at.new_full((1,), -size), third, at.new_full((1,), size)])
+        size = max(1.0, float(thresholds.abs().max()), float(offset.abs().max()))
+        third = (thresholds[1:] - thresholds[:-1]) / 3
+        levels = torch.cat([thresholds[:1] - 3 * size, thresholds[:-1] + third, thresholds[-1:] + 3 * size])
+        steps = torch.cat([thresholds.new_full((1,), -size), third, thresholds.new_full((1,), size)])
         slopes = []
         for i in range(len(zeros)):
             rises = []
@@ -285,7 +285,7 @@ def _pieces(cuts: FoldSites) -> Tensor:
     of every group (rows, groups).
     """
     if isinstance(cuts, Thresholds):
-        return torch.stack([cuts.values > at for at in cuts.at]).sum(0)
+        return torch.stack([cuts.values > threshold for threshold in cuts.at]).sum(0)
     return cuts.groups.expand(len(cuts.values), -1, -1).gather(2, cuts.pieces().long()[..., None])[..., 0]
 
 

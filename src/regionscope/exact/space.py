@@ -128,7 +128,11 @@ class _SpaceCutter:
                 held += bytes_of(state.values)
                 halves = [(first, share * (len(present) // 2) / len(present))]
                 halves.append((~first, share - halves[0][1]))
-                return [part for half, own in halves for part in self.carry(layer, state.take(half), held, own)]
+                return [
+                    part
+                    for half, half_share in halves
+                    for part in self.carry(layer, state.take(half), held, half_share)
+                ]
             cuts, zero_tolerance = kinks[layer].cuts(state.values), self.zero_tolerances[layer]
             found, done, own = None, self.record.done, share * self.shares[layer]
             if isinstance(cuts, Thresholds) or cuts.groups.shape[1] <= _MOST_CANDIDATES:
@@ -174,9 +178,9 @@ def cut_space(
             assert isinstance(cuts, Thresholds)
             return Units(cuts.values, cuts.at, at_vertices(zero_tolerance, state.slice_id))
 
-        found = _cut_by(state, units, label, count_zeros=True)
+        cut = _cut_by(state, units, label, count_zeros=True)
         report_progress(1.0)
-        return found
+        return cut
     n, m = cuts.groups.shape
     step = n if m == 2 else max(1, _COMPARISONS // m)  # of two candidates, both are the largest somewhere
     snapped = []

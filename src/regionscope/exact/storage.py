@@ -45,11 +45,11 @@ def load_arrays(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Read what ``save_arrays`` wrote: the header and the arrays, checked (see ``_check``)."""
     with _opened(path) as file:
         about = dict(parse_json(str(file["about"])))
-        found = about.get("format")
-        if found != _FORMAT:
-            older = isinstance(found, int) and found < _FORMAT
+        written = about.get("format")
+        if written != _FORMAT:
+            older = isinstance(written, int) and written < _FORMAT
             way_out = "Compute the partition again" if older else "Install a newer regionscope to read it"
-            raise WrongFile(f"Expected a partition in format {_FORMAT}, got format {found} in {path}. {way_out}")
+            raise WrongFile(f"Expected a partition in format {_FORMAT}, got format {written} in {path}. {way_out}")
         stored = {name: file[name] for name in file.files if name != "about"}
         arrays = {name: torch.from_numpy(array) for name, array in stored.items()}
         _check(about, arrays)

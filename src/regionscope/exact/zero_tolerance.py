@@ -89,7 +89,7 @@ def snapped_signs(cuts: FoldSites, zero_tolerance: Tensor) -> Tensor:
     except where a ReLU before it left zeros and the rounding of its own fold. If there is none, and no two folds fall
     together on an edge, every sign was decided beyond rounding.
     """
-    found = []
+    rows = []
     columns = cuts.values.shape[1] if isinstance(cuts, Thresholds) else cuts.groups.numel()
     step = rows_at_a_time(columns * cuts.values.element_size(), cuts.values.device)
     for start in range(0, len(cuts.values), step):
@@ -97,14 +97,14 @@ def snapped_signs(cuts: FoldSites, zero_tolerance: Tensor) -> Tensor:
         if isinstance(cuts, Thresholds):
             tolerance = tolerance.reshape(len(block), -1)
             alive = tolerance > SMALLEST_TOLERANCE
-            hidden = [((block - at).abs() <= tolerance) & alive for at in cuts.at]
+            hidden = [((block - threshold).abs() <= tolerance) & alive for threshold in cuts.at]
         else:
             candidates, tolerance = block[:, cuts.groups], tolerance[:, None, None]
             top = candidates.amax(-1, keepdim=True)
             off = (candidates == 0) & (top <= tolerance)
             hidden = [(candidates < top) & (top - candidates <= tolerance) & ~off]
-        found += [each.nonzero()[:, 0] + start for each in hidden]
-    return torch.cat(found) if found else torch.empty(0, dtype=torch.int64, device=zero_tolerance.device)
+        rows += [part.nonzero()[:, 0] + start for part in hidden]
+    return torch.cat(rows) if rows else torch.empty(0, dtype=torch.int64, device=zero_tolerance.device)
 
 
 def probe_points(corners: Tensor) -> Tensor:
@@ -124,8 +124,8 @@ def _joined(
     parts: Sequence[list[tuple[Tensor, Tensor]]], join: Callable[[tuple[Tensor, ...]], Tensor]
 ) -> list[tuple[Tensor, Tensor]]:
     """One list of pairs from several, joined place by place."""
-    found = []
+    joined = []
     for pairs in zip(*parts, strict=True):
         layers, units = zip(*pairs, strict=True)
-        found.append((join(layers), join(units)))
-    return found
+        joined.append((join(layers), join(units)))
+    return joined

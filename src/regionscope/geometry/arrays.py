@@ -199,8 +199,8 @@ def sort(keys: Tensor) -> tuple[Tensor, Tensor]:
     NumPy sorts numbers ten times as fast as it finds the permutation, so key and place are sorted as one number.
     """
     if not isinstance(keys, np.ndarray):
-        found = keys.sort(stable=True)
-        return found.values, found.indices
+        in_order = keys.sort(stable=True)
+        return in_order.values, in_order.indices
     bits = len(keys).bit_length()
     if len(keys) == 0 or keys.min() < 0 or int(keys.max()).bit_length() + bits > 63:
         order = numpy.argsort(keys, kind="stable")
@@ -251,8 +251,8 @@ def components(n: int, pairs: Tensor) -> Tensor:
     """Connected components of n nodes under the pairs (m, 2): a number for each node (n,)."""
     joined = pairs if isinstance(pairs, np.ndarray) else pairs.cpu().numpy()
     graph = coo_array((np.ones(len(joined), dtype=np.int8), (joined[:, 0], joined[:, 1])), shape=(n, n))
-    found = connected_components(graph, directed=False)[1].astype(np.int64)
-    return found if isinstance(pairs, np.ndarray) else torch.from_numpy(found).to(pairs.device)
+    pieces = connected_components(graph, directed=False)[1].astype(np.int64)
+    return pieces if isinstance(pairs, np.ndarray) else torch.from_numpy(pieces).to(pairs.device)
 
 
 # How many rows of an array to work on at a time.

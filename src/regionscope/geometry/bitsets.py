@@ -51,12 +51,12 @@ def lowest(words: Tensor) -> Tensor:
     >>> lowest(torch.tensor([[6], [0]])).tolist()
     [1, -1]
     """
-    found = torch.full_like(words[..., 0], -1)
+    positions = torch.full_like(words[..., 0], -1)
     for number in range(words.shape[-1] - 1, -1, -1):
         word = words[..., number]
         power = (word & -word).double().frexp().exponent.long()  # one more than the bit; log2 is not exact on a GPU
-        found = torch.where(word != 0, number * WORD + power - 1, found)
-    return found
+        positions = torch.where(word != 0, number * WORD + power - 1, positions)
+    return positions
 
 
 def popcount(words: Tensor) -> Tensor:

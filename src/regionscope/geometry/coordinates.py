@@ -22,8 +22,8 @@ def on_slice(slice: Slice, inputs: Inputs) -> tuple[Tensor, Tensor]:
     coords, distances = slice.project(x)
     extent = slice.embed(slice.corners).flatten(1).to(x.device)
     extent = (extent - extent[0]).norm(dim=1).max()
-    near = SINGLE_PRECISION_DISTANCE * x.double().flatten(1).norm(dim=1).clamp_min(extent)
-    return coords, (distances <= near) & slice.contains(coords, margin=(near / extent)[:, None])
+    tolerance = SINGLE_PRECISION_DISTANCE * x.double().flatten(1).norm(dim=1).clamp_min(extent)
+    return coords, (distances <= tolerance) & slice.contains(coords, margin=(tolerance / extent)[:, None])
 
 
 def isometry(slice: Slice) -> Tensor:

@@ -90,13 +90,13 @@ class SignTable:
 
     def vertices_with_zero(self) -> Tensor:
         """Indices of the vertices that lie on the zero set of some unit."""
-        found = []
+        blocks = []
         step = rows_at_a_time(self.words.shape[1] * 8, self.words.device)
         for start in range(0, len(self.words), step):
             block = self.words[start : start + step]
             signed = (block | (block >> 1)) & _ONES
-            found.append(xp.nonzero((signed != _ONES).any(1)) + start)
-        return xp.cat(found) if found else xp.empty(0, self.words)
+            blocks.append(xp.nonzero((signed != _ONES).any(1)) + start)
+        return xp.cat(blocks) if blocks else xp.empty(0, self.words)
 
     def snapped(self, tolerance: Tensor, marked: Tensor | None = None) -> Tensor:
         """The vertex of each sign that counts as zero, once for each unit, with the ``tolerance`` given to ``of``.
@@ -193,8 +193,8 @@ def coincident(group: Tensor, t: Tensor, ua: Tensor, ub: Tensor, tolerance: Tens
     """
     later = ua[1:] + t[:-1] * (ub[1:] - ua[1:])
     earlier = ua[:-1] + t[1:] * (ub[:-1] - ua[:-1])
-    near = (abs(later) <= tolerance[1:]) | (abs(earlier) <= tolerance[:-1])
-    return near & (group[1:] == group[:-1])
+    close = (abs(later) <= tolerance[1:]) | (abs(earlier) <= tolerance[:-1])
+    return close & (group[1:] == group[:-1])
 
 
 def place_points(edge: Tensor, unit: Tensor, ua: Tensor, ub: Tensor, tolerance: Tensor) -> tuple[Points, Crossings]:
@@ -213,10 +213,10 @@ def place_points(edge: Tensor, unit: Tensor, ua: Tensor, ub: Tensor, tolerance: 
     first = xp.mask(len(edge), True, edge)
     first[1:] = ~same
     point, starts = first.cumsum(0) - 1, xp.nonzero(first)
-    at = xp.take(t, starts)
+    positions = xp.take(t, starts)
     while bool(same.any()):
-        at = xp.take(t, xp.take(sort_within(point, -abs(ua - ub) / tolerance), starts))
-        t_of_point = xp.take(at, point)
+        positions = xp.take(t, xp.take(sort_within(point, -abs(ua - ub) / tolerance), starts))
+        t_of_point = xp.take(positions, point)
         off = (abs(ua + t_of_point * (ub - ua)) > tolerance) & (t != t_of_point)
         apart = same & (off[1:] != off[:-1])  # a flat unit is near two crossings that are not near each other
         if not bool(apart.any()):
@@ -224,6 +224,6 @@ def place_points(edge: Tensor, unit: Tensor, ua: Tensor, ub: Tensor, tolerance: 
         same = same & ~apart
         first[1:] = ~same
         point, starts = first.cumsum(0) - 1, xp.nonzero(first)
-        at = xp.take(t, starts)
-    points = Points(edge=xp.take(edge, starts), t=at)
+        positions = xp.take(t, starts)
+    points = Points(edge=xp.take(edge, starts), t=positions)
     return points, Crossings(unit=unit, point=point, merged=edge[1:][same])

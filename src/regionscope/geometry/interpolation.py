@@ -119,10 +119,10 @@ class InterpolationMatrix:
     def _product(self, flat: Tensor, n: int) -> Tensor:
         if self.n_old < max(_TERMS):  # rows of nothing: cuSPARSE refuses a matrix with more entries than places
             flat = torch.nn.functional.pad(flat, (0, 0, 0, max(_TERMS) - self.n_old))
-        own = xp.as_tensors(self)
+        tensors = xp.as_tensors(self)
         skip_csr_warning()
         matrix = torch.sparse_csr_tensor(
-            own.start, own.columns, own.weights.to(flat.dtype), (n, len(flat)), device=flat.device,
+            tensors.start, tensors.columns, tensors.weights.to(flat.dtype), (n, len(flat)), device=flat.device,
             check_invariants=False,
         )  # fmt: skip
         out = flat.new_empty((n, flat.shape[1]))
@@ -145,14 +145,14 @@ class OnEdges:
         if not rows.is_cpu or len(self.a) * rows[:1].numel() >= _LARGE:
             return self._matrix.apply(rows)
         old, new = xp.numpy_on_cpu(rows), xp.nonzero(self.t)
-        found = xp.take(old, self.a)
+        values = xp.take(old, self.a)
         t = xp.take(self.t, new).reshape(-1, *[1] * (rows.ndim - 1))
-        first, second = xp.take(found, new), xp.take(old, xp.take(self.b, new))
+        first, second = xp.take(values, new), xp.take(old, xp.take(self.b, new))
         first *= 1 - t
         second *= t
         first += second
-        found[new] = first
-        return xp.as_tensors(found)
+        values[new] = first
+        return xp.as_tensors(values)
 
     @cached_property
     def _matrix(self) -> InterpolationMatrix:

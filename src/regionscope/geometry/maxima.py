@@ -112,16 +112,16 @@ def breaks_along(candidates: Candidates, leading: Tensor, a: Tensor, b: Tensor) 
     at_a, at_b = candidates.of_group(a[row], group), candidates.of_group(b[row], group)
     slope = at_b - at_a
     leading_a = unpack(leading[a[row], group], candidates.n_candidates)
-    here = torch.where(leading_a, slope, -torch.inf).argmax(1)
+    leader = torch.where(leading_a, slope, -torch.inf).argmax(1)
     t = torch.zeros(len(row), dtype=torch.float64, device=row.device)
     alive = torch.arange(len(row), device=row.device)
     changes: list[tuple[Tensor, Tensor, Tensor]] = []
     while len(alive):
         end = leading[b[row[alive]], group[alive]]
-        alive = alive[~holds(end, here[alive])]
+        alive = alive[~holds(end, leader[alive])]
         if len(alive) == 0:
             break
-        now = here[alive]
+        now = leader[alive]
         gain = slope[alive] - slope[alive].gather(1, now[:, None])
         lag = at_a[alive].gather(1, now[:, None]) - at_a[alive]
         lead = at_b[alive] - at_b[alive].gather(1, now[:, None])
@@ -132,7 +132,7 @@ def breaks_along(candidates: Candidates, leading: Tensor, a: Tensor, b: Tensor) 
         on_edge = soonest[:, 0] < 1  # else rounding: the leader changes no more before the end
         alive, now, after, soonest = alive[on_edge], now[on_edge], after[on_edge], soonest[on_edge]
         changes.append((alive, now, after))
-        here[alive], t[alive] = after, soonest[:, 0]
+        leader[alive], t[alive] = after, soonest[:, 0]
     empty = torch.empty(0, dtype=torch.int64, device=row.device)
     which, order = torch.cat([empty, *(change[0] for change in changes)]).sort(stable=True)
     before = torch.cat([empty, *(change[1] for change in changes)])[order]

@@ -44,8 +44,8 @@ def _float64(numbers: float | PointLike, what: str) -> Tensor:
         if numbers is None:
             raise SliceError(f"Expected {what} to hold real numbers, got None. Pass an input.")
         if array.dtype.kind in "cSU":
-            found = "complex numbers" if array.dtype.kind == "c" else "text"
-            raise SliceError(f"Expected {what} to hold real numbers, got {found}. Pass real numbers.")
+            kind = "complex numbers" if array.dtype.kind == "c" else "text"
+            raise SliceError(f"Expected {what} to hold real numbers, got {kind}. Pass real numbers.")
         return torch.from_numpy(array.astype(np.float64))
     except SliceError:
         raise
@@ -128,10 +128,10 @@ def spacing(points: object) -> float:
     0 for float64, integers and lists of numbers, which are taken as exact.
     """
     given = points if isinstance(points, list | tuple) else [points]
-    found = [torch.finfo(each.dtype).eps for each in given if isinstance(each, Tensor) and each.is_floating_point()]
-    arrays = [each for each in given if isinstance(each, np.ndarray) and each.dtype.kind == "f"]
-    found += [float(np.finfo(each.dtype).eps) for each in arrays]
-    return max((eps for eps in found if eps > torch.finfo(torch.float64).eps), default=0.0)
+    spacings = [torch.finfo(part.dtype).eps for part in given if isinstance(part, Tensor) and part.is_floating_point()]
+    arrays = [part for part in given if isinstance(part, np.ndarray) and part.dtype.kind == "f"]
+    spacings += [float(np.finfo(part.dtype).eps) for part in arrays]
+    return max((eps for eps in spacings if eps > torch.finfo(torch.float64).eps), default=0.0)
 
 
 def rounding_of_differences(points: Tensor, spacing: float) -> Tensor:

@@ -412,7 +412,7 @@ def read_slices(slice: Slice | Sequence[Slice]) -> list[Slice]:
                 f"Expected a Segment, Simplex or Box, got {type(one).__name__}. "
                 "Build one from inputs, such as Segment(a, b) or Box.through([a, b, c])."
             )
-    dims = sorted({one.dim for one in slices})
+    dims = sorted({slice.dim for slice in slices})
     if len(dims) > 1:
         raise InputError(f"Expected slices of one dimension, got {dims}. Call once for each dimension.")
     return slices

@@ -65,9 +65,9 @@ def bound_cells(staged: Staged, points: FloatArray, hinge_tolerances: list[Float
     low = high = np.repeat(staged.first[:, None, :], len(points), axis=1)
     crossings = []
     for stage, tolerance in zip(staged.stages, hinge_tolerances, strict=True):
-        hinges, found = _hinges(stage, low, high, points, tolerance)
-        crossings.append(found)
-        if high is low and len(found.hinge) == 0:
+        hinges, bounds = _hinges(stage, low, high, points, tolerance)
+        crossings.append(bounds)
+        if high is low and len(bounds.hinge) == 0:
             low = high = _times(stage.matrix, np.concatenate([low, hinges[0]]))
         else:
             lower, upper = np.concatenate([low, hinges[0]]), np.concatenate([high, hinges[1]])
@@ -132,8 +132,8 @@ def padded_points(corners: Tensor, offsets: Tensor, coords: Tensor) -> FloatArra
     sizes, start = offsets.diff().cpu().numpy(), offsets[:-1].cpu().numpy()
     places = np.arange(sizes.max(initial=0))[None, :]
     index = start[:, None] + np.where(places < sizes[:, None], places, 0)
-    found: FloatArray = with_ones(coords.cpu().numpy())[corners.cpu().numpy()[index]]
-    return found
+    points_with_ones: FloatArray = with_ones(coords.cpu().numpy())[corners.cpu().numpy()[index]]
+    return points_with_ones
 
 
 def rounding_of(staged: Staged, corners: FloatArray) -> tuple[list[FloatArray], FloatArray]:

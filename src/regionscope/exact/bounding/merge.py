@@ -103,19 +103,19 @@ def _times(stage: Stage, change: Any) -> Stage:
     ``change`` holds 0, 1/2 and 1 up to their sign, except for what goes to the offset.
     """
     rows = _side_by_side(stage.matrix, stage.offset[:, None])
-    found = rows @ change
+    product = rows @ change
     terms = min(np.diff(rows.indptr).max(initial=0), np.diff(change.indptr).max(initial=0))
     return replace(
-        stage, matrix=stored(found[:, :-1]), offset=found[:, [-1]].toarray()[:, 0],
+        stage, matrix=stored(product[:, :-1]), offset=product[:, [-1]].toarray()[:, 0],
         absolute=stored(scipy.sparse.csr_array(stage.absolute) @ abs(change)),
         roundings=stage.roundings + 1 + int(terms),
     )  # fmt: skip
 
 
 def _sparse(rows: Indices, columns: Indices, values: FloatArray, shape: tuple[int, int]) -> Any:
-    found = scipy.sparse.csc_array((values, (rows, columns)), shape)
-    found.eliminate_zeros()
-    return found
+    matrix = scipy.sparse.csc_array((values, (rows, columns)), shape)
+    matrix.eliminate_zeros()
+    return matrix
 
 
 def _side_by_side(*blocks: AnyMatrix) -> Any:
@@ -168,9 +168,9 @@ def _folded_together(stage: Stage, n: int, owner: Indices, sign: FloatArray) -> 
         np.concatenate([sign, turned, np.ones(len(units)), turned * stage.at, [1.0]]),
         (stage.n + len(units) + 1, last + 1),
     )
-    at = distinct[:, 1]
-    found = replace(_times(stage, change), units=distinct[:, 0].astype(np.int64), at=at, tilt=np.zeros(len(at)))
-    return _without_hinges(found, np.diff(scipy.sparse.csc_array(found.matrix).indptr)[n:] == 0)
+    place = distinct[:, 1]
+    folded = replace(_times(stage, change), units=distinct[:, 0].astype(np.int64), at=place, tilt=np.zeros(len(place)))
+    return _without_hinges(folded, np.diff(scipy.sparse.csc_array(folded.matrix).indptr)[n:] == 0)
 
 
 def _without_hinges(stage: Stage, gone: BoolArray) -> Stage:
@@ -187,8 +187,8 @@ def _without_hinges(stage: Stage, gone: BoolArray) -> Stage:
     )
     matrix = scipy.sparse.csc_array(stage.matrix)[:, np.concatenate([np.arange(n), n + left])]
     absolute = scipy.sparse.csr_array(stage.absolute) @ change
-    units, at, tilt = stage.units[left], stage.at[left], stage.tilt[left]
-    return replace(stage, units=units, at=at, tilt=tilt, matrix=stored(matrix), absolute=stored(absolute))
+    units, places, tilt = stage.units[left], stage.at[left], stage.tilt[left]
+    return replace(stage, units=units, at=places, tilt=tilt, matrix=stored(matrix), absolute=stored(absolute))
 
 
 def _used(stage: Stage) -> tuple[Stage, Indices]:

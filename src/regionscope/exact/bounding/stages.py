@@ -92,18 +92,18 @@ def with_slacks(staged: Staged, factors: FloatArray, bounds: FloatArray) -> Stag
 
 def _packed(values: Values) -> FloatArray:
     """All live values side by side, one row per input."""
-    found: FloatArray = (
+    matrix: FloatArray = (
         torch.cat([value.reshape(len(value), -1) for value in values.values()], 1).double().cpu().numpy()
     )
-    return found
+    return matrix
 
 
 def _places(values: Values) -> dict[str, slice]:
-    found, start = {}, 0
+    places, start = {}, 0
     for name, value in values.items():
-        found[name] = slice(start, start + value[0].numel())
+        places[name] = slice(start, start + value[0].numel())
         start += value[0].numel()
-    return found
+    return places
 
 
 def _unpacked(rows: Tensor, like: Values) -> Values:
@@ -130,7 +130,7 @@ def _read_stage(kink: Kink, live: Values) -> tuple[Stage, Values]:
             instruction.run(values, consume=False, pure=True)
         return values
 
-    n, n_before = (sum(value[0].numel() for value in each.values()) for each in (folded, live))
+    n, n_before = (sum(value[0].numel() for value in values_of_fold.values()) for values_of_fold in (folded, live))
     zero = run(live[name].new_zeros(1, n, dtype=torch.float64))
     offset = _packed(zero)[0]
     columns = []
@@ -204,20 +204,20 @@ def _scaled(matrix: Any, factors: FloatArray) -> Any:
 def _read_fold(kink: Kink, value: Tensor) -> _HingeSum:
     """Thresholds, slopes and jumps of each entry, from values of the fold at a few points."""
     fold = kink.instructions[0]
-    zero, one = torch.zeros_like(value), torch.ones_like(value)
+    zero, ones = torch.zeros_like(value), torch.ones_like(value)
 
     def cut(z: Tensor) -> FloatArray:
         cuts = kink.folds(z, *fold.constants)
-        found: FloatArray = cuts.values[0].double().cpu().numpy()
-        return found
+        numbers: FloatArray = cuts.values[0].double().cpu().numpy()
+        return numbers
 
     def at(z: FloatArray) -> FloatArray:
         folded = fold.function(torch.from_numpy(z).to(value.device).reshape(value.shape), *fold.constants)
-        found: FloatArray = folded.reshape(-1).cpu().numpy()
-        return found
+        numbers: FloatArray = folded.reshape(-1).cpu().numpy()
+        return numbers
 
     moved = cut(zero)
-    if moved.size != zero.numel() or not np.array_equal(cut(one) - moved, np.ones(moved.size)):
+    if moved.size != zero.numel() or not np.array_equal(cut(ones) - moved, np.ones(moved.size)):
         raise NotSingleEntries(f"'{kink.name}' ({kink.kind}) folds combinations of values.")
     cuts = kink.folds(zero, *fold.constants)
     assert isinstance(cuts, Thresholds)

@@ -141,13 +141,13 @@ def attribute(
     sum_up, variation, size = torch.zeros(3, len(paths), dtype=torch.float64, device=device)
     pieces = torch.zeros(n, dtype=torch.int64, device=device)
     for some in pieces_of(paths, memory=memory, progress=progress):
-        own, place = some.path.unique_consecutive(return_inverse=True)
-        mean = input_gradients(paths.program, _weighted(some, place, len(own)))
-        start, end = paths.ends(own)
+        path_ids, place = some.path.unique_consecutive(return_inverse=True)
+        mean = input_gradients(paths.program, _weighted(some, place, len(path_ids)))
+        start, end = paths.ends(path_ids)
         product = mean * (end - start)
-        to = paths.pairs[own, 0]
+        to = paths.pairs[path_ids, 0]
         total.index_add_(0, to, product if times_inputs else mean)
-        sum_up.index_add_(0, own, product.sum(1))
+        sum_up.index_add_(0, path_ids, product.sum(1))
         variation.index_add_(0, some.path, (some.high - some.low).abs())
         size.scatter_reduce_(0, some.path, torch.maximum(some.high.abs(), some.low.abs()), "amax")
         pieces.index_add_(0, paths.pairs[some.path, 0], torch.ones_like(some.path))
@@ -161,12 +161,12 @@ def attribute(
 def _weighted(some: PathPieces, place: Tensor, n: int) -> Values:
     """The gradients of the pieces, weighted by their lengths and added up by path; place: (pieces,) below n."""
     index = torch.arange(len(place), device=place.device)
-    found = {}
+    weighted = {}
     for name, rows in some.gradient.items():
         lengths = rows.new_zeros(n, len(place))
         lengths[place, index] = (some.end - some.start).to(rows.dtype)
-        found[name] = (lengths @ rows[..., None].flatten(1)).reshape(n, *rows.shape[1:])
-    return found
+        weighted[name] = (lengths @ rows[..., None].flatten(1)).reshape(n, *rows.shape[1:])
+    return weighted
 
 
 def read_logits(model: nn.Module | Program, rows: Tensor) -> Program:
@@ -195,12 +195,12 @@ def _listed(shape: tuple[int, ...]) -> str:
 
 
 def _finite(rows: Tensor, what: str) -> Tensor:
-    found = rows.detach().double()
-    if not bool(found.isfinite().all()):
+    values = rows.detach().double()
+    if not bool(values.isfinite().all()):
         raise InputError(f"Expected finite {what}, got NaN or infinite entries. Remove them first.")
-    if len(found) == 0:
+    if len(values) == 0:
         raise InputError(f"Expected at least one of {what}, got 0. Pass one row or more.")
-    return found
+    return values
 
 
 def _baselines(baseline: Numbers, shape: tuple[int, ...]) -> Tensor:

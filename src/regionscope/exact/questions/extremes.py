@@ -92,6 +92,6 @@ def extremes(
 def _by_region(at_corner: Tensor, of: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """The smallest value of each region (n,) and the first of its corners that has it."""
     lowest = at_corner.new_full((n,), torch.inf).scatter_reduce_(0, of, at_corner, "amin")
-    here = (at_corner == lowest[of]).nonzero()[:, 0]
-    first = torch.full((n,), len(of), device=of.device).scatter_reduce_(0, of[here], here, "amin")
+    places = (at_corner == lowest[of]).nonzero()[:, 0]
+    first = torch.full((n,), len(of), device=of.device).scatter_reduce_(0, of[places], places, "amin")
     return lowest, first

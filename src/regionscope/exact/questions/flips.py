@@ -48,7 +48,7 @@ class Flips:
 
     def __repr__(self) -> str:
         rows = zip(self.before.tolist(), self.after.tolist(), self.coords.tolist(), strict=True)
-        shown = [f"{before}→{after} at {at:.4g}" for before, after, at in islice(rows, _SHOWN)]
+        shown = [f"{before}→{after} at {coord:.4g}" for before, after, coord in islice(rows, _SHOWN)]
         return f"Flips({', '.join([f'n={len(self)}', *shown, *(['...'] if len(self) > _SHOWN else [])])})"
 
     def to_pandas(self) -> Any:
@@ -151,21 +151,21 @@ def flips_of(dec: DecisionRegions) -> Flips:
 
 def _flips_between(program: Program, slice: Slice, pieces: _Pieces) -> Flips:
     """The flips between neighbouring pieces. Cost: a forward and a backward pass at two points for each flip."""
-    here = (pieces.label[1:] != pieces.label[:-1]).nonzero()[:, 0]
-    at = pieces.start[here + 1]
-    before, after = pieces.label[here], pieces.label[here + 1]
+    changes = (pieces.label[1:] != pieces.label[:-1]).nonzero()[:, 0]
+    coords = pieces.start[changes + 1]
+    before, after = pieces.label[changes], pieces.label[changes + 1]
     c = program.n_outputs
     if c == 1:
         weights = (2.0 * after - 1)[:, None].double()
     else:
-        weights = torch.eye(c, dtype=torch.float64, device=at.device)[after]
-        weights[torch.arange(len(here), device=at.device), before] -= 1
-    along = slice.basis.flatten().to(at.device)
+        weights = torch.eye(c, dtype=torch.float64, device=coords.device)[after]
+        weights[torch.arange(len(changes), device=coords.device), before] -= 1
+    along = slice.basis.flatten().to(coords.device)
     along = along / along.norm()
     slope_before, slope = (
-        gradients(program, slice.embed(pieces.middle[some, None]), weights) @ along for some in (here, here + 1)
+        gradients(program, slice.embed(pieces.middle[some, None]), weights) @ along for some in (changes, changes + 1)
     )
-    return Flips(at, slice.embed(at[:, None]), before, after, slope, slope_before)
+    return Flips(coords, slice.embed(coords[:, None]), before, after, slope, slope_before)
 
 
 def first_flip(
@@ -217,10 +217,10 @@ def first_flip(
             continue
         count += len(dec.partition)
         pieces = _Pieces.of(dec)
-        found = _flips_between(program, ray, pieces.after(last))
-        if len(found):
-            distance, slopes = float(found.coords[0]), (float(found.slope[0]), float(found.slope_before[0]))
-            return Flip(distance, found.points[0], int(found.before[0]), int(found.after[0]), *slopes, end, count)
+        flips = _flips_between(program, ray, pieces.after(last))
+        if len(flips):
+            distance, slopes = float(flips.coords[0]), (float(flips.slope[0]), float(flips.slope_before[0]))
+            return Flip(distance, flips.points[0], int(flips.before[0]), int(flips.after[0]), *slopes, end, count)
         last, done = pieces, end
         window *= min(_GROWTH, max(1 / _GROWTH, _WINDOW / len(dec.partition)))
         if progress is not None:

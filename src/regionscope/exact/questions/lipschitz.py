@@ -110,10 +110,10 @@ class OperatorNorms:
     def of(slice: Slice, norm: float) -> OperatorNorms:
         basis = slice.basis.flatten(1).double().cpu()
         frame, upper = torch.linalg.qr(basis[:, basis.abs().amax(0) > 0].T)
-        found = torch.linalg.inv(upper).T  # rows @ basis are orthonormal, which a slice need not be
+        inverse = torch.linalg.inv(upper).T  # rows @ basis are orthonormal, which a slice need not be
         if norm != 2:
-            found = _ball(frame.T, norm) @ found
-        return OperatorNorms(found.contiguous().to(slice.basis.device), norm)
+            inverse = _ball(frame.T, norm) @ inverse
+        return OperatorNorms(inverse.contiguous().to(slice.basis.device), norm)
 
     @property
     def largest(self) -> float:

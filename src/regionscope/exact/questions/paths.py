@@ -103,23 +103,25 @@ def _chunk(paths: Paths, chosen: Tensor, memory: int | None, progress: Progress)
     program, shape = paths.program, paths.program.input_shape
     starts, ends = paths.ends(chosen)
     slices: Sequence[Segment] = [Segment(a.reshape(shape), b.reshape(shape)) for a, b in zip(starts, ends, strict=True)]
-    found = exact_regions(
+    batch = exact_regions(
         program, slices, max_regions=None, on_limit="raise", memory=memory, tolerance=None,
         progress=lambda share: progress(_CUTTING_SHARE * share),
     ).regions  # fmt: skip
-    first, last = found.corners.reshape(-1, 2).T
-    local = found.slice_id[first]
-    path, at = chosen[local], found.coords[:, 0]
-    values = paths.target(chosen[found.slice_id], found.outputs)
+    first, last = batch.corners.reshape(-1, 2).T
+    local = batch.slice_id[first]
+    path, coords = chosen[local], batch.coords[:, 0]
+    values = paths.target(chosen[batch.slice_id], batch.outputs)
     ends_at = [_begin(program, rows.reshape(-1, *shape).to(program.dtype)) for rows in (starts, ends)]
     rows, n = _rows(program, memory), len(first)
     for begin in range(0, n, rows):
         some = slice(begin, begin + rows)
-        a, b, own = first[some], last[some], local[some]
-        middle = ((at[a] + at[b]) / 2).to(program.dtype)
-        here = {name: _between(low[own], ends_at[1][name][own], middle) for name, low in ends_at[0].items()}
-        gradient = _gradients(program, here, paths.weights[paths.pairs[path[some], 0]], _folded(program))
-        yield PathPieces(path[some], at[a], at[b], values[a], values[b], gradient)
+        a, b, chosen_rows = first[some], last[some], local[some]
+        middle = ((coords[a] + coords[b]) / 2).to(program.dtype)
+        between = {
+            name: _between(low[chosen_rows], ends_at[1][name][chosen_rows], middle) for name, low in ends_at[0].items()
+        }
+        gradient = _gradients(program, between, paths.weights[paths.pairs[path[some], 0]], _folded(program))
+        yield PathPieces(path[some], coords[a], coords[b], values[a], values[b], gradient)
         progress(_CUTTING_SHARE + (1 - _CUTTING_SHARE) * min(1.0, (begin + rows) / n))
 
 
@@ -133,18 +135,18 @@ def rises(paths: Paths, *, memory: int | None = None) -> Tensor:
     for kink in program.kinks:
         split = len(steps) + 1  # its first instruction is the nonlinearity
         steps += kink.instructions
-    found = []
-    for own in _ids(paths).split(min(_PATHS, _rows(program, memory))):
-        before, after = ({program.input_name: x.reshape(-1, *program.input_shape)} for x in paths.ends(own))
+    rises_of_paths = []
+    for ids in _ids(paths).split(min(_PATHS, _rows(program, memory))):
+        before, after = ({program.input_name: x.reshape(-1, *program.input_shape)} for x in paths.ends(ids))
         with torch.no_grad(), full_precision():
             for values in (before, after):
                 for step in steps[:split]:
                     step.run(values, consume=False, pure=True)
-        weights = paths.weights[paths.pairs[own, 0]]
+        weights = paths.weights[paths.pairs[ids, 0]]
         slopes = _gradients(program, before, weights, steps[split:])
         terms = [(slope * (after[name] - before[name]))[..., None].flatten(1).sum(1) for name, slope in slopes.items()]
-        found.append(torch.stack(terms).sum(0))
-    return torch.cat(found)
+        rises_of_paths.append(torch.stack(terms).sum(0))
+    return torch.cat(rises_of_paths)
 
 
 def input_gradients(program: Program, gradient: Values) -> Tensor:
@@ -189,8 +191,8 @@ def _gradients(program: Program, values: Values, weights: Tensor, rest: Sequence
         for instruction in rest:
             instruction.run(moving, consume=False, pure=True)
         outputs = program.outputs(moving)
-        found = torch.autograd.grad(outputs, list(leaves.values()), weights.to(outputs))
-    return dict(zip(leaves, found, strict=True))
+        gradients = torch.autograd.grad(outputs, list(leaves.values()), weights.to(outputs))
+    return dict(zip(leaves, gradients, strict=True))
 
 
 def _rows(program: Program, memory: int | None) -> int:

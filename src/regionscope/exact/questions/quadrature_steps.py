@@ -70,20 +70,20 @@ def _group(low: int, high: int) -> list[tuple[FloatArray, FloatArray]]:
 
 def _legendre(x: FloatArray, k: FloatArray, orders: IntArray, ends: IntArray) -> tuple[FloatArray, FloatArray]:
     """P_k and its derivative at x; k ascends, and ``ends`` says where each order ends."""
-    before, here = np.ones_like(x), x.copy()
+    before, now = np.ones_like(x), x.copy()
     term = np.empty_like(x)
     done = 0
     for m in range(2, int(orders[-1]) + 1):
         if m > orders[0]:
             done = int(ends[m - 1 - orders[0]])  # lower orders are finished
-        b, h, t = before[done:], here[done:], term[done:]
+        b, h, t = before[done:], now[done:], term[done:]
         np.multiply(x[done:], h, out=t)
         t *= (2 * m - 1) / m
         b *= -(m - 1) / m
         t += b
         b[:] = h
         h[:] = t
-    return here, k * (before - x * here) / ((1 - x) * (1 + x))
+    return now, k * (before - x * now) / ((1 - x) * (1 + x))
 
 
 def _both_sides(x: FloatArray, weight: FloatArray, odd: int) -> tuple[FloatArray, FloatArray]:
@@ -130,8 +130,8 @@ class StepsNeeded:
     def readings(self) -> tuple[Reading, ...]:
         """For each rule the largest number of steps that an input needs; infinite where ``k_max`` is not enough."""
         return tuple(
-            (rule, float("inf") if None in found else float(max(k for k in found if k is not None)), None)
-            for rule, found in self.steps.items()
+            (rule, float("inf") if None in steps else float(max(k for k in steps if k is not None)), None)
+            for rule, steps in self.steps.items()
         )
 
 
@@ -173,8 +173,8 @@ def quadrature_errors(
                 progress((i + share) / len(blocks))
 
         nodes = _Nodes.of(first, last, paths.inputs.device)
-        for to, found in _relative(paths, nodes, memory, report):
-            for (rule, k), error in zip(nodes.rows, found, strict=True):
+        for to, errors_of_step in _relative(paths, nodes, memory, report):
+            for (rule, k), error in zip(nodes.rows, errors_of_step, strict=True):
                 errors[rule][to, k - 1] = error
     return errors
 
@@ -204,10 +204,10 @@ class _Nodes:
     def of(first: int, last: int, device: torch.device) -> _Nodes:
         rows = [(rule, k) for rule in RULES for k in range(first, last + 1) if k > 1 or rule == "gausslegendre"]
         gauss = gauss_legendre(first, last)
-        found = [gauss[k - first] if rule == "gausslegendre" else quadrature(rule, k) for rule, k in rows]
-        at = np.concatenate([nodes for nodes, _ in found])
+        rules = [gauss[k - first] if rule == "gausslegendre" else quadrature(rule, k) for rule, k in rows]
+        at = np.concatenate([nodes for nodes, _ in rules])
         order = np.argsort(at, kind="stable")
-        weight = np.concatenate([weights for _, weights in found])
+        weight = np.concatenate([weights for _, weights in rules])
         row = np.repeat(np.arange(len(rows)), [k for _, k in rows])
         return _Nodes(rows, *(torch.from_numpy(part[order]).to(device) for part in (at, weight, row)))
 
@@ -265,5 +265,5 @@ def _by_path(batches: Iterator[PathPieces]) -> Iterator[tuple[int, PathPieces]]:
             start, end = end, end + count
             rows = slice(start, end)
             gradient = {name: values[rows] for name, values in some.gradient.items()}
-            own = some.path[rows], some.start[rows], some.end[rows], some.low[rows], some.high[rows]
-            yield path, PathPieces(*own, gradient)
+            pieces = some.path[rows], some.start[rows], some.end[rows], some.low[rows], some.high[rows]
+            yield path, PathPieces(*pieces, gradient)

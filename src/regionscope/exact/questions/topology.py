@@ -71,7 +71,9 @@ class Topology(Mapping[int, ClassTopology]):
         return len(self.by_class)
 
     def __repr__(self) -> str:
-        shapes = [f"{counted(one.components, 'component')}, {counted(one.holes, 'hole')}" for one in self.values()]
+        shapes = [
+            f"{counted(shape.components, 'component')}, {counted(shape.holes, 'hole')}" for shape in self.values()
+        ]
         return f"Topology({'; '.join(f'class {k}: {shape}' for k, shape in zip(self, shapes, strict=True))})"
 
 
@@ -103,11 +105,11 @@ def topology(part: Partition, regions: Tensor, labels: Tensor) -> Topology:
     meeting = torch.stack([regions[owner[chosen]], corners[chosen]], 1).unique(dim=0).cpu().numpy()
     points, meeting[:, 1] = np.unique(meeting[:, 1], return_inverse=True)
     held, reached = labels.cpu().numpy(), outside.cpu().numpy()[points]
-    found = {}
+    topologies = {}
     for label in sorted(set(held.tolist())):
         components, holes = int((held == label).sum()), _holes(meeting, held != label, reached)
-        found[label] = ClassTopology(components, holes, float(by_class[label]), label in touching)
-    return Topology(found)
+        topologies[label] = ClassTopology(components, holes, float(by_class[label]), label in touching)
+    return Topology(topologies)
 
 
 def _holes(meeting: NDArray[np.int64], others: NDArray[np.bool_], outside: NDArray[np.bool_]) -> int:

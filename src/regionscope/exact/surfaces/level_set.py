@@ -82,7 +82,7 @@ def level_set(
         record = Record.start(len(cut.kinks), 1, tell)
         keep = Pruning(program, slice, levels, float(zero_tolerances[-1]))
         try:
-            found = cut_slices(cut, [slice], zero_tolerances, budget, record, keep=keep)
+            batch = cut_slices(cut, [slice], zero_tolerances, budget, record, keep=keep)
         except TooManyRegions as limit:
             raise LimitReached(
                 f"Expected at most max_regions={max_regions} regions, got more after '{cut.kinks[limit.kink].name}'. "
@@ -91,8 +91,8 @@ def level_set(
         if tell is not None:
             tell(1.0)
         stats = Stats(int(record.snapped.sum()), float(zero_tolerances[-1]), time.perf_counter() - started)
-        below, above, flat = _sides(found, levels, classes, float(zero_tolerances[-1]))
-        return _surface(found, slice, below, above, flat, stats=stats, value=value, classes=classes)
+        below, above, flat = _sides(batch, levels, classes, float(zero_tolerances[-1]))
+        return _surface(batch, slice, below, above, flat, stats=stats, value=value, classes=classes)
 
 
 def _levels(
@@ -111,14 +111,14 @@ def _levels(
     rows = [unit[i] - unit[chosen[0]] for i in (chosen[1:] or range(c)) if i != chosen[0]]
     n = len(rows)
     if len(chosen) == 2:
-        rows += [unit[one] - unit[i] for i in range(c) if i not in chosen for one in chosen]
+        rows += [unit[j] - unit[i] for i in range(c) if i not in chosen for j in chosen]
     return Levels(torch.stack(rows), unit.new_zeros(len(rows)), n), with_decision(program)
 
 
 def _read_classes(classes: int | Sequence[int], c: int) -> list[int]:
     chosen: list[Any] = list(classes) if isinstance(classes, Sequence) else [classes]
-    for one in chosen:
-        read_integer("classes", one, least=0)
+    for label in chosen:
+        read_integer("classes", label, least=0)
     if not 1 <= len(chosen) <= 2 or len(set(chosen)) < len(chosen) or max(chosen) >= c or c < 2:
         raise InputError(
             f"Expected one class or two different ones among the {c} outputs, got {classes}. "
@@ -128,67 +128,67 @@ def _read_classes(classes: int | Sequence[int], c: int) -> list[int]:
 
 
 def _sides(
-    found: RegionBatch, levels: Levels, classes: int | Sequence[int] | None, zero_tolerance: float
+    batch: RegionBatch, levels: Levels, classes: int | Sequence[int] | None, zero_tolerance: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Masks (r,) of the regions below, above and on the level."""
     if classes is None:
-        values = found.outputs.double() @ levels.factors[0] + levels.shifts[0]
-        low, high = extremes_at_corners(values, found.corners, found.offsets)
+        values = batch.outputs.double() @ levels.factors[0] + levels.shifts[0]
+        low, high = extremes_at_corners(values, batch.corners, batch.offsets)
         below = (low < -zero_tolerance) & (-low > high)  # a crossing may come out on either side of the level
         return below, ~below, ~below & (high <= zero_tolerance)
-    labels = labels_of(found.outputs, found.corners, found.offsets, zero_tolerance)
+    labels = labels_of(batch.outputs, batch.corners, batch.offsets, zero_tolerance)
     pair = classes if isinstance(classes, Sequence) else (classes,)
     below = labels == pair[0]
     return below, labels == pair[1] if len(pair) == 2 else ~below, torch.zeros_like(below)
 
 
 def _surface(
-    found: RegionBatch, slice: Slice, below: Tensor, above: Tensor, flat: Tensor, *, stats: Stats, value: float,
+    batch: RegionBatch, slice: Slice, below: Tensor, above: Tensor, flat: Tensor, *, stats: Stats, value: float,
     classes: int | Sequence[int] | None,
 ) -> LevelSet:  # fmt: skip
     """The walls between regions below and above, oriented, with the vertices that they use."""
-    walls = found.walls
+    walls = batch.walls
     outside = below.new_zeros(1)
     is_below, is_above = torch.cat([below, outside])[walls.regions], torch.cat([above, outside])[walls.regions]
     chosen = (is_below & is_above.flip(1)).any(1).nonzero()[:, 0]
     inner = walls.regions[chosen].gather(1, is_below[chosen].long().argmax(1, keepdim=True))[:, 0]
-    middle = _centres(found, inner)
+    middle = _centres(batch, inner)
     index, offsets = gather_rows(walls.offsets, chosen)
     corners = walls.vertices[index]
     if slice.dim == 3:
-        if not found.in_order:
+        if not batch.in_order:
             corners, offsets = ordered_corners(walls, chosen, inner)
-        normals = normals_of(found.coords, corners, offsets)
+        normals = normals_of(batch.coords, corners, offsets)
         size = normals.norm(dim=1)
     else:
-        ends = found.coords[corners.view(-1, 2)]
+        ends = batch.coords[corners.view(-1, 2)]
         along = ends[:, 1] - ends[:, 0]
         normals = torch.stack([along[:, 1], -along[:, 0]], 1)
         size = normals.norm(dim=1)
-    inwards = (normals * (found.coords[corners[offsets[:-1]]] - middle)).sum(1) < 0
+    inwards = (normals * (batch.coords[corners[offsets[:-1]]] - middle)).sum(1) < 0
     normals[inwards] *= -1
     corners = _turned(corners, offsets, inwards)
     used, corners = torch.unique(corners, return_inverse=True)
     regions = flat.nonzero()[:, 0]
     return LevelSet(
         slice=slice,
-        vertices=found.coords[used],
+        vertices=batch.coords[used],
         corners=corners,
         offsets=offsets,
         normals=normals / size.clamp(min=torch.finfo(size.dtype).tiny)[:, None] + 0.0,  # no -0
-        flat=_centres(found, regions),
-        flat_size=float(found.sizes[regions].sum()) * slice.scale,
+        flat=_centres(batch, regions),
+        flat_size=float(batch.sizes[regions].sum()) * slice.scale,
         value=None if classes is not None else float(value),
         classes=None if classes is None else tuple(classes) if isinstance(classes, Sequence) else (classes,),
-        n_regions=len(found.offsets) - 1,
+        n_regions=len(batch.offsets) - 1,
         stats=stats,
     )
 
 
-def _centres(found: RegionBatch, regions: Tensor) -> Tensor:
+def _centres(batch: RegionBatch, regions: Tensor) -> Tensor:
     """(n, k) the mean of the corners of these regions."""
-    index, offsets = gather_rows(found.offsets, regions)
-    return mean_of_rows(found.coords[found.corners[index]], offsets)
+    index, offsets = gather_rows(batch.offsets, regions)
+    return mean_of_rows(batch.coords[batch.corners[index]], offsets)
 
 
 def _turned(corners: Tensor, offsets: Tensor, turn: Tensor) -> Tensor:

@@ -51,8 +51,8 @@ class Levels:
 
     def met(self, low: Tensor, high: Tensor, tolerance: float) -> Tensor:
         """Whether the set may meet cells on which the rows lie between ``low`` and ``high`` (r, q)."""
-        found = (low[:, : self.n].amax(1) <= tolerance) & (high[:, : self.n].amax(1) >= -tolerance)
-        return found & (high[:, self.n :] >= -tolerance).all(1)
+        met = (low[:, : self.n].amax(1) <= tolerance) & (high[:, : self.n].amax(1) >= -tolerance)
+        return met & (high[:, self.n :] >= -tolerance).all(1)
 
 
 class Pruning:
@@ -72,7 +72,7 @@ class Pruning:
             return
         units, error = rounding_of(Staged(first, tuple(stages)), with_ones(slice.corners.cpu().numpy()))
         self.tolerance = self.zero_tolerance + float((levels.factors.abs().cpu() @ torch.from_numpy(error)).max())
-        sizes = [own.max(initial=0.0) for own in units]
+        sizes = [weights.max(initial=0.0) for weights in units]
         if FITS[0] < min(sizes) and max(sizes) < FITS[1]:
             self.dtype = torch.float32
         self.steps = [_Step.of(stage, program.device, self.dtype) for stage in stages]
@@ -102,12 +102,12 @@ class Pruning:
         parts = -(-8 * wide * len(rows) // _BYTES)
         if parts <= 1:
             return self._met(rows, corners, offsets, layer)
-        found, many = [], -(-len(offsets) // parts)
+        kept, many = [], -(-len(offsets) // parts)
         for start in range(0, len(offsets) - 1, many):
             part = offsets[start : start + many + 1]
-            vertices, own = torch.unique(corners[part[0] : part[-1]], return_inverse=True)
-            found.append(self._met(rows[vertices], own, part - part[0], layer))
-        return torch.cat(found)
+            vertices, local = torch.unique(corners[part[0] : part[-1]], return_inverse=True)
+            kept.append(self._met(rows[vertices], local, part - part[0], layer))
+        return torch.cat(kept)
 
     def _met(self, rows: Tensor, corners: Tensor, offsets: Tensor, layer: int | None) -> Tensor:
         """Whether the set may meet the cells, from the state (v, n) at their vertices before stage ``layer``.
@@ -126,8 +126,8 @@ class Pruning:
             left = ((low > 0) | (high < 0))[:, 0].nonzero()[:, 0]
         at_once = rows_at_a_time(folds[:1].nbytes * (1 if rows.is_cpu else _CORNERS), rows.device)
         for cells in left.split(at_once):
-            index, own = gather_rows(offsets, cells)
-            least, most = _extremes(folds, corners.index_select(0, index), own)
+            index, local = gather_rows(offsets, cells)
+            least, most = _extremes(folds, corners.index_select(0, index), local)
             met[cells] = self._near(steps, least, most, low[cells], high[cells])
         return met
 
@@ -156,11 +156,11 @@ class Pruning:
         gap = (below * above).div_(below.sub_(above))
         widths = [len(step.units) for step in steps]
         less = more = least.new_zeros(len(least), steps[0].before)
-        for step, *own in zip(steps, *(each.split(widths, 1) for each in (most, above, gap)), strict=True):
+        for step, *own in zip(steps, *(part.split(widths, 1) for part in (most, above, gap)), strict=True):
             less, more = step.spread(less, more, *own)
         up, down = _signed(self.levels.factors.T)
         less, more = less.double(), more.double()
-        less, more = (each.nan_to_num(torch.inf) for each in (less @ up + more @ down, less @ down + more @ up))
+        less, more = (part.nan_to_num(torch.inf) for part in (less @ up + more @ down, less @ down + more @ up))
         return self.levels.met(low - less, high + more, self.tolerance)
 
 
@@ -191,7 +191,7 @@ class _Step:
         matrix = stage.matrix if isinstance(stage.matrix, np.ndarray) else stage.matrix.toarray()
         whole = torch.from_numpy(matrix).to(device)
         straight, bent = whole[:, : stage.n].contiguous(), whole[:, stage.n :].contiguous()
-        units, at, offset = (torch.from_numpy(each).to(device) for each in (stage.units, stage.at, stage.offset))
+        units, at, offset = (torch.from_numpy(array).to(device) for array in (stage.units, stage.at, stage.offset))
         goes_on = bool(straight.any())
         return _Step(
             units=units, at=at, bent=bent, offset=offset, straight=straight if goes_on else None,
@@ -206,8 +206,8 @@ class _Step:
 
     def run(self, state: Tensor, fold: Tensor) -> Tensor:
         """The next state (v, n) at the vertices. fold: (v, H) ``state[:, units] - at``."""
-        found = torch.addmm(self.offset, fold.clamp(min=0), self.bent.T)
-        return found if self.straight is None else found.addmm_(state, self.straight.T)
+        values = torch.addmm(self.offset, fold.clamp(min=0), self.bent.T)
+        return values if self.straight is None else values.addmm_(state, self.straight.T)
 
     def of_units(self, entries: Tensor) -> Tensor:
         """Of the entries of z (b, n), those (b, H) of the units."""
@@ -224,12 +224,12 @@ class _Step:
         fewer = torch.minimum(gap + own_less, above)
         further = torch.minimum((most + own_more).clamp_(min=0), own_more)
         up, down = self.bent_signed
-        found = torch.mm(fewer, up).addmm_(further, down), torch.mm(fewer, down).addmm_(further, up)
+        bounds = torch.mm(fewer, up).addmm_(further, down), torch.mm(fewer, down).addmm_(further, up)
         if self.straight_signed is not None:
             up, down = self.straight_signed
-            found[0].addmm_(less, up).addmm_(more, down)
-            found[1].addmm_(less, down).addmm_(more, up)
-        return found
+            bounds[0].addmm_(less, up).addmm_(more, down)
+            bounds[1].addmm_(less, down).addmm_(more, up)
+        return bounds
 
 
 def _signed(matrix: Tensor) -> tuple[Tensor, Tensor]:

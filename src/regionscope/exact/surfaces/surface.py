@@ -178,8 +178,8 @@ class LevelSet:
         if not len(self):
             return 0
         face = owners(self.offsets, len(self.corners)) + len(self.vertices)
-        found = xp.components(len(self.vertices) + len(self), torch.stack([self.corners, face], 1))
-        return int(found.max()) + 1
+        pieces = xp.components(len(self.vertices) + len(self), torch.stack([self.corners, face], 1))
+        return int(pieces.max()) + 1
 
     def triangles(self) -> Tensor:
         """(t, 3) vertices of triangles that fill the polygons, each as a fan around its first corner; same order."""
@@ -214,7 +214,7 @@ class LevelSet:
         if triangles or (path.suffix == ".stl" and self.dim == 3):
             corners = self.triangles().flatten()
             offsets = 3 * torch.arange(len(corners) // 3 + 1, device=corners.device)
-        return write_mesh(path, *(each.cpu().numpy() for each in (points, corners, offsets)))
+        return write_mesh(path, *(array.cpu().numpy() for array in (points, corners, offsets)))
 
     def to(self, device: torch.device | str) -> LevelSet:
         """The same surface with its tensors on ``device``."""
@@ -269,31 +269,31 @@ def _other_facets(walls: Walls, chosen: Tensor, cells: Tensor, corners: Tensor, 
     start, stop = torch.searchsorted(table, wanted), torch.searchsorted(table, wanted, right=True)
     counts = stop - start
     place = torch.repeat_interleave(counts)
-    found = facet[start[place] + torch.arange(len(place), device=place.device) - offsets_of(counts)[place]]
-    different = found != chosen[face[place]]
-    return place[different], found[different]
+    facets = facet[start[place] + torch.arange(len(place), device=place.device) - offsets_of(counts)[place]]
+    different = facets != chosen[face[place]]
+    return place[different], facets[different]
 
 
 def _walk(neighbours: Tensor, offsets: Tensor) -> Tensor:
     """Places of all corners along their polygons, from the two neighbours (n, 2) of each."""
     sizes = offsets.diff()
-    found = torch.empty(len(neighbours), dtype=torch.int64, device=neighbours.device)
-    here = offsets[:-1].clone()
-    before = torch.full_like(here, -1)
+    places = torch.empty(len(neighbours), dtype=torch.int64, device=neighbours.device)
+    current = offsets[:-1].clone()
+    before = torch.full_like(current, -1)
     for step in range(int(sizes.max()) if len(sizes) else 0):
         going = (step < sizes).nonzero()[:, 0]
-        found[offsets[going] + step] = here[going]
-        both = neighbours[here[going]]
+        places[offsets[going] + step] = current[going]
+        both = neighbours[current[going]]
         following = torch.where(both[:, 0] == before[going], both[:, 1], both[:, 0])
-        before[going] = here[going]
-        here[going] = following
-    return found
+        before[going] = current[going]
+        current[going] = following
+    return places
 
 
 def normals_of(points: Tensor, corners: Tensor, offsets: Tensor) -> Tensor:
     """(f, 3) normal vectors as long as twice the areas; the corners run counter-clockwise around them."""
     face = owners(offsets, len(corners))
-    here = points[corners] - points[corners[offsets[:-1]]][face]
-    there = here.roll(-1, 0)
-    there[offsets[1:] - 1] = 0  # the last corner is followed by the first, which lies at the origin
-    return points.new_zeros(len(offsets) - 1, 3).index_add_(0, face, torch.linalg.cross(here, there))
+    arms = points[corners] - points[corners[offsets[:-1]]][face]
+    next_arms = arms.roll(-1, 0)
+    next_arms[offsets[1:] - 1] = 0  # the last corner is followed by the first, which lies at the origin
+    return points.new_zeros(len(offsets) - 1, 3).index_add_(0, face, torch.linalg.cross(arms, next_arms))

@@ -67,10 +67,10 @@ class Chords:
         proper = (gap > 1) & (gap < length - 1)
         chosen = xp.nonzero(proper)
         chosen = xp.take(chosen, xp.argsort(xp.take(p * (len(mesh.corners) + 1) + q, chosen)))
-        found = Chords(cell, p, q, unit).keep(chosen)
-        new = xp.mask(len(found), True, p)
-        new[1:] = (found.p[1:] != found.p[:-1]) | (found.q[1:] != found.q[:-1])
-        return found.keep(xp.nonzero(new)), proper
+        chords = Chords(cell, p, q, unit).keep(chosen)
+        new = xp.mask(len(chords), True, p)
+        new[1:] = (chords.p[1:] != chords.p[:-1]) | (chords.q[1:] != chords.q[:-1])
+        return chords.keep(xp.nonzero(new)), proper
 
     def __len__(self) -> int:
         return len(self.p)
@@ -172,10 +172,10 @@ def _conflicts(n: int, entries: _Entries) -> Tensor:
     hidden = xp.minimum(abs(entries.up), abs(entries.uq)) <= entries.tolerance
     doubtful = hidden | ((entries.up > 0) == (entries.uq > 0))
     bad[xp.maximum(entries.chord, entries.other)[doubtful]] = True
-    near = xp.nonzero(coincident(entries.chord, entries.t, entries.up, entries.uq, entries.tolerance))
-    if len(near):
-        others = xp.maximum(xp.take(entries.other, near), xp.take(entries.other, near + 1))
-        bad[xp.maximum(xp.take(entries.chord, near), others)] = True
+    close = xp.nonzero(coincident(entries.chord, entries.t, entries.up, entries.uq, entries.tolerance))
+    if len(close):
+        others = xp.maximum(xp.take(entries.other, close), xp.take(entries.other, close + 1))
+        bad[xp.maximum(xp.take(entries.chord, close), others)] = True
     return bad
 
 
@@ -296,8 +296,13 @@ def _following(mesh: Mesh, chords: Chords, met: Meetings, parts: Tensor, local: 
     following[:b] = next_in_row(slot_offsets)
     # two chords: i comes first around the cell, so the end q_j lies on the left of i, and p_i on the left of j
     i, j = (b + xp.take(parts, x) + rank for x, rank in ((met.i, met.rank_i), (met.j, met.rank_j)))
-    for here, then in ((i, j + 1), (i + 1 + m, j + m), (j, i + m), (j + 1 + m, i + 1)):  # i and j end in the crossing
-        xp.put(following, here, then)
+    for half_edge, then in (
+        (i, j + 1),
+        (i + 1 + m, j + m),
+        (j, i + m),
+        (j + 1 + m, i + 1),
+    ):  # i and j end in the crossing
+        xp.put(following, half_edge, then)
     # ends of chords on the border of their cell
     p_out, q_out = b + parts[:-1], b + parts[1:] - 1 + m
     lengths, gap = xp.take(xp.differences(mesh.offsets), chords.cell), chords.q - chords.p

@@ -230,26 +230,26 @@ def _chords(
 def repair_ends(mesh: Mesh, groups: Tensor, table: SignTable, crossings: Crossings, evaluate: Evaluate) -> Tensor:
     """Ends (p, q, group) of a chord for each irregular group = cell * n_units + unit; none where no cut is needed."""
     first_point = len(table.words)
-    found = []
+    repairs = []
     for group in groups.tolist():
         cell, unit = divmod(group, table.n_units)
         start = int(mesh.offsets[cell])
         vertices = mesh.corners[start : int(mesh.offsets[cell + 1])]
         units = xp.full(len(vertices), unit, vertices)
         values = evaluate(vertices, units).tolist()
-        near = evaluate.tolerance_at(vertices, units).tolist()
+        tolerances = evaluate.tolerance_at(vertices, units).tolist()
         on_line = set((crossings.point[crossings.unit == unit] + first_point).tolist())
         signs = [
             0.0 if vertex in on_line or abs(value) <= tolerance else math.copysign(1.0, value)
-            for vertex, value, tolerance in zip(vertices.tolist(), values, near, strict=True)
+            for vertex, value, tolerance in zip(vertices.tolist(), values, tolerances, strict=True)
         ]
         old = xp.nonzero(vertices < first_point)
         for i, code in zip(old.tolist(), table.codes[vertices[old], unit].tolist(), strict=True):
             signs[i] = (0.0, 1.0, -1.0)[code]
         ends = _cut_off_strongest(signs, values)
         if ends is not None:
-            found.append((start + ends[0], start + ends[1], group))
-    return xp.array(found, mesh.corners).reshape(-1, 3)
+            repairs.append((start + ends[0], start + ends[1], group))
+    return xp.array(repairs, mesh.corners).reshape(-1, 3)
 
 
 def _cut_off_strongest(signs: list[float], values: list[float]) -> tuple[int, int] | None:

@@ -43,10 +43,10 @@ class Mesh:
     @cached_property
     def edge_corners(self) -> Tensor:
         """The corners from which half-edges run along each edge forwards and backwards (e, 2); -1 for none."""
-        found = xp.full(2 * len(self.edges), -1, self.edges)
+        corners = xp.full(2 * len(self.edges), -1, self.edges)
         backwards = self.corners != xp.take(self.edges[:, 0], self.sides)
-        xp.put(found, 2 * self.sides + backwards, xp.arange(len(self.corners), self.edges))
-        return found.reshape(-1, 2)
+        xp.put(corners, 2 * self.sides + backwards, xp.arange(len(self.corners), self.edges))
+        return corners.reshape(-1, 2)
 
     @staticmethod
     def of_loops(
@@ -101,7 +101,7 @@ def areas(mesh: Mesh, coords: Tensor) -> Tensor:
     mesh, coords = xp.numpy_on_cpu(mesh), xp.numpy_on_cpu(coords)
     x, y = (xp.take(coords[:, i], mesh.corners) for i in range(2))
     cell, after = mesh.corner_cells(), next_in_row(mesh.offsets)
-    x, y = (at - xp.take(xp.take(at, mesh.offsets[:-1]), cell) for at in (x, y))
+    x, y = (coords - xp.take(xp.take(coords, mesh.offsets[:-1]), cell) for coords in (x, y))
     doubled = x * xp.take(y, after) - y * xp.take(x, after)
     return xp.as_tensors(0.5 * xp.sums(cell, doubled, mesh.n_cells))
 
@@ -150,11 +150,11 @@ def subdivide(mesh: Mesh, points: Points) -> Subdivided:
     slots = xp.full((p, 2), -1, counts)
     for way in range(2):
         corner = xp.take(mesh.edge_corners[:, way], points.edge)
-        here = xp.nonzero(corner >= 0)
-        edge, r = xp.take(points.edge, here), xp.take(rank, here)
-        slot = xp.take(start, xp.take(corner, here)) + (1 + r if way == 0 else xp.take(counts, edge) - r)
-        slots[here, way] = slot
-        xp.put(corners, slot, v + here)
+        entry = xp.nonzero(corner >= 0)
+        edge, r = xp.take(points.edge, entry), xp.take(rank, entry)
+        slot = xp.take(start, xp.take(corner, entry)) + (1 + r if way == 0 else xp.take(counts, edge) - r)
+        slots[entry, way] = slot
+        xp.put(corners, slot, v + entry)
         xp.put(sides, slot, xp.take(first, edge) + (r + 1 if way == 0 else r))
     repeats = counts + 1
     divided = Mesh(

@@ -216,14 +216,14 @@ def _missing_points(rich: _TaggedEdges, poor: _TaggedEdges, tag: int, seams: _Se
     lonely = sorted(sorted(where[0], key=lambda s: -distance[s])[: len(where[0]) - len(where[1])])
     edges = poor.edge[poor.tag == tag].tolist()
     stops = [0.0, *where[1], 1.0]
-    found = []
+    missing = []
     for s in lonely:
         piece = max(i for i in range(len(edges)) if stops[i] <= s)
         t = (s - stops[piece]) / (stops[piece + 1] - stops[piece])
         first = poor.part.mesh.edges[edges[piece], 0]
         chain_end = poor.end[poor.edge == edges[piece]]
-        found.append((edges[piece], float(1 - t if first == chain_end else t)))
-    return found
+        missing.append((edges[piece], float(1 - t if first == chain_end else t)))
+    return missing
 
 
 def _insert(part: Part, lacking: list[tuple[int, float]]) -> Part:

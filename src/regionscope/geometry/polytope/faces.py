@@ -164,15 +164,15 @@ def _tables(cells: Complex) -> tuple[Tensor, Tensor, Tensor]:
 def _facets_of(face: Tensor, cell: Tensor, on: Tensor) -> tuple[Tensor, Tensor]:
     """The facets (q, w) of each face (s, w) of a cell, as sets of corners, and the row (q,) of the face."""
     step = max(1, _PAIRS // max(1, on.shape[1] ** 2 * on.shape[2]))
-    owners, found = [cell[:0]], [face[:0]]
+    owners, facets = [cell[:0]], [face[:0]]
     for start in range(0, len(face), step):
         part = face[start : start + step, None]
         meets = on[cell[start : start + step]] & part
         meets *= (meets != part).any(-1, keepdim=True)  # a facet that holds the whole face does not bound it
         owner, which = maximal(meets).nonzero().unbind(1)
         owners.append(owner + start)
-        found.append(meets[owner, which])
-    return torch.cat(owners), torch.cat(found)
+        facets.append(meets[owner, which])
+    return torch.cat(owners), torch.cat(facets)
 
 
 def _distinct(cell: Tensor, sets: Tensor) -> tuple[Tensor, Tensor]:

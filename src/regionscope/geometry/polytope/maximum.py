@@ -59,9 +59,9 @@ def clip_max(cells: Complex, z: Tensor, tol: Tensor | float, *, label: int = 0) 
     """
     tol = torch.as_tensor(tol, dtype=z.dtype, device=z.device).expand(len(z))
     below = z.amax(1, keepdim=True) - z
-    near = (below > 0) & (below <= tol[:, None])
+    close = (below > 0) & (below <= tol[:, None])
     trails = torch.zeros(cells.n_cells, z.shape[1] + 1, dtype=torch.int32, device=z.device)
-    marks = torch.cat([below > tol[:, None], near.any(1, keepdim=True)], dim=1)
+    marks = torch.cat([below > tol[:, None], close.any(1, keepdim=True)], dim=1)
     trails.index_add_(0, cells.cell_of_corner, marks[cells.corners].int())
     leads = trails[:, :-1] == 0
     winner = leads.int().argmax(1)
@@ -145,7 +145,7 @@ def _project(lifted: Complex, base: int, label: int) -> tuple[Complex, Tensor, T
 def _facets_of(bits: Tensor, owner: Tensor, offsets: Tensor) -> Tensor:
     """(r, f) which sets of corners (the columns of ``bits``, cell by cell) are facets: those that lie in no other."""
     sizes, width = offsets.diff(), bits.shape[1]
-    found = torch.zeros(len(sizes), width, dtype=torch.bool, device=bits.device)
+    members = torch.zeros(len(sizes), width, dtype=torch.bool, device=bits.device)
     most = int(sizes.max())
     place = torch.arange(len(owner), device=owner.device) - offsets[owner]
     step = max(1, _BOOLS // max(1, width * max(width, most)))
@@ -154,5 +154,5 @@ def _facets_of(bits: Tensor, owner: Tensor, offsets: Tensor) -> Tensor:
         inside = slice(int(offsets[start]), int(offsets[stop]))
         sets = torch.zeros(stop - start, width, most, dtype=torch.bool, device=bits.device)
         sets[owner[inside] - start, :, place[inside]] = bits[inside]
-        found[start:stop] = maximal(pack(sets))
-    return found
+        members[start:stop] = maximal(pack(sets))
+    return members

@@ -168,7 +168,7 @@ def _crossings(part: Complex, code: Tensor) -> _CrossedEdges:
     n_minus = torch.bincount(cell[minus], minlength=part.n_cells)
     first_minus = offsets_of(n_minus)[:-1]
     degree = popcount(part.tight)
-    found = []
+    crossings = []
     for chunk in _chunks(plus, n_minus[cell[plus]]):
         counts = n_minus[cell[chunk]]
         p = chunk.repeat_interleave(counts)
@@ -180,8 +180,8 @@ def _crossings(part: Complex, code: Tensor) -> _CrossedEdges:
         edge = torch.minimum(degree[p], degree[m]) <= part.dim
         doubtful = (~edge).nonzero().flatten()
         edge[doubtful] = _holders(part, cell[p[doubtful]], common[doubtful]) == 2
-        found.append((p[edge], m[edge], common[edge]))
-    p, m, common = (torch.cat(parts) for parts in zip(*found, strict=True))
+        crossings.append((p[edge], m[edge], common[edge]))
+    p, m, common = (torch.cat(parts) for parts in zip(*crossings, strict=True))
     return _CrossedEdges(cell[p], part.corners[p], part.corners[m], common)
 
 

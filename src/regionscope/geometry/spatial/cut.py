@@ -113,15 +113,15 @@ def _with_new_vertices(table: SignTable, cut: FaceCut, sections: Sections) -> Si
         (crossing[:, None], cut.crossing_units),
         (triple[:, None], sections.new_units),
     )
-    at = cut.evaluate.on_points.units, cut.evaluate.on_points, cut.evaluate
-    for new, zeros, evaluate in zip((*cut.new, sections.new), made_by, at, strict=True):
+    values_at = cut.evaluate.on_points.units, cut.evaluate.on_points, cut.evaluate
+    for new, zeros, evaluate in zip((*cut.new, sections.new), made_by, values_at, strict=True):
         words[n : n + len(new)] = xp.take(words, new.a) | xp.take(words, new.b)
         row, unit = _both_signs(grown.codes[n : n + len(new)])
-        a, b, t = (xp.take(each, row) for each in (new.a, new.b, new.t))
+        a, b, t = (xp.take(part, row) for part in (new.a, new.b, new.t))
         value = xp.lerp(evaluate(a, unit), evaluate(b, unit), t)
         # crossings on an edge that are too close share a point, so there every sign counts
-        near = 0 if new is cut.new[0] else evaluate.tolerance_at(a, unit)
-        grown.codes[row + n, unit] = codes_of(value, near)
+        close = 0 if new is cut.new[0] else evaluate.tolerance_at(a, unit)
+        grown.codes[row + n, unit] = codes_of(value, close)
         grown.codes[zeros] = 0
         n += len(new)
     return grown
@@ -207,9 +207,9 @@ def _half_faces(faces: Solids, sections: Sections, table: SignTable) -> _HalfFac
     """The faces of the cells that are cut. All units that cut a cell must have one sign on each of its faces."""
     touched = xp.mask(faces.n_cells + 1, False, sections.cell)
     touched[sections.cell] = True  # the last entry is the outside, -1
-    near = touched[faces.cells]
-    touching = xp.nonzero(near[:, 0] | near[:, 1])
-    sides = [xp.nonzero(xp.take(near, touching)[:, side]) for side in range(2)]  # rows of ``touching``
+    close = touched[faces.cells]
+    touching = xp.nonzero(close[:, 0] | close[:, 1])
+    sides = [xp.nonzero(xp.take(close, touching)[:, side]) for side in range(2)]  # rows of ``touching``
     parents = [xp.take(faces.cells[:, side], xp.take(touching, row)) for side, row in enumerate(sides)]
     somewhere = _somewhere(faces, touching, [*_bits(table.words), *_bits(table.words >> 1)])
     above, below = somewhere[: len(somewhere) // 2], somewhere[len(somewhere) // 2 :]
@@ -264,15 +264,15 @@ def _somewhere(faces: Solids, rows: Tensor, sets: list[Tensor]) -> list[Tensor]:
     corner = xp.take(faces.offsets, rows)
     left = xp.take(faces.offsets, rows + 1) - corner
     vertex = [xp.take(faces.corners, corner + step) for step in range(3)]
-    unions = [xp.take(each, vertex[0]) for each in sets]
-    for each, into in zip(sets, unions, strict=True):
-        into |= xp.take(each, vertex[1])
-        into |= xp.take(each, vertex[2])
+    unions = [xp.take(values, vertex[0]) for values in sets]
+    for values, into in zip(sets, unions, strict=True):
+        into |= xp.take(values, vertex[1])
+        into |= xp.take(values, vertex[2])
     row, step = xp.nonzero(left > 3), 3
     while len(row):
-        here = xp.take(faces.corners, xp.take(corner, row) + step)
-        for each, into in zip(sets, unions, strict=True):
-            xp.put(into, row, xp.take(into, row) | xp.take(each, here))
+        next_corner = xp.take(faces.corners, xp.take(corner, row) + step)
+        for values, into in zip(sets, unions, strict=True):
+            xp.put(into, row, xp.take(into, row) | xp.take(values, next_corner))
         step += 1
         row = row[xp.take(left, row) > step]
     return unions

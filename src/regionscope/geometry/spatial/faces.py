@@ -197,11 +197,11 @@ def _subdivide(solids: Solids, points: Points, crossings: Crossings) -> _Divided
     index = xp.arange(p, counts)
     flat = xp.empty(2 * (e + p), counts)
     place = 2 * (points.edge + index)  # of the part that ends in the point
-    for here, vertex in (
+    for slots, vertex in (
         (2 * first, solids.edges[:, 0]), (2 * (first + counts) + 1, solids.edges[:, 1]),
         (place + 1, v + index), (place + 2, v + index),
     ):  # fmt: skip
-        xp.put(flat, here, vertex)
+        xp.put(flat, slots, vertex)
 
     extra = xp.take(counts, solids.sides)
     total = offsets_of(extra)
@@ -260,11 +260,11 @@ def loosen(corners: Tensor, offsets: Tensor, keys: Tensor, units: Units, table: 
 
 def _largest(group: Tensor, values: Tensor, n: int) -> Tensor:
     """(n,): the largest of the ``values`` (x,) of each group, at least 0."""
-    found = xp.double(xp.full(n, 0, group))
-    if isinstance(found, np.ndarray):
-        xp.numpy.maximum.at(found, group, values)
-        return found
-    return found.scatter_reduce(0, group, values, "amax")
+    largest = xp.double(xp.full(n, 0, group))
+    if isinstance(largest, np.ndarray):
+        xp.numpy.maximum.at(largest, group, values)
+        return largest
+    return largest.scatter_reduce(0, group, values, "amax")
 
 
 def _zero_edges(solids: Solids, table: SignTable, divided: _Divided) -> tuple[Tensor, Curves]:
@@ -276,7 +276,7 @@ def _zero_edges(solids: Solids, table: SignTable, divided: _Divided) -> tuple[Te
     if len(marked) == 0:
         return xp.stack(v + crossings.point[shared], crossings.unit[shared]), Curves(none, none, none)
     row, unit = _pairs(table.codes[marked][:, :n] == 0)
-    found = [xp.stack(marked[row], unit)]
+    edges = [xp.stack(marked[row], unit)]
     on_zero = xp.mask(v, False, marked)
     on_zero[marked] = True
     edge = xp.nonzero(on_zero[solids.edges].all(1))
@@ -284,12 +284,12 @@ def _zero_edges(solids: Solids, table: SignTable, divided: _Divided) -> tuple[Te
     edge = edge[row]  # sorted by edge
     points = xp.bincount(divided.points.edge, len(solids.edges))
     first_point, n_points = offsets_of(points)[edge], points[edge]
-    found.append(xp.stack(v + ranges(first_point, n_points), xp.repeat(unit, n_points)))
+    edges.append(xp.stack(v + ranges(first_point, n_points), xp.repeat(unit, n_points)))
     along = xp.mask(len(solids.edges), False, marked)
     along[edge] = True
     shared |= along[divided.points.edge[crossings.point]]
-    found.append(xp.stack(v + crossings.point[shared], crossings.unit[shared]))
-    zeros = xp.cat(found)
+    edges.append(xp.stack(v + crossings.point[shared], crossings.unit[shared]))
+    zeros = xp.cat(edges)
     zeros = zeros[xp.sort(zeros[:, 0] * n + zeros[:, 1])[1]]
     which, cell = _separating(solids, table, edge, unit)
     parts = 1 + n_points[which]

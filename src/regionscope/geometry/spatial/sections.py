@@ -177,11 +177,11 @@ def _scattered(mesh: Mesh, group: Tensor, start: Tensor, counts: Tensor, slot: T
     if len(many) == 0:
         return group[many]
     first, last = mesh.offsets[group[many] // n_units], mesh.offsets[group[many] // n_units + 1]
-    here = slot[ranges(start[many], counts[many])]
+    slots = slot[ranges(start[many], counts[many])]
     ends = offsets_of(counts[many])
-    of = owners(ends, len(here))
-    follows = xp.bincount(of[1:][(here[1:] == here[:-1] + 1) & (of[1:] == of[:-1])], len(many))
-    follows += (here[ends[:-1]] == first) & (here[ends[1:] - 1] == last - 1)
+    of = owners(ends, len(slots))
+    follows = xp.bincount(of[1:][(slots[1:] == slots[:-1] + 1) & (of[1:] == of[:-1])], len(many))
+    follows += (slots[ends[:-1]] == first) & (slots[ends[1:] - 1] == last - 1)
     return group[many[follows != counts[many] - 1]]
 
 
@@ -258,7 +258,7 @@ def _triples(
     t = up / (up - uq)
     order = xp.argsort(line)
     order = xp.take(order, sort_within(xp.take(line, order), xp.take(t, order)))
-    same = xp.nonzero(coincident(*(xp.take(each, order) for each in (line, t, up, uq, tolerance))))
+    same = xp.nonzero(coincident(*(xp.take(column, order) for column in (line, t, up, uq, tolerance))))
     key = xp.cat([cut_key, cut_key, cut_key])
     bad = xp.cat([key[doubtful], xp.maximum(key[order[same]], key[order[same + 1]])])
     counts = xp.bincount(line, len(lines.key))

@@ -121,18 +121,18 @@ class Solids:
 
     def face_areas(self, coords: Tensor) -> list[Tensor]:
         """The area of each face times a unit normal, by coordinates: three arrays (f,)."""
-        axes, found = _columns(coords), []
+        axes, sums = _columns(coords), []
         step = rows_at_a_time(_FACE_BYTES, coords.device)
         for first in range(0, self.n_faces, step):
             offsets = self.offsets[first : first + step + 1]
             corners, start = self.corners[offsets[0] : offsets[-1]], offsets[:-1] - offsets[0]
             face = owners(offsets - offsets[0], len(corners))
             # from the first corner of the face, so pairs of corners of two faces add nothing
-            along = [each - xp.take(xp.take(each, start), face) for each in (xp.take(axis, corners) for axis in axes)]
-            (a, b, c), (x, y, z) = ([each[side] for each in along] for side in (slice(None, -1), slice(1, None)))
+            along = [edge - xp.take(xp.take(edge, start), face) for edge in (xp.take(axis, corners) for axis in axes)]
+            (a, b, c), (x, y, z) = ([column[side] for column in along] for side in (slice(None, -1), slice(1, None)))
             doubled = b * z - c * y, c * x - a * z, a * y - b * x
-            found.append([xp.sums(face[1:], each, len(start)) / 2 for each in doubled])
-        return [xp.cat(each) for each in zip(*found, strict=True)]
+            sums.append([xp.sums(face[1:], column, len(start)) / 2 for column in doubled])
+        return [xp.cat(column) for column in zip(*sums, strict=True)]
 
     def volumes(self, coords: Tensor, inside: Tensor) -> Tensor:
         """(r,) the volume of each cell, from coordinates (v, 3) and the number (r,) of a vertex of each cell.
@@ -157,9 +157,9 @@ class Solids:
             xp.take(self.cells[:, 0], inner),
             xp.take(self.cells[:, 1], inner),
         )
-        here, there = cones(inner, one), cones(inner, two)
-        outwards = 1 - 2 * xp.double(here < there)  # the two have opposite signs
-        both = xp.cat([abs(cones(border, outer)), here * outwards, there * -outwards])
+        cone, other_cone = cones(inner, one), cones(inner, two)
+        outwards = 1 - 2 * xp.double(cone < other_cone)  # the two have opposite signs
+        both = xp.cat([abs(cones(border, outer)), cone * outwards, other_cone * -outwards])
         return xp.sums(xp.cat([outer, one, two]), both, self.n_cells) / 3
 
     def take(self, chosen: Tensor) -> tuple[Solids, Tensor]:
