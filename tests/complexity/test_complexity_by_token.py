@@ -166,13 +166,6 @@ def test_padding_never_counts_and_changes_nothing() -> None:
     assert found.block_means["layers.1"].stderr > 0
 
 
-def test_chunks_do_not_change_the_counts() -> None:
-    options = {"radius": RADIUS, "frames": FRAME, "attention": True, "norms": True}
-    few, many = (rs.local_complexity(TinyGPT(), IDS, **options, memory=memory) for memory in (1, None))
-    assert few.by_position.keys() == many.by_position.keys()
-    assert all(torch.equal(few.by_position[name], counts) for name, counts in many.by_position.items())
-
-
 def test_attention_with_the_heads_before_the_batch_is_counted_alike() -> None:
     class Attention(nn.Module):
         def __init__(self, heads_first: bool) -> None:

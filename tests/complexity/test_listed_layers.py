@@ -223,17 +223,6 @@ def test_kinks_away_from_zero(function: Callable[[Tensor], Tensor], at: tuple[fl
     assert found.total.tolist() == wanted.tolist()
 
 
-def test_an_activation_with_erf_counts_beside_others_and_away_from_zero() -> None:
-    torch.manual_seed(0)
-    first, second, x = nn.Linear(4, 6), nn.Linear(6, 5), torch.randn(9, 4)
-    laplace = Calls(lambda h: 0.5 * (1 + torch.erf((h - 0.25) / (0.3 * math.sqrt(2)))))
-    laplace.linear = first
-    found = local_complexity(nn.Sequential(laplace, second, nn.ReLU()), x, dims=4, radius=0.5, frames=torch.eye(4))
-    assert found.units == {"0.erf": 6, "2": 5}
-    reach = (0.5 * first.weight.detach().abs()).amax(1)
-    assert found.by_layer["0.erf"].tolist() == ((first(x).detach() - 0.25).abs() < reach).sum(1).tolist()
-
-
 def test_maxima_of_two_tensors_and_bounds_of_each_unit_are_folds() -> None:
     class Net(nn.Module):
         def __init__(self, fold: Callable[[Tensor], Tensor]) -> None:

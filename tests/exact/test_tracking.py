@@ -8,9 +8,8 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.exact import Partition, linear_regions
-from regionscope.exact.tracking import _binned, carry_over, follow, locate
+from regionscope.exact.tracking import carry_over, follow, locate
 from regionscope.geometry import Box, Segment, Simplex
-from regionscope.geometry.ragged import owners
 
 SQUARE = Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
 
@@ -50,22 +49,6 @@ def test_locate_agrees_with_every_inequality_of_every_region() -> None:
 def test_the_middle_of_a_region_lies_in_it(where: Box | Simplex | Segment) -> None:
     part = linear_regions(network(3), where)
     assert torch.equal(locate(part, part.interior), torch.arange(len(part)))
-
-
-@pytest.mark.parametrize("where", [Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1e3), Segment([-1e4, 0.0], [1e4, 0.0])])
-def test_a_point_is_compared_with_few_regions_where_they_lie_crowded(where: Box | Segment) -> None:
-    """Nearly all regions lie within a thousandth of the slice."""
-    part = linear_regions(network(1, width=40), where)
-    assert len(part) > 60
-    corners = part.vertices[part.corners]
-    of = owners(part.offsets)[:, None].expand_as(corners)
-    empty = corners.new_empty((len(part), part.dim))
-    low, high = (empty.scatter_reduce(0, of, corners, end, include_self=False) for end in ("amin", "amax"))
-    start, count, listed = _binned(low, high, part.interior)
-    assert float(count.double().mean()) < 20
-    assert torch.equal(locate(part, part.interior), torch.arange(len(part)))
-    for i in range(len(part)):
-        assert i in listed[start[i] : start[i] + count[i]]
 
 
 def test_points_outside_the_slice_are_in_no_region() -> None:

@@ -101,20 +101,6 @@ def test_words_are_the_sets_that_were_packed(f: int, device: str) -> None:
         assert holds(words, torch.full((len(words),), element, device=device)).tolist() == [element in s for s in sets]
 
 
-def test_tables_of_sets_and_none() -> None:
-    members = tables(WORD + 3, "cpu")[:42].view(6, 7, -1)
-    words = pack(members)
-    assert torch.equal(words.view(42, -1), pack(members.view(42, -1)))
-    assert torch.equal(unpack(words, WORD + 3), members)
-    assert torch.equal(popcount(words), members.sum(-1))
-    assert torch.equal(lowest(words), lowest(words.view(42, -1)).view(6, 7))
-    none = pack(torch.empty(0, 70, dtype=torch.bool))
-    assert none.shape == (0, 2)
-    assert lowest(none).shape == popcount(none).shape == (0,)
-    with pytest.raises(IndexError):
-        unpack(torch.tensor([[1]]), WORD + 1)
-
-
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_lowest_element_is_read_from_every_bit(device: str) -> None:
     """One bit at a time: the logarithm of a power of two is off by a little on a GPU, and rounds down."""

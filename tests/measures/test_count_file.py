@@ -11,13 +11,12 @@ from collections.abc import Callable
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Dataset
 
 import forked
 import regionscope as rs
@@ -38,9 +37,7 @@ def path(tmp_path: Path) -> Path:
 
 
 class Net(nn.Module):
-    """Several regions on most slices; records how many rows each call has."""
-
-    rows: ClassVar[list[int]] = []
+    """Several regions on most slices."""
 
     def __init__(self, slope: float = 0.1, scale: float = 1.0, act: type[nn.Module] = nn.LeakyReLU) -> None:
         super().__init__()
@@ -53,23 +50,8 @@ class Net(nn.Module):
                 weights.copy_(torch.randn(weights.shape, generator=made))
 
     def forward(self, x: Tensor, add: float | Tensor = 0.0) -> Tensor:
-        self.rows.append(len(x))
         out: Tensor = self.last(self.act(self.first(x))) * self.scale + self.shift + add
         return out
-
-
-class Loaded(Dataset[Tensor]):
-    """Inputs that are loaded one by one, and counted."""
-
-    def __init__(self) -> None:
-        self.loads = 0
-
-    def __len__(self) -> int:
-        return len(DATA)
-
-    def __getitem__(self, i: int) -> Tensor:
-        self.loads += 1
-        return DATA[i]
 
 
 def assert_same(found: rs.RegionCount, wanted: rs.RegionCount) -> None:
@@ -115,25 +97,6 @@ def test_a_precision_is_reached_after_the_same_slices(path: Path, begun: int) ->
     assert 30 < wanted.n < 1000
     rs.region_count(Net(), DATA, slices=begun, grid=40, path=path)
     assert_same(rs.region_count(Net(), DATA, slices=20, grid=40, until=0.06, path=str(path)), wanted)
-
-
-def test_finished_slices_are_neither_counted_nor_drawn_again(path: Path) -> None:
-    data = Loaded()
-
-    def work(slices: int, file: Path | None = path) -> tuple[int, int]:
-        Net.rows.clear()
-        data.loads = 0
-        rs.region_count(Net(), data, slices=slices, path=file)
-        return sum(Net.rows), data.loads
-
-    work(20)
-    opening_rows, opening_loads = work(20)
-    rows, loads = work(50)
-    assert rows - opening_rows == 30 * 200
-    assert loads - opening_loads == 30 * 2
-    assert work(50) == (opening_rows, opening_loads)
-    assert opening_rows < 20
-    assert opening_loads <= 32 + 3
 
 
 def kill_at_write(fatal: int, share: float, count: Callable[[], object]) -> None:
@@ -235,18 +198,6 @@ def test_a_damaged_line_is_named(path: Path, line: bytes) -> None:
         rs.region_count(Net(), DATA, slices=40, path=path)
     path.write_bytes(b"\n".join(lines[:2]) + b"\n")  # as the message advises
     assert_same(rs.region_count(Net(), DATA, slices=40, path=path), rs.region_count(Net(), DATA, slices=40))
-
-
-def test_columns_of_different_lengths_are_damage(path: Path) -> None:
-    ones = torch.ones(2).long()
-    CountFile(path, {"method": "refined"}).append(RefinedCounts(ones, ones, ones, ones > 0))
-    for old, new in ((b'"plain": [1, 1]', b'"plain": [1]'), (b"[true, true]", b"[1, 1]"), (b'"grid"', b'"other"')):
-        raw = path.read_bytes()
-        assert old in raw
-        path.write_bytes(raw.replace(old, new))
-        with pytest.raises(Damaged, match="line 2"):
-            CountFile(path, {"method": "refined"})
-        path.write_bytes(raw)
 
 
 def test_a_full_disk_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,17 +316,6 @@ def test_the_file_of_another_setting_is_refused(
         rs.region_count(**{**usual, **after}, path=path)
     assert path.read_bytes() == raw
     rs.region_count(**{**usual, **before}, path=path)
-
-
-def test_a_file_of_other_linear_counts_is_refused(path: Path) -> None:
-    usual: dict[str, Any] = {"model": Net(), "inputs": DATA, "slices": 2, "path": path}
-    rs.measures.linear_region_count(**usual)
-    changes = {"pieces": {"pieces": "activation"}, "inputs": {"inputs": DATA[:-1]}, "model": {"model": Net(slope=0.2)}}
-    for name, after in changes.items():
-        with pytest.raises(InputError, match=rf"Expected counts for .*\b{name}=.* got counts for .*\b{name}=.* Repeat"):
-            rs.measures.linear_region_count(**{**usual, **after})
-    with pytest.raises(InputError, match=r"Expected counts for pieces=None in .*, got counts for pieces='linear'"):
-        rs.region_count(**usual, method="exact")
 
 
 @pytest.mark.parametrize(

@@ -256,26 +256,6 @@ def test_a_model_in_half_precision_has_the_regions_of_its_weights(dtype: torch.d
     assert next(half.parameters()).dtype == dtype
 
 
-def staircase(breaks: list[float]) -> nn.Module:
-    """sum_i relu(x_1 - b_i): along the first axis one more region after every break."""
-    model = nn.Sequential(nn.Linear(2, len(breaks)), nn.ReLU(), nn.Linear(len(breaks), 1))
-    with torch.no_grad():
-        model[0].weight.copy_(torch.tensor([[1.0, 0.0]] * len(breaks)))
-        model[0].bias.copy_(-torch.tensor(breaks))
-        model[2].weight.fill_(1.0)
-    return model
-
-
-def test_regions_along_the_lines_by_hand() -> None:
-    model = staircase([-1.0, 1.0, 2.0, 5.0])
-    along = measures.linear_region_count(model, torch.tensor([[4.0, 1.0]]), slices=5, through="origin")
-    assert along.counts.tolist() == [3] * 5  # breaks at 1 and 2 lie between; -1 and 5 do not
-    across = measures.linear_region_count(model, torch.tensor([[0.0, 1.0]]), slices=2, through="origin")
-    assert across.counts.tolist() == [1, 1]
-    labels = rs.region_count(nn.Sequential(nn.Linear(2, 2)), torch.tensor([[1.0, 0.0]]), slices=3, through="origin")
-    assert labels.n == 3
-
-
 def test_no_line_leads_from_the_origin_to_itself() -> None:
     with pytest.raises(RegionscopeError, match="inputs other than the origin, got only the origin in 100 draws"):
         LinesFromOrigin(torch.zeros(3, 2)).draw(0)

@@ -165,17 +165,6 @@ def test_a_hook_on_a_module_in_a_plain_list() -> None:
         rs.linear_regions(model, SEGMENT)
 
 
-def test_a_hook_on_a_model_of_several_outputs() -> None:
-    class Both(nn.Sequential):
-        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-            return super().forward(x), x
-
-    net = Both(*network())
-    net.register_forward_hook(lambda m, x, y: (y[0] + 1, y[1]))
-    with pytest.raises(rs.UntraceableModel, match="a hook changes those of the module Both"):
-        rs.linear_regions(net, SEGMENT, output=0)
-
-
 def test_a_copy_that_cannot_run_warns() -> None:
     net = network()
     net[1].register_forward_hook(lambda m, x, y: y @ torch.ones(3))

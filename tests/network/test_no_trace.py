@@ -9,7 +9,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils import parametrizations
 
 from network.architectures import ARCHITECTURES, Architecture, Lambda, freshly_built
 from regionscope.errors import RegionscopeError
@@ -78,16 +77,6 @@ def test_random_numbers_drawn_while_reading_are_given_back() -> None:
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_the_program_keeps_its_own_weights() -> None:
-    module = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)).double()
-    program, x = trace(module, (3,)), torch.randn(5, 3, dtype=torch.float64)
-    before = program(x)
-    nn.init.zeros_(module[0].weight)
-    assert torch.equal(program(x), before)
-    before.sum()
-    assert not before.requires_grad
-
-
 class Counting(nn.Module):
     """Writes to itself on each forward."""
 
@@ -136,17 +125,6 @@ def test_older_weight_hooks_use_the_current_weight() -> None:
     program, x = trace(module, (3,)), torch.randn(4, 3, dtype=torch.float64)
     assert all(torch.equal(a, b) for a, (_, b) in zip(before, named(module), strict=True))
     assert torch.allclose(program(x), module.double().eval()(x), rtol=1e-12)
-
-
-def test_parametrised_user_layer() -> None:
-    class Own(nn.Linear):
-        def forward(self, x: Tensor) -> Tensor:
-            return F.relu(F.linear(x, self.weight, self.bias) + 1)
-
-    module = nn.Sequential(parametrizations.weight_norm(Own(3, 4)), Own(4, 2))
-    program, x = trace(module, (3,)), torch.randn(4, 3, dtype=torch.float64)
-    assert torch.allclose(program(x), module.double()(x), rtol=1e-12)
-    assert [kink.name for kink in program.kinks] == ["0.relu", "1.relu"]
 
 
 class Registry:

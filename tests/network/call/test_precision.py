@@ -110,16 +110,3 @@ def test_instruments_measure_in_full_precision() -> None:
         measure(model)
         assert set(seen) == {FULL}
         assert everything() == before
-
-
-@pytest.mark.usefixtures("user")
-def test_exact_regions() -> None:
-    before = everything()
-    model, segment = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1)), rs.Segment([-1, -1], [1, 1])
-    part = rs.linear_regions(model, segment)  # float64, which none of the settings touches
-    part.check()
-    with full_precision():
-        plain = rs.linear_regions(model, segment)
-    assert torch.equal(part.vertices, plain.vertices)
-    assert torch.equal(part.outputs, plain.outputs)
-    assert everything() == before

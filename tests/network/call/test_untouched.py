@@ -50,19 +50,6 @@ def test_a_snapshot_of_the_weights() -> None:
     assert not model.weight.any()
 
 
-def test_inference_mode_is_left_for_a_while() -> None:
-    model = careless()
-    with torch.inference_mode():
-        with untouched(model) as private:
-            assert not torch.is_inference_mode_enabled()
-            assert not torch.is_grad_enabled()
-            assert not private(torch.randn(5, 4)).is_inference()
-            with torch.enable_grad():
-                assert private(torch.randn(5, 4)).requires_grad
-        assert torch.is_inference_mode_enabled()
-    assert model.added.tolist() == [0, 0, 0]
-
-
 def test_a_model_made_in_inference_mode() -> None:
     with torch.inference_mode():
         model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
@@ -75,15 +62,6 @@ def test_a_model_made_in_inference_mode() -> None:
 def test_a_lazy_layer_without_a_shape_is_refused() -> None:
     with pytest.raises(InputError, match=r"'0\.weight' has no shape yet"), untouched(nn.Sequential(nn.LazyLinear(3))):
         raise AssertionError
-
-
-def test_what_is_no_module_runs_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threading, "active_count", lambda: 1)  # other tests may leave threads behind
-    before = torch.get_rng_state()
-    with untouched(lambda x: x):
-        torch.rand(3)
-        assert not torch.is_grad_enabled()
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 def allows_tensor_float() -> bool:
@@ -100,16 +78,6 @@ def tensor_float() -> Iterator[None]:
     setattr(matmul, name, value)
     yield
     setattr(matmul, name, before)
-
-
-@pytest.mark.usefixtures("tensor_float")
-def test_full_precision_unless_told_otherwise() -> None:
-    model = nn.Linear(2, 2)
-    with untouched(model):
-        assert not allows_tensor_float()
-    with untouched(model, precise=False):
-        assert allows_tensor_float()
-    assert allows_tensor_float()
 
 
 @pytest.mark.usefixtures("tensor_float")
