@@ -78,7 +78,7 @@ def block(
     Raises NotPiecewiseAffine for GELU and other smooth blocks. Cost: one forward pass of the model, and ``trace``.
     """
     names = tuple(name) if isinstance(name, Iterable) and not isinstance(name, str) else (name,)
-    if not names or not all(isinstance(each, str) for each in names):
+    if not names or not all(isinstance(name, str) for name in names):
         raise InputError(f"Expected the name of a block, or a list of names, got {name!r}. See model.named_modules().")
     whole = unwrapped(check_module(model))
     shown = ", ".join(names)
@@ -89,7 +89,7 @@ def block(
             f"Expected position from {-t} to {t - 1} for {t} real tokens, got {position!r}. "
             "Count the tokens from 0, or from -1 backwards."
         )
-    part = whole.get_submodule(names[0]) if len(names) == 1 else _Chain([_part(whole, each) for each in names])
+    part = whole.get_submodule(names[0]) if len(names) == 1 else _Chain([_part(whole, name) for name in names])
     try:
         program = trace(part, (inputs.shape[1],), points=lambda: inputs)
     except NotPiecewiseAffine as error:
@@ -118,13 +118,13 @@ class _Chain(nn.Module):
 
 
 def _part(whole: nn.Module, name: str) -> Callable[[Any], Any]:
-    found: Any = whole
+    part: Any = whole
     for step in name.split("."):
-        found = getattr(found, step, None)
-    if not callable(found):
+        part = getattr(part, step, None)
+    if not callable(part):
         names = [path for path, _ in whole.named_modules() if path]
         raise unknown_name("the name of a part of the model", name, names, most=20)
-    return found  # type: ignore[no-any-return]
+    return part  # type: ignore[no-any-return]
 
 
 def _one_input(whole: nn.Module, context: Any, attention_mask: Any) -> Tensor:
@@ -149,9 +149,9 @@ def _seen(whole: nn.Module, names: Sequence[str], inputs: Tensor, args: Argument
 
     def keep(end: str, verb: str, value: Any) -> None:
         if not isinstance(value, Tensor) or value.ndim < 2:
-            found = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+            got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
             raise InputError(
-                f"Expected '{', '.join(names)}' to {verb} a tensor (..., tokens, d), got {found}. "
+                f"Expected '{', '.join(names)}' to {verb} a tensor (..., tokens, d), got {got}. "
                 "Name modules of the MLP of a transformer, as block() shows."
             )
         seen.setdefault(end, value.detach().double().flatten(0, -2))

@@ -191,8 +191,8 @@ class EmbeddedModel(nn.Module):
     def _check_alike(self, logits: Tensor, expected: Tensor, tolerance: float) -> None:
         """tolerance: as a share of the largest output."""
         finite = expected[expected.isfinite()].abs()
-        near = tolerance * (finite.max() if len(finite) else 0.0)
-        if logits.shape != expected.shape or bool(((logits - expected).abs() > near).any()):
+        close = tolerance * (finite.max() if len(finite) else 0.0)
+        if logits.shape != expected.shape or bool(((logits - expected).abs() > close).any()):
             raise InputError(
                 f"Expected a model whose output depends on the token ids through '{self.at}' alone, got one that looks "
                 "at them again. Name a module behind all of these with at=."
@@ -292,7 +292,7 @@ class _Replace:
 
 def _equal(args: Any, others: Any) -> bool:
     first, second = args[:1], others[:1]
-    return all(isinstance(each, Tensor) for each in first + second) and bool(first) and torch.equal(*first, *second)
+    return all(isinstance(part, Tensor) for part in first + second) and bool(first) and torch.equal(*first, *second)
 
 
 class _KeepPosition:
@@ -361,7 +361,7 @@ def embedding_of(model: nn.Module, ids: Tensor, args: Arguments) -> tuple[str, A
 
 def _embeddings_of(model: nn.Module, ids: Tensor, args: Arguments) -> tuple[dict[str, Tensor], Any]:
     """What each ``nn.Embedding`` that takes these ids in a forward pass returns, by name, and the pass's output."""
-    found: dict[str, Tensor] = {}
+    tables: dict[str, Tensor] = {}
     handles = []
     for name, module in model.named_modules():
         if isinstance(module, nn.Embedding):
@@ -369,7 +369,7 @@ def _embeddings_of(model: nn.Module, ids: Tensor, args: Arguments) -> tuple[dict
             def look(module: nn.Module, inputs: Any, output: Any, name: str = name) -> None:
                 same = bool(inputs) and isinstance(inputs[0], Tensor) and torch.equal(inputs[0], ids)
                 if same:
-                    found.setdefault(name, output)
+                    tables.setdefault(name, output)
 
             handles.append(module.register_forward_hook(look))
     try:
@@ -377,7 +377,7 @@ def _embeddings_of(model: nn.Module, ids: Tensor, args: Arguments) -> tuple[dict
     finally:
         for handle in handles:
             handle.remove()
-    return found, results
+    return tables, results
 
 
 def sequences_to_test(ids: Tensor, config: Any) -> tuple[Tensor, Tensor]:
@@ -395,7 +395,7 @@ def sequences_to_test(ids: Tensor, config: Any) -> tuple[Tensor, Tensor]:
         places = torch.isin(ids, torch.tensor(special, device=ids.device)).cpu()
         kinds, kind = torch.unique(places.flip(1), dim=0, return_inverse=True)  # the last tokens count most
         left = sorted(set(range(len(kinds))) - set(kind[rows].tolist()), reverse=True)
-        rows += [int((kind == each).nonzero()[0]) for each in (*left[:2], *left[2:][-2:])]
+        rows += [int((kind == entry).nonzero()[0]) for entry in (*left[:2], *left[2:][-2:])]
     at_once = max(_FIRST, _TOKENS // ids.shape[1])
     chosen = ids[torch.tensor(rows, device=ids.device)]
     return chosen[:at_once], chosen[at_once:]

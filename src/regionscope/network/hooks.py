@@ -54,9 +54,9 @@ def check_hooks(module: nn.Module, input_shape: tuple[int, ...], points: Callabl
     names = {id(part): f"{path!r} ({type(part).__name__})" for path, part in copied.module.named_modules() if path}
 
     def listed(those: list[_Watched]) -> str:
-        return " and of ".join(names.get(id(each.part), f"the module {type(each.part).__name__}") for each in those)
+        return " and of ".join(names.get(id(hook.part), f"the module {type(hook.part).__name__}") for hook in those)
 
-    if changing := [each for each in watched if each.changes]:
+    if changing := [hook for hook in watched if hook.changes]:
         hook = "a hook" if has_hooks(changing[0].part) else "a global hook"
         raise UntraceableModel(
             f"Expected hooks that only look at values, but {hook} changes those of {listed(changing[:1])}. {_ADVICE}"

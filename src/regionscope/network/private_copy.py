@@ -133,7 +133,7 @@ def memory_key(tensor: Tensor) -> tuple[object, ...]:
 
 def check_whole(module: nn.Module) -> None:
     """Refuse weights that are split over processes: one process has a part, and reading it waits for the others."""
-    kinds = {type(each).__name__ for each in chain(module.modules(), module.parameters(), module.buffers())}
+    kinds = {type(part).__name__ for part in chain(module.modules(), module.parameters(), module.buffers())}
     if kinds & {"FullyShardedDataParallel", "DTensor"}:
         raise InputError(
             "Expected a model whose weights are all in this process, got weights that are split over processes (FSDP "

@@ -103,7 +103,7 @@ class Reader(ForwardTracer):
         try:
             return self._apply(kind, target, args, kwargs)
         except RegionscopeError as error:
-            first = next(filter(None, (each.refusal for each in traced((*args, *kwargs.values())))), error)
+            first = next(filter(None, (value.refusal for value in traced((*args, *kwargs.values())))), error)
             if isinstance(first, NotPiecewiseAffine | UntraceableModel) and _is_pure(kind, target, kwargs):
                 return self._refused(self.graph.create_node(kind, target), first)
             self.refuse(first)

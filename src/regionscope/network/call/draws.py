@@ -111,8 +111,8 @@ def _is_draw(func: Any, args: Any, kwargs: Any) -> bool:
         return False
     schema = func._schema
     # An argument that has its default is not passed on: attention without dropout comes without dropout_p.
-    given = {each.name: each.default_value for each in schema.arguments if each.has_default_value()}
-    given |= {**dict(zip((each.name for each in schema.arguments), args, strict=False)), **kwargs}
+    given = {argument.name: argument.default_value for argument in schema.arguments if argument.has_default_value()}
+    given |= {**dict(zip((argument.name for argument in schema.arguments), args, strict=False)), **kwargs}
     trained = given.get("train", True) and given.get("training", True)
     share = given.get("dropout", 1) and given.get("dropout_p", 1)
     return given.get("generator") is None and bool(trained and share)

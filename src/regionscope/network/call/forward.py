@@ -27,7 +27,7 @@ def call_model(function: Callable[..., Any], inputs: Any) -> Any:
     except (torch.OutOfMemoryError, RegionscopeError):
         raise
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, AssertionError) as error:
-        if any(each.search(first_line(error)) for each in _FIXED_BATCH):
+        if any(pattern.search(first_line(error)) for pattern in _FIXED_BATCH):
             raise InputError(
                 f"Expected an exported program for any number of inputs, got one of a fixed number. {OPEN_BATCH}"
             ) from error
@@ -78,7 +78,7 @@ def row_bytes(model: nn.Module, input_shape: tuple[int, ...], dtype: torch.dtype
             call_model(model, probe)
         seen.append(watch.bytes)
     fewer, more = seen
-    own = probe[0].numel() * probe.element_size()
+    input_bytes = probe[0].numel() * probe.element_size()
     # The two passes run the same operations, unless the model looks at the size of its batch.
     grown = [b - a for a, b in zip(fewer, more, strict=True)] if len(fewer) == len(more) else more
-    return int(_SAFETY * max([own, *grown]))
+    return int(_SAFETY * max([input_bytes, *grown]))

@@ -81,7 +81,7 @@ def read_graph(path: Path) -> Graph:
         ) from error
     if not model.graph.node or not model.graph.output:
         raise InputError(f"Expected an ONNX model with nodes and outputs, got {path} without. Export it again.")
-    opset = next((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), 0)
+    opset = next((opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")), 0)
     if opset < OLDEST_OPSET:
         raise InputError(f"Expected opset {OLDEST_OPSET} or later, got {opset} in {path}. Export it again.")
     constants = {tensor.name: read_tensor(tensor, path.parent) for tensor in model.graph.initializer}
@@ -96,7 +96,7 @@ def read_graph(path: Path) -> Graph:
 
 def external_tensors(model: Any) -> list[Any]:
     """The constants of a model whose numbers are in files beside it."""
-    tensors = chain(model.graph.initializer, (each.t for node in model.graph.node for each in node.attribute))
+    tensors = chain(model.graph.initializer, (entry.t for node in model.graph.node for entry in node.attribute))
     return [tensor for tensor in tensors if tensor.data_location == tensor.EXTERNAL]
 
 

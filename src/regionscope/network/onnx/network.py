@@ -71,7 +71,7 @@ class OnnxNetwork(nn.Module):
         dead: dict[int, list[str]] = {}
         for name, i in last.items():
             dead.setdefault(i, []).append(name)
-        self._plan = [each._replace(dead=tuple(dead.get(i, ()))) for i, each in enumerate(self._plan)]
+        self._plan = [step._replace(dead=tuple(dead.get(i, ()))) for i, step in enumerate(self._plan)]
 
     def set_literal(self, on: bool) -> None:
         """Whether nodes take dimension 0 as the file does: always right for one row, and the default. Otherwise it is
@@ -95,8 +95,8 @@ class OnnxNetwork(nn.Module):
 
     def run_row(self, x: Tensor) -> Tensor:
         """The output (1, *output_shape) for one row, even if the graph has summed over the batch dimension."""
-        found = self._run(x)
-        return found if found.shape[:1] == (1,) else found[None]
+        output = self._run(x)
+        return output if output.shape[:1] == (1,) else output[None]
 
     def _run(self, x: Tensor) -> Tensor:
         values: dict[str, Any] = {self.input_name: x}
@@ -106,5 +106,5 @@ class OnnxNetwork(nn.Module):
             values.update(zip(writes, made if isinstance(made, tuple | list) else (made,), strict=False))
             for name in dead:
                 values.pop(name, None)
-        found: Tensor = values[self.output_name]
-        return found
+        result: Tensor = values[self.output_name]
+        return result

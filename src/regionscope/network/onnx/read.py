@@ -101,10 +101,10 @@ class _Reading:
         data = any(read in self.values for read in proto.input)
         node = Node(
             name=name, kind=proto.op_type, opset=self.graph.opset,
-            attributes={each.name: _attribute(each, self.graph.path.parent) for each in proto.attribute},
+            attributes={attribute.name: _attribute(attribute, self.graph.path.parent) for attribute in proto.attribute},
             inputs=tuple(proto.input), constants=tuple(self._constant(read, data) for read in proto.input),
-            n_outputs=sum(1 for each in proto.output if each),
-            n_read=max((j for j, each in enumerate(proto.output, 1) if each and each in self.read), default=0),
+            n_outputs=sum(1 for name in proto.output if name),
+            n_read=max((j for j, name in enumerate(proto.output, 1) if name and name in self.read), default=0),
             lift=self.lift if data else 0, rank=self._rank(proto), literal=not (data and self.open),
         )  # fmt: skip
         step = _step(node)
@@ -124,8 +124,8 @@ class _Reading:
 
     def _constant(self, name: str, data: bool) -> Tensor | None:
         """A constant as a node reads it, None for a value that depends on the input."""
-        found = self.constants.get(name)
-        return self._in_precision(found) if data and found is not None else found
+        constant = self.constants.get(name)
+        return self._in_precision(constant) if data and constant is not None else constant
 
     def _in_precision(self, constant: Tensor) -> Tensor:
         """Real numbers that meet the input, in the one precision of the network."""
@@ -157,14 +157,14 @@ class _Reading:
             node.error(f"inputs of shape {shapes} do not fit ({described(error).rstrip('.')})")
 
     def _check_shape(self, output: Any) -> None:
-        found = tuple(self.values[output.name].shape)[self.lift :]
+        shape = tuple(self.values[output.name].shape)[self.lift :]
         declared = tuple(dimensions(output))
         if output.type.tensor_type.HasField("shape") and (
-            len(declared) != len(found)
-            or any(size not in (None, 0, own) for size, own in zip(declared, found, strict=True))
+            len(declared) != len(shape)
+            or any(size not in (None, 0, own) for size, own in zip(declared, shape, strict=True))
         ):
             raise InputError(
-                f"Expected an output of shape {declared}, as {self.graph.path} declares, got {found}. Export it again."
+                f"Expected an output of shape {declared}, as {self.graph.path} declares, got {shape}. Export it again."
             )
 
     def _choose_rows(self) -> None:
@@ -263,19 +263,21 @@ def _precision(graph: Graph, name: str) -> torch.dtype:
     real = (types.FLOAT, types.DOUBLE)
     users = [node for node in graph.proto.node if name in node.input and node.op_type != "Shape"]
     if kind not in (types.UNDEFINED, *real) and any(
-        node.op_type != "Cast" or all(each.i not in real for each in node.attribute if each.name == "to")
+        node.op_type != "Cast" or all(attribute.i not in real for attribute in node.attribute if attribute.name == "to")
         for node in users
     ):
-        found = types.DataType.Name(kind) if kind in types.DataType.values() else str(kind)
+        got = types.DataType.Name(kind) if kind in types.DataType.values() else str(kind)
         raise InputError(
-            f"Expected an input of float32 or float64 numbers, got {found} for {name!r} in {graph.path}. Export the "
+            f"Expected an input of float32 or float64 numbers, got {got} for {name!r} in {graph.path}. Export the "
             "network with a float input."
         )
     values, kinds = {name}, {kind}
     for node in graph.proto.node:
         if node.op_type != "Shape" and values.intersection(node.input):
             values.update(node.output)
-            kinds.update(each.i for each in node.attribute if node.op_type == "Cast" and each.name == "to")
+            kinds.update(
+                attribute.i for attribute in node.attribute if node.op_type == "Cast" and attribute.name == "to"
+            )
     return torch.float64 if types.DOUBLE in kinds else torch.float32
 
 

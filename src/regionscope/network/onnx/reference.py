@@ -30,12 +30,12 @@ def reference_outputs(network: OnnxNetwork, inputs: Tensor) -> Tensor:
         tensor.CopyFrom(onnx.numpy_helper.from_array(numbers, tensor.name))
     run = evaluator.ReferenceEvaluator(graph.model, new_ops=[_batch_normalization()] if graph.opset < 14 else [])
     rows = inputs.detach().cpu().to(torch.float32).numpy()
-    found = []
+    outputs = []
     for row in rows:
         given = row[None] if network.batch_axis else row
         (out,) = run.run([network.output_name], {network.input_name: given})
-        found.append(torch.from_numpy(np.ascontiguousarray(out)).reshape(-1))
-    return torch.stack(found)
+        outputs.append(torch.from_numpy(np.ascontiguousarray(out)).reshape(-1))
+    return torch.stack(outputs)
 
 
 def _batch_normalization() -> Any:

@@ -55,17 +55,17 @@ class Node:
 
     def constant(self, i: int, what: str) -> Tensor:
         """Input i, which must be a constant."""
-        found = self.constants[i] if i < len(self.constants) else None
-        if found is None:
+        constant = self.constants[i] if i < len(self.constants) else None
+        if constant is None:
             self.error(f"its {what} must be a constant")
-        return found
+        return constant
 
     def numbers(self, i: int, what: str) -> list[int]:
         """Input i as a list of integers; it must be a constant."""
-        found = self.constant(i, what).reshape(-1)
-        if len(found) > MOST_INDICES:
-            self.error(f"its {what} has {len(found)} entries")
-        return [int(n) for n in found.tolist()]
+        numbers = self.constant(i, what).reshape(-1)
+        if len(numbers) > MOST_INDICES:
+            self.error(f"its {what} has {len(numbers)} entries")
+        return [int(n) for n in numbers.tolist()]
 
     def lifted(self, axes: Iterable[int], more: int = 0) -> list[int]:
         """Dimensions as the program counts them, those of ``more`` included that the node adds to its first input."""

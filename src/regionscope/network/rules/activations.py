@@ -96,12 +96,14 @@ def _clamped(call: Call, x: Data, low: float | None, high: float | None) -> Data
     """min(max(x, low), high); a bound of None or infinity on the open side does not fold."""
     lower = -math.inf if low is None else float(low)
     upper = math.inf if high is None else float(high)
-    at = tuple(call.number(bound) for bound, open_end in ((lower, -math.inf), (upper, math.inf)) if bound != open_end)
-    if not at:
+    bounds = tuple(
+        call.number(bound) for bound, open_end in ((lower, -math.inf), (upper, math.inf)) if bound != open_end
+    )
+    if not bounds:
         return x
     if lower >= upper:
         return call.affine(Fixed(torch.full_like, (upper,)), x)
-    return _folds_at(call, x, at, Fixed(torch.clamp, (lower, upper)), Fixed(torch.clamp_, (lower, upper)))
+    return _folds_at(call, x, bounds, Fixed(torch.clamp, (lower, upper)), Fixed(torch.clamp_, (lower, upper)))
 
 
 @rule("clamp", "clip", data=("x", "min", "max"), any_axis=True)

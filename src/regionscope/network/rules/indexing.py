@@ -24,8 +24,8 @@ def _getitem(call: Call, x: Data, index: Any) -> Data:
     taken = sum(_span(entry) for entry in entries)
     fill = [slice(None)] * (x.ndim - taken)
     dots = [i for i, entry in enumerate(entries) if entry is Ellipsis]
-    at = dots[0] if dots else len(entries)
-    entries[at : at + len(dots)] = fill
+    place = dots[0] if dots else len(entries)
+    entries[place : place + len(dots)] = fill
     physical: list[Any] = [slice(None)]
     dim, axis = 0, x.axis
     for entry in entries:

@@ -63,8 +63,8 @@ def _runs_on(device: torch.device) -> bool:
     x, weight, bias = (torch.rand(s, generator=draw, dtype=torch.float64, device="cpu").to(device) for s in shapes)
     direct = partial(functional.conv2d, padding=(1, 0))
     try:
-        found = conv2d_winograd(x, weight, bias, padding=(1, 0), function=direct)
-        torch.testing.assert_close(found, direct(x, weight, bias), rtol=0, atol=1e-12)
+        outputs = conv2d_winograd(x, weight, bias, padding=(1, 0), function=direct)
+        torch.testing.assert_close(outputs, direct(x, weight, bias), rtol=0, atol=1e-12)
     except Exception as error:  # noqa: BLE001 - Triton and its compilers raise errors of many kinds
         reason = f"{type(error).__name__}: {str(error).rstrip('.')}"
         warnings.warn(
@@ -112,8 +112,8 @@ def tiled(
 
 def spread(weight: Tensor, g: Coefficients = _G) -> Tensor:
     """G kernel G' of all kernels (o, c, 3, 3): (16, o, c)."""
-    own = weight.new_tensor(g)
-    return (torch.kron(own, own) @ weight.reshape(-1, 9).T).view(16, *weight.shape[:2])
+    matrix = weight.new_tensor(g)
+    return (torch.kron(matrix, matrix) @ weight.reshape(-1, 9).T).view(16, *weight.shape[:2])
 
 
 def tiles_of(x: Tensor, padding: Sequence[int], shape: Sequence[int], b: Coefficients = _B) -> Tensor:
@@ -121,16 +121,16 @@ def tiles_of(x: Tensor, padding: Sequence[int], shape: Sequence[int], b: Coeffic
     (high, wide), (height, width) = padding, x.shape[2:]
     down, across = (-(-size // 2) * 2 + 2 for size in shape[2:])
     padded = functional.pad(x, (wide, across - width - wide, high, down - height - high))
-    tiles, own = padded.unfold(2, 4, 2).unfold(3, 4, 2), x.new_tensor(b)
-    return torch.einsum("nchwij->ijcnhw", own @ tiles @ own.T).reshape(16, x.shape[1], -1)
+    tiles, matrix = padded.unfold(2, 4, 2).unfold(3, 4, 2), x.new_tensor(b)
+    return torch.einsum("nchwij->ijcnhw", matrix @ tiles @ matrix.T).reshape(16, x.shape[1], -1)
 
 
 def join_tiles(tiles: Tensor, bias: Tensor, out: Tensor, a: Coefficients = _A) -> None:
     """Write A tile A' + bias for all tiles (16, o, tiles) to ``out`` (n, o, height, width). Slow twin."""
     n, o, height, width = out.shape
-    grid, own = tiles.view(4, 4, o, n, -(-height // 2), -(-width // 2)), tiles.new_tensor(a)
-    found = torch.einsum("ki,lj,ijonhw->nohkwl", own, own, grid).flatten(4).flatten(2, 3)
-    torch.add(found[:, :, :height, :width], bias[:, None, None], out=out)
+    grid, matrix = tiles.view(4, 4, o, n, -(-height // 2), -(-width // 2)), tiles.new_tensor(a)
+    outputs = torch.einsum("ki,lj,ijonhw->nohkwl", matrix, matrix, grid).flatten(4).flatten(2, 3)
+    torch.add(outputs[:, :, :height, :width], bias[:, None, None], out=out)
 
 
 def rounding(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, padding: Sequence[int]) -> Tensor:

@@ -71,11 +71,11 @@ def _gathered(a, b, c, d):
 @_part
 def _spread_line(start, left, step, width, inside):
     """B times four entries of a line of the input, with zeros beyond its border."""
-    at = start + left * step
-    a = tl.load(at, mask=inside & (left >= 0) & (left < width), other=0.0)
-    b = tl.load(at + step, mask=inside & (left >= -1) & (left < width - 1), other=0.0)
-    c = tl.load(at + 2 * step, mask=inside & (left >= -2) & (left < width - 2), other=0.0)
-    d = tl.load(at + 3 * step, mask=inside & (left >= -3) & (left < width - 3), other=0.0)
+    position = start + left * step
+    a = tl.load(position, mask=inside & (left >= 0) & (left < width), other=0.0)
+    b = tl.load(position + step, mask=inside & (left >= -1) & (left < width - 1), other=0.0)
+    c = tl.load(position + 2 * step, mask=inside & (left >= -2) & (left < width - 2), other=0.0)
+    d = tl.load(position + 3 * step, mask=inside & (left >= -3) & (left < width - 3), other=0.0)
     return _spread(a, b, c, d)
 
 

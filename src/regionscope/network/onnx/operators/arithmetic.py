@@ -21,7 +21,7 @@ def _binary(name: str, function: Callable[[Any, Any], Any]) -> None:
 
 def lifts(node: Node) -> list[int]:
     """1 for each operand that carries the batch of a lifted graph, else 0."""
-    return [0 if found is not None else node.lift for found in node.constants]
+    return [0 if constant is not None else node.lift for constant in node.constants]
 
 
 def raised(operands: Sequence[Any], lifts: Sequence[int]) -> list[Any]:

@@ -71,9 +71,9 @@ def _lifted_product(a: Any, b: Any, *, lifts: list[int]) -> Any:
     """
     row, column = (x.ndim - lift == 1 for x, lift in zip((a, b), lifts, strict=True))
     a, b = raised((a.unsqueeze(-2) if row else a, b.unsqueeze(-1) if column else b), lifts)
-    found = _product(a, b)
-    found = found.squeeze(-1) if column else found
-    return found.squeeze(-1 if column else -2) if row else found
+    product = _product(a, b)
+    product = product.squeeze(-1) if column else product
+    return product.squeeze(-1 if column else -2) if row else product
 
 
 def _product(a: Any, b: Any) -> Any:
@@ -213,7 +213,7 @@ def _layer_norm(node: Node) -> Step:
 
 def _over_last(x: Any, scale: Any, bias: Any = None, *, axis: int, epsilon: float) -> Any:
     shape = list(x.shape[axis:])
-    if all(each is None or list(each.shape) == shape for each in (scale, bias)):
+    if all(part is None or list(part.shape) == shape for part in (scale, bias)):
         return F.layer_norm(x, shape, scale, bias, epsilon)
     normal = F.layer_norm(x, shape, None, None, epsilon) * scale
     return normal if bias is None else normal + bias

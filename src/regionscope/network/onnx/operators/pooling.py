@@ -42,9 +42,9 @@ def _largest(x: Any, count: int, *, window: Window, ceil: bool) -> Any:
         starts = [
             -(-(size + begin) // step) for size, begin, step in zip(x.shape[2:], begins, window.strides, strict=True)
         ]
-        found = pool(F.pad(x, widths, "replicate"), window.kernel, window.strides, 0, 1, ceil)
+        largest = pool(F.pad(x, widths, "replicate"), window.kernel, window.strides, 0, 1, ceil)
         inside: Any = (..., *(slice(count) for count in starts))  # a window that starts behind the image does not count
-        return found[inside]
+        return largest[inside]
     return pool(x, window.kernel, window.strides, begins, window.dilations, ceil)
 
 

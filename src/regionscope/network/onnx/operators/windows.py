@@ -53,8 +53,8 @@ def on_images(x: Any, run: Callable[[Any, int], Any], *, lift: int, spatial: int
     if not lift:
         return run(x, 1)
     rows, count = x.shape[:2]
-    found = run(x.reshape(rows, count * x.shape[2], *x.shape[3:]), count)
-    return found.reshape(rows, count, found.shape[1] // count, *found.shape[2:])
+    images = run(x.reshape(rows, count * x.shape[2], *x.shape[3:]), count)
+    return images.reshape(rows, count, images.shape[1] // count, *images.shape[2:])
 
 
 def repeated(value: Any, count: int) -> Any:
