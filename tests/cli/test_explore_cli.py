@@ -16,12 +16,6 @@ from small_slices import SQUARE
 NETS = [mlp([2, 6, 2], seed=seed) for seed in range(3)]
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def said(command: str, code: int = 0) -> str:
     done = run(command)
     assert done.exit_code == code, done.output

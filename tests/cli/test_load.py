@@ -48,17 +48,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("spec", ["net.py:build", "net:build", "net.py:ready", "net.py:zoo.small"])
-def test_a_model_is_found(folder: Path, spec: str) -> None:
+@pytest.mark.parametrize("spec", ["net.py:build", "net:build", "net.py:ready", "net.py:zoo.small", "elsewhere"])
+def test_a_model_is_found(folder: Path, spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if spec == "elsewhere":
+        spec = f"{folder / 'net.py'}:build"
+        monkeypatch.chdir("/")
     path = list(sys.path)
-    model = load_model(spec)
-    assert isinstance(model, nn.Sequential)
+    assert isinstance(load_model(spec), nn.Sequential)
     assert sys.path == path
-
-
-def test_a_file_may_lie_elsewhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir("/")
-    assert isinstance(load_model(f"{folder / 'net.py'}:build"), nn.Module)
 
 
 @pytest.mark.parametrize(
@@ -81,17 +78,6 @@ def test_a_file_may_lie_elsewhere(folder: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_model_that_cannot_be_had(folder: Path, spec: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         load_model(spec)
-
-
-@pytest.mark.parametrize("name", ["w.safetensors", "w.pt"])
-def test_weights_come_back(tmp_path: Path, name: str) -> None:
-    source, target = mlp([2, 3, 2], seed=1), mlp([2, 3, 2], seed=2)
-    if name.endswith(".pt"):
-        torch.save(source.state_dict(), tmp_path / name)
-    else:
-        safetensors.torch.save_file(source.state_dict(), tmp_path / name)
-    load_weights(target, tmp_path / name)
-    assert all(torch.equal(a, b) for a, b in zip(source.parameters(), target.parameters(), strict=True))
 
 
 class Malicious:
@@ -123,6 +109,7 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
             r"got 2: 'net', 'ema'\. Save one .*torch\.load\(file\)\['net'\]",
         ),
         ({"a.weight": torch.zeros(1, 2), "b.bias": torch.zeros(1)}, "lacks 'bias', 'weight'"),
+        ({0: torch.zeros(1, 2), 1: torch.zeros(1)}, "Expected one state dict"),
     ],
 )
 def test_weights_that_do_not_fit(tmp_path: Path, saved: object, sentence: str) -> None:
@@ -132,20 +119,17 @@ def test_weights_that_do_not_fit(tmp_path: Path, saved: object, sentence: str) -
 
 
 @pytest.mark.parametrize("prefix", ["", "module.", "_orig_mod.", "model.net."])
-@pytest.mark.parametrize("whole", [False, True])
-def test_weights_in_a_checkpoint_and_with_a_prefix(tmp_path: Path, prefix: str, whole: bool) -> None:
-    source, target = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1)), nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
-    state = {prefix + name: tensor for name, tensor in source.state_dict().items()}
+@pytest.mark.parametrize("name", ["w.safetensors", "w.pt", "whole.ckpt"])
+def test_weights_come_back(tmp_path: Path, prefix: str, name: str) -> None:
+    source, target = mlp([2, 3, 2], seed=1), mlp([2, 3, 2], seed=2)
+    state = {prefix + key: tensor for key, tensor in source.state_dict().items()}
     checkpoint = {"epoch": 3, "state_dict": state, "optimizer": torch.optim.Adam(source.parameters()).state_dict()}
-    torch.save(checkpoint if whole else state, tmp_path / "w.ckpt")
-    load_weights(target, tmp_path / "w.ckpt")
-    assert all(torch.equal(tensor, target.state_dict()[name]) for name, tensor in source.state_dict().items())
-
-
-def test_weights_without_names_are_refused(tmp_path: Path) -> None:
-    torch.save(dict(enumerate(nn.Linear(2, 1).parameters())), tmp_path / "w.pt")
-    with pytest.raises(InputError, match="Expected one state dict"):
-        load_weights(nn.Linear(2, 1), tmp_path / "w.pt")
+    if name.endswith("safetensors"):
+        safetensors.torch.save_file(state, tmp_path / name)
+    else:
+        torch.save(checkpoint if name.startswith("whole") else state, tmp_path / name)
+    load_weights(target, tmp_path / name)
+    assert all(torch.equal(a, b) for a, b in zip(source.parameters(), target.parameters(), strict=True))
 
 
 def test_weights_files_that_are_none(tmp_path: Path) -> None:
@@ -154,29 +138,6 @@ def test_weights_files_that_are_none(tmp_path: Path) -> None:
         load_weights(nn.Linear(2, 1), tmp_path / "w.safetensors")
     with pytest.raises(InputError, match="does not exist"):
         load_weights(nn.Linear(2, 1), tmp_path / "nothere.pt")
-
-
-def test_a_folder_of_images_is_no_file_of_points(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"Expected a file of points, got the folder .* numpy\.save\(\)\.$"):
-        load_points(tmp_path)
-
-
-def test_points_and_hulls(tmp_path: Path) -> None:
-    three = np.eye(3, 4)
-    np.save(tmp_path / "p.npy", three)
-    np.savez(tmp_path / "p.npz", three)
-    for name in ("p.npy", "p.npz"):
-        assert np.array_equal(load_points(tmp_path / name), three)
-    assert load_points(tmp_path / "p.npy", input_shape=(1, 2, 2)).shape == (3, 1, 2, 2)
-    np.save(tmp_path / "one.npy", three[:1])
-    assert np.array_equal(load_points(tmp_path / "one.npy", least=1), three[:1])
-    np.save(tmp_path / "none.npy", three[:0])
-    with pytest.raises(InputError, match="at least one point"):
-        load_points(tmp_path / "none.npy", least=1)
-    assert isinstance(hull(three[:2]), Segment)
-    assert isinstance(hull(three), Simplex)
-    with pytest.raises(SliceError):
-        hull(three[[0, 0]])
 
 
 @pytest.mark.parametrize(
@@ -194,57 +155,72 @@ def test_points_that_are_none(tmp_path: Path, array: np.ndarray, sentence: str) 
         load_points(tmp_path / "p.npy", input_shape=(2,))
 
 
-def test_files_that_hold_no_points(tmp_path: Path) -> None:
-    (tmp_path / "text.npy").write_text("1 2 3")
-    (tmp_path / "empty.npy").write_text("")
-    np.save(tmp_path / "objects.npy", np.array([{}, {}], dtype=object), allow_pickle=True)
-    np.savez(tmp_path / "two.npz", a=np.zeros((2, 2)), b=np.zeros((2, 2)))
-    for name in ("text.npy", "empty.npy", "objects.npy"):
-        with pytest.raises(InputError, match="file of numbers"):
-            load_points(tmp_path / name)
-    with pytest.raises(InputError, match=r"Expected one array in .*, got 2. Choose one, as in .*two.npz:a"):
-        load_points(tmp_path / "two.npz")
-    with pytest.raises(InputError, match="does not exist"):
-        load_points(tmp_path / "nothere.npy")
-
-
-def test_points_of_other_files(tmp_path: Path) -> None:
+def test_points_and_hulls(tmp_path: Path) -> None:
     three = np.eye(3, 4)
+    np.save(tmp_path / "p.npy", three)
+    assert load_points(tmp_path / "p.npy", input_shape=(1, 2, 2)).shape == (3, 1, 2, 2)
+    np.save(tmp_path / "one.npy", three[:1])
+    assert np.array_equal(load_points(tmp_path / "one.npy", least=1), three[:1])
+    np.save(tmp_path / "none.npy", three[:0])
+    with pytest.raises(InputError, match="at least one point"):
+        load_points(tmp_path / "none.npy", least=1)
+    assert isinstance(hull(three[:2]), Segment)
+    assert isinstance(hull(three), Simplex)
+    with pytest.raises(SliceError):
+        hull(three[[0, 0]])
+
+
+def test_points_of_every_kind_of_file(tmp_path: Path) -> None:
+    three = np.eye(3, 4)
+    np.save(tmp_path / "p.npy", three)
+    np.savez(tmp_path / "p.npz", three)
     np.savez(tmp_path / "data.npz", x=three, y=np.arange(3), more=three[:2])
     torch.save(torch.from_numpy(three), tmp_path / "x.pt")
     torch.save({"x": torch.from_numpy(three), "test": torch.from_numpy(three[:2])}, tmp_path / "both.pt")
+    torch.save(torch.eye(3, 4, dtype=torch.bfloat16), tmp_path / "half.pt")
+    torch.save(torch.eye(3, 4, requires_grad=True), tmp_path / "grad.pt")
     np.savetxt(tmp_path / "plain.csv", three, delimiter=",")
     (tmp_path / "head.csv").write_text("a,b,c,d\n" + (tmp_path / "plain.csv").read_text())
-    for name in ("data.npz", "data.npz:x", "x.pt", "both.pt", "plain.csv", "head.csv"):
-        assert np.array_equal(load_points(tmp_path / name), three), name
-    for name in ("data.npz:more", "both.pt:test"):
-        assert np.array_equal(load_points(tmp_path / name), three[:2]), name
+    names = "p.npy p.npz data.npz data.npz:x x.pt both.pt half.pt grad.pt plain.csv head.csv data.npz:more both.pt:test"
+    for name in names.split():
+        wanted = three[:2] if name.endswith(("more", "test")) else three
+        assert np.array_equal(load_points(tmp_path / name), wanted), name
     with pytest.raises(InputError, match="Did you mean 'more'"):
         load_points(tmp_path / "data.npz:mor")
-    for text, found in {
-        "1,2\n3,\n": "got nothing in column 2 of line 2. Write a number there",
-        "a,b,label\n\n1,2,0\n3,4, cat\n": "got 'cat' in column 3 of line 4. Write a number there; for a class, 0, 1",
-        "a,b\n1,2\n3,4,5\n": "got 3 cells in line 3 after 2 in the lines before. Give all lines as many.",
-    }.items():
-        (tmp_path / "hole.csv").write_text(text)
-        with pytest.raises(InputError, match=re.escape(found)):
-            load_points(tmp_path / "hole.csv")
-    (tmp_path / "empty.csv").write_text("")
-    with pytest.raises(InputError, match="at least two points"):
-        load_points(tmp_path / "empty.csv")
-    for values in (torch.eye(3, 4, dtype=torch.bfloat16), torch.eye(3, 4, requires_grad=True)):
-        torch.save(values, tmp_path / "kind.pt")
-        assert np.array_equal(load_points(tmp_path / "kind.pt"), three)
-    for bad, reason in ((torch.eye(3).to_sparse(), "to_dense"), (torch.eye(3, device="meta"), "device meta")):
-        torch.save({"x": bad}, tmp_path / "kind.pt")
-        with pytest.raises(InputError, match=f"an array of real numbers in .*kind.pt, got .*{reason}"):
-            load_points(tmp_path / "kind.pt")
-    torch.save(nn.Linear(2, 2), tmp_path / "module.pt")
-    with pytest.raises(InputError, match="a tensor or a dictionary of tensors"):
-        load_points(tmp_path / "module.pt")
-    (tmp_path / "cut.npz").write_bytes((tmp_path / "data.npz").read_bytes()[:200])
-    with pytest.raises(InputError, match="file of numbers"):
-        load_points(tmp_path / "cut.npz")
+
+
+CSV = {
+    "1,2\n3,\n": "got nothing in column 2 of line 2. Write a number there",
+    "a,b,label\n\n1,2,0\n3,4, cat\n": "got 'cat' in column 3 of line 4. Write a number there; for a class, 0, 1",
+    "a,b\n1,2\n3,4,5\n": "got 3 cells in line 3 after 2 in the lines before. Give all lines as many.",
+    "": "at least two points",
+}
+TENSORS = [
+    ({"x": torch.eye(3).to_sparse()}, r"an array of real numbers in .*file.pt, got .*to_dense"),
+    ({"x": torch.eye(3, device="meta")}, r"an array of real numbers in .*file.pt, got .*device meta"),
+    (nn.Linear(2, 2), "a tensor or a dictionary of tensors"),
+]
+
+
+def test_files_that_hold_no_points(tmp_path: Path) -> None:
+    np.save(tmp_path / "objects.npy", np.array([{}, {}], dtype=object), allow_pickle=True)
+    np.savez(tmp_path / "two.npz", a=np.zeros((2, 2)), b=np.zeros((2, 2)))
+    (tmp_path / "text.npy").write_text("1 2 3")
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "two.npz").read_bytes()[:200])
+    wanted = dict.fromkeys(("text.npy", "objects.npy", "cut.npz"), "file of numbers")
+    wanted["two.npz"] = r"Expected one array in .*, got 2. Choose one, as in .*two.npz:a"
+    wanted |= {"nothere.npy": "does not exist", ".": r"Expected a file of points, got the folder .* numpy\.save\(\)\.$"}
+    for name, sentence in wanted.items():
+        with pytest.raises(InputError, match=sentence):
+            load_points(tmp_path / name)
+    for text, sentence in CSV.items():
+        (tmp_path / "file.csv").write_text(text)
+        with pytest.raises(InputError, match=re.escape(sentence)):
+            load_points(tmp_path / "file.csv")
+    for values, sentence in TENSORS:
+        torch.save(values, tmp_path / "file.pt")
+        with pytest.raises(InputError, match=sentence):
+            load_points(tmp_path / "file.pt")
 
 
 def test_box_covers_the_inputs() -> None:

@@ -7,22 +7,19 @@ import functools
 import re
 import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
+import command_line
 import lab_command
 import regionscope
 import regionscope_lab
-from command_line import run
-from onnx_graphs import relu_network
 from regionscope.cli.option_names import PHRASES, in_options, options_of
 
 PACKAGES = [Path(package.__file__).parent for package in (regionscope, regionscope_lab)]
 GIT = {"--always", "--dirty", "--abbrev", "--match", "--error-unmatch"}
-LAB = ("train", "data", "sweep")  # commands of regionscope-lab
 CSS = {"--good", "--fair", "--bad", "--soft", "--line"}
 OF_OTHER_PROGRAMS = {
     "data/files.py": {"--force"},  # a whole command, which begins with regionscope-lab data get
@@ -30,38 +27,7 @@ OF_OTHER_PROGRAMS = {
     "sweep/cluster.py": {"--nthreads", "--resources"},  # of dask worker
     "papers/report.py": {*CSS, "--size"},  # the command that makes the page
 }
-NET = """
-from torch import nn
-
-def build():
-    return nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3))
-
-class Several(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = build()
-
-    def forward(self, x):
-        return {"hidden": x, "logits": self.inner(x)}
-
-class Pair(Several):
-    def forward(self, x):
-        return x, self.inner(x)
-"""
-PROPERTY = (
-    "".join(f"(declare-const X_{i} Real)\n(assert (>= X_{i} 0))\n(assert (<= X_{i} 1))\n" for i in range(4))
-    + "(declare-const Y_0 Real)\n(assert (>= Y_0 0))\n"
-)
 GRID = 'base = {data = "mnist", network = "mlp", training.epochs = 1}\ngrid.seed = [0]\n'
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("REGIONSCOPE_DATA", raising=False)
-    (tmp_path / "net.py").write_text(NET)
-    np.save(tmp_path / "data.npy", np.eye(2))
-    return tmp_path
 
 
 @functools.cache
@@ -89,39 +55,6 @@ def test_the_library_still_says_what_is_replaced() -> None:
     assert [phrase for _, phrase, _ in PHRASES if not any(phrase in text for text in texts)] == []
 
 
-@pytest.mark.parametrize(
-    ("command", "sentence"),
-    [
-        ("count --model net.py:build --data data.npy --dask nowhere", "Expected --dask such as tcp://host:8786"),
-        ("count --model net.py:Several --data data.npy", "Choose them with --head, one of 'hidden', 'logits'."),
-        ("count --model net.py:build --data data.npy --length 1 --through inputs", "only with --through direction, "),
-        (
-            "regions --model net.py:Several --box -1 1 --input-shape 2",
-            "Choose it with --head: one of 'hidden', 'logits'.",
-        ),
-        (
-            "level-set --model net.py:build --box -1 1",
-            "Pass --index I for one output, or --index I --minus J for the difference of two.",
-        ),
-        (
-            "regions --model net.py:Pair --box -1 1 --input-shape 2 --head logits",
-            "for --head 'logits', got a tuple. Pass an index.",
-        ),
-        ("train --data mnist --network mlp", "or set the environment variable REGIONSCOPE_DATA to the folder"),
-        ("train --data two_moons --model net.py:Several", "for each class, or choose one of several outputs with --h"),
-        ("data get mnist --mirror http://127.0.0.1:9", "or pass another --mirror."),
-        ("verify net.onnx p.vnnlib", "fix all but two inputs with --fix I=VALUE to verify"),
-    ],
-)
-def test_a_command_names_its_options(command: str, sentence: str, folder: Path) -> None:
-    if command.startswith("verify"):
-        relu_network(folder / "net.onnx", [4, 8, 1])
-        (folder / "p.vnnlib").write_text(PROPERTY)
-    done = (lab_command.run if command.split()[0] in LAB else run)(command)
-    assert done.exit_code == 2, done.output
-    assert sentence in done.stderr
-
-
 def test_a_failed_run_of_a_sweep_names_options_too(folder: Path) -> None:
     (folder / "grid.toml").write_text(GRID)
     done = lab_command.run("sweep run grid.toml --runs runs")
@@ -130,21 +63,21 @@ def test_a_failed_run_of_a_sweep_names_options_too(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "library", "sentence"),
+    ("program", "command", "advice"),
     [
-        ("count --model net.py:build --data data.npy --dask local:1", "distributed", "--dask needs Dask, which"),
-        ("count --model net.py:build --data data.npy --dask local:1", "distributed", ", or leave --dask out."),
-        ("sweep run grid.toml --dask local:1", "distributed", ", or leave --dask out and use --workers."),
+        (command_line, "count --model net.py:build --data x2.npy", ", or leave --dask out."),
+        (lab_command, "sweep run grid.toml", ", or leave --dask out and use --workers."),
     ],
 )
 def test_a_missing_library_is_that_of_the_option(
-    command: str, library: str, sentence: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+    program: ModuleType, command: str, advice: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "grid.toml").write_text(GRID.replace("mnist", "two_moons"))
-    monkeypatch.setitem(sys.modules, library, None)
-    done = (lab_command.run if command.split()[0] in LAB else run)(command)
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    done = program.run(f"{command} --dask local:1")
     assert done.exit_code == 2, done.output
-    assert sentence in done.stderr
+    assert "--dask needs Dask, which" in done.stderr
+    assert advice in done.stderr
 
 
 def option(name: str, *spelled: str) -> Any:

@@ -5,13 +5,20 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
+from typing import Any
 
 import pytest
 import typer
+from rich.text import Text
+from typer.main import get_command
 from typer.testing import CliRunner
 
-from regionscope.cli import table
+import regionscope as rs
+from command_line import run
+from regionscope.cli import app, table
+from regionscope_lab.cli import app as lab
 
 PROGRAMS = {
     "regionscope": import_module("regionscope.cli.app"),
@@ -72,16 +79,6 @@ def printed(code: str) -> str:
     return subprocess.run([sys.executable, "-c", CALLS + code], capture_output=True, text=True, check=True).stdout
 
 
-def test_help_imports_no_large_library() -> None:
-    said = printed("""
-for app, *words in [library], [library, "regions"], [lab, "sweep"], [lab, "paper", "run"]:
-    call(app, *words, "--help")
-    print("LOADED", *sorted(sys.modules.keys() & {"torch", "numpy", "scipy", "matplotlib"}))
-""").splitlines()
-    assert [line for line in said if "LOADED" in line] == ["LOADED"] * 4
-    assert "Usage: regionscope-lab paper run" in "\n".join(said)
-
-
 COMPLETED = {
     "pa": ["paper"],
     "sweep ex": ["export"],
@@ -92,13 +89,70 @@ COMPLETED = {
 }
 
 
-def test_the_shell_completes() -> None:
-    """What bash is offered after these words."""
-    said = printed(f"""
+def test_help_imports_no_large_library_and_the_shell_completes() -> None:
+    """In a new process; ASKED stands before what bash is offered after some words."""
+    shown, *offered = printed(f"""
+for app, *words in [library], [library, "regions"], [lab, "sweep"], [lab, "paper", "run"]:
+    call(app, *words, "--help")
+    print("LOADED", *sorted(sys.modules.keys() & {{"torch", "numpy", "scipy", "matplotlib"}}))
 for words in {list(COMPLETED)}:
     asked = {{"_REGIONSCOPE_LAB_COMPLETE": "complete_bash", "COMP_WORDS": f"regionscope-lab {{words}}"}}
     os.environ.update(asked, COMP_CWORD=str(len(words.split(" "))))
     print("ASKED")
     call(lab)
 """).split("ASKED")
-    assert [offered.split() for offered in said[1:]] == list(COMPLETED.values())
+    assert [line for line in shown.splitlines() if "LOADED" in line] == ["LOADED"] * 4
+    assert "Usage: regionscope-lab paper run" in shown
+    assert [words.split() for words in offered] == list(COMPLETED.values())
+
+
+@pytest.mark.parametrize(
+    ("command", "default"),
+    [
+        ("regions", "2GiB, on a GPU half of the free memory"),
+        ("decisions", "2GiB, on a GPU half of the free memory"),
+        ("count", "64MiB, on a GPU 4GiB; for exact counts 2GiB, on a GPU half of the free memory"),
+        ("complexity", "28MiB, on a GPU 1GiB"),
+    ],
+)
+def test_help_says_how_much_memory_is_used(command: str, default: str) -> None:
+    assert f"by default {default}" in " ".join(run(f"{command} --help").output.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("name", "commands"),
+    [
+        ("--device", ["regions", "decisions", "count", "complexity", "lab train", "lab sweep run", "lab paper run"]),
+        ("--rows", [f"lab {name}" for name in ("regions", "decisions", "level-set", "explore", "animate")]),
+        ("--slice", ["regions", "level-set", "lab regions", "lab ask", "lab explore", "lab animate"]),
+        ("--json", ["regions", "decisions", "count", "complexity", "lab train", "lab count"]),
+    ],
+)
+def test_an_option_says_the_same_in_every_command(name: str, commands: list[str]) -> None:
+    said = set()
+    for command in commands:
+        found: Any = get_command(lab if command.startswith("lab ") else app)
+        for word in command.removeprefix("lab ").split():
+            found = found.commands[word]
+        said |= {option.help for option in found.params if name in option.opts}
+    assert len(said) == 1
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert run("--version").stdout == f"regionscope {rs.__version__}\n"
+
+
+def commands(group: Any) -> Iterator[Any]:
+    yield group
+    for command in getattr(group, "commands", {}).values():
+        yield from commands(command)
+
+
+@pytest.mark.parametrize(
+    "command", [*commands(get_command(app)), *commands(get_command(lab))], ids=lambda command: str(command.name)
+)
+def test_help_keeps_its_brackets(command: Any) -> None:
+    """Rich reads [word] as a colour and drops it."""
+    texts = [command.help, *(getattr(each, "help", None) for each in command.params)]
+    for text in filter(None, texts):
+        assert Text.from_markup(text).plain.count("[") == text.count("["), text

@@ -14,16 +14,6 @@ from regionscope_lab.config import DataSpec, Experiment, NetworkSpec, Training
 from regionscope_lab.experiment import run
 
 STUDY = "safran2022-example1"  # trains nothing
-NET = """
-from torch import nn
-from regionscope_lab.zoo import mlp
-
-def build():
-    return mlp([2, 4, 2])
-
-def gelu():
-    return nn.Sequential(nn.Linear(2, 4), nn.GELU(), nn.Linear(4, 2))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +27,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs: Path) -> Path:
-    (tmp_path / "net.py").write_text(NET)
-    (tmp_path / "runs").symlink_to(runs)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def trained(folder: Path, runs: Path) -> None:
+    (folder / "runs").symlink_to(runs)
 
 
 def full(*_: object) -> None:
@@ -62,8 +49,8 @@ def refused(command: str) -> Result:
 @pytest.mark.parametrize(
     ("command", "path"),
     [
-        ("regions --model net.py:gelu --box -1 1 -o /proc/x.json", "/proc/x.json"),
-        ("decisions --model net.py:gelu --box -1 1 -o /proc/x.png", "/proc/x.png"),
+        ("regions --model net.py:smooth --box -1 1 -o /proc/x.json", "/proc/x.json"),
+        ("decisions --model net.py:smooth --box -1 1 -o /proc/x.png", "/proc/x.png"),
         ("quickstart --epochs 1 -o /proc/q", "/proc/q"),
         ("lab shallow width --runs 2 --steps 10 -o /proc/q", "/proc/q"),
         ("lab explore . -o /proc/x.html", "/proc/x.html"),
@@ -87,7 +74,7 @@ def test_a_folder_that_takes_no_files_is_named_before_the_work(command: str, pat
         ("quickstart --epochs 1 -o .", "."),
         ("lab shallow flow --switches 0.1 --width 2 --samples 2 --until 1 --frames 2 -o .", "flow.gif"),
         ("lab explore runs -o x.html", "x.html"),
-        ("lab animate runs -o x.gif --size 100", "x.gif"),
+        ("lab animate runs -o x.gif", "x.gif"),
         ("lab sweep export x.csv --runs runs", "x.csv"),
         ("lab sweep export x.parquet --runs runs", "x.parquet"),
     ],

@@ -17,7 +17,6 @@ from onnx_graphs import relu_network
 from regionscope.cli import app, load
 
 pytest.importorskip("onnx", reason="reading ONNX files needs the extra onnx")
-pytestmark = pytest.mark.usefixtures("stored")
 PROPERTY = """(declare-const X_0 Real)
 (declare-const X_1 Real)
 (declare-const Y_0 Real)
@@ -141,6 +140,7 @@ def test_a_fault_is_one_sentence_too(
     assert (refused.exit_code, (tmp_path / "b.txt").read_text()) == (2, "error\n")
 
 
+@pytest.mark.usefixtures("stored")
 def test_weights_that_changed_beside_the_file(tmp_path: Path) -> None:
     """The witness is confirmed by the weights that were searched, or not at all."""
     path = relu_network(tmp_path / "net.onnx", [2, 8, 2])

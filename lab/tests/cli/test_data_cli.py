@@ -11,7 +11,6 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from regionscope.errors import RegionscopeError
 from regionscope_lab.cli.data import data
 from regionscope_lab.data import download, names
 from small_files import idx_files, md5, serve
@@ -64,17 +63,3 @@ def test_get_downloads_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert done.stdout == "mnist is in data/MNIST/raw\n"
     assert again.stdout == "mnist was already in data/MNIST/raw\n"
     assert {path.name for path in (folder / "data/MNIST/raw").iterdir()} == set(idx_files())
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("get", "svhn"), "Choose from mnist"),
-        (("get", "two_moons"), "needs no download"),
-        (("get", "mnist", "--mirror", "here"), "http://"),
-    ],
-)
-def test_mistakes_are_one_sentence(words: tuple[str, ...], sentence: str) -> None:
-    done = run(*words)
-    assert isinstance(done.exception, RegionscopeError)  # the program prints it; see cli/app.py
-    assert sentence in str(done.exception)

@@ -63,23 +63,6 @@ def test_width_runs(folder: Path) -> None:
     assert len(json.loads((folder / "shallow-width" / "width.json").read_text())["rows"]) == 9
 
 
-@pytest.mark.parametrize(
-    ("command", "sentence"),
-    [
-        ("shallow flow --switches a,b", "--switches"),
-        ("shallow flow --switches 3.0", "in ascending order inside"),
-        ("shallow two-layer --rates fast", "--rates"),
-        ("shallow two-layer --width 1 --dim 1 --samples 2 --seed 3", "Expected a unit that is active"),
-        ("shallow regions --teachers 1.5", "Expected --teachers such as 1,2,3, got '1.5'. Separate whole numbers"),
-    ],
-)
-def test_mistakes_are_one_sentence(command: str, sentence: str) -> None:
-    done = run(command)
-    assert done.exit_code == 2
-    assert sentence in done.stderr
-    assert "Traceback" not in done.output
-
-
 def test_a_random_teacher_that_is_not_found_names_no_function(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(teachers, "_BATCHES", 1)
     done = run("shallow flow --teacher-width 12")

@@ -44,7 +44,6 @@ options = { slices = 2, grid = 5 }
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "grid.toml").write_text(GRID)
-    (tmp_path / "three.toml").write_text('measure = 3\n[data]\nname = "digits"\n[network]\nname = "mlp"\n')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
     return tmp_path
@@ -116,6 +115,8 @@ def test_a_stop_says_how_to_continue(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "4 to do" in done.stdout
     assert signal.getsignal(signal.SIGINT) is before
     assert len(steps) == 3
+    limited = run("sweep run grid.toml --runs others --limit-seconds 0.000001")
+    assert (limited.exit_code, "The time limit was reached." in limited.stderr) == (3, True)
     assert run("sweep run grid.toml --runs runs").exit_code == 0
     assert read_runs("runs").column("status") == ["finished"] * 4
 
@@ -125,8 +126,8 @@ def test_train_is_one_experiment(folder: Path) -> None:
         "train --data random_labels --network mlp --epochs 2 --lr 0.05 --set training.batch_size=8 --seed 3 --runs runs"
     )
     more = "--set data.n_train=16 --set network.options.width=5 --set training.optimizer=adam --measure region_count"
-    done = run(f"{words} {more} --set measure.region_count.options.slices=2")
-    ended = run(f"{words} {more} --set measure.region_count.options.slices=2 --json")
+    options = "--set measure.region_count.options.slices=2"
+    done, ended = run(f"{words} {more} {options}"), run(f"{words} {more} {options} --json")
     assert done.exit_code == 0, done.output
     found = json.loads(ended.stdout)
     assert found["experiment"]["training"]["optimizer"] == "adam"
@@ -136,10 +137,9 @@ def test_train_is_one_experiment(folder: Path) -> None:
     stored = RunFolder.open(folder / "runs" / found["key"])
     assert (stored.experiment.network.options, stored.experiment.data.n_train) == ({"width": 5}, 16)
     assert "region_count" in done.stdout
+    assert "had ended" not in done.stdout
+    assert "; the run had ended before, and nothing was trained\n" in run(f"{words} {more} {options}").stdout
     assert f"stored in {Path('runs') / found['key']}" in done.stdout
-
-
-def test_train_reads_a_file(folder: Path) -> None:
     (folder / "one.toml").write_text('data = { name = "random_labels", n_train = 16 }\nnetwork = { name = "mlp" }\n')
     done = run("train one.toml --epochs 1 --runs runs --json")
     assert done.exit_code == 0, done.output
@@ -166,53 +166,6 @@ def test_the_bar_of_a_training_names_the_measure(monkeypatch: pytest.MonkeyPatch
             bar.measuring(name)
             seen.append(bar.bar.tasks[0].description)
     assert seen == ["Training", "Measuring linear_regions", "Training"]
-
-
-def test_train_says_that_a_run_had_ended() -> None:
-    words = "train --data random_labels --network mlp --epochs 1 --set data.n_train=16 --runs runs"
-    assert "had ended" not in run(words).stdout
-    assert "; the run had ended before, and nothing was trained\n" in run(words).stdout
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("sweep run nothere.toml --runs runs", "Expected a TOML file at 'nothere.toml', got nothing"),
-        ("sweep run grid.toml --runs grid.toml", "cannot be created"),
-        ("sweep run grid.toml --runs runs --device tpu", "got 'tpu'"),
-        ("sweep run grid.toml --runs runs --device meta", "Expected --device to compute numbers, got 'meta'"),
-        (
-            "sweep run grid.toml --runs runs --dask somewhere",
-            "Expected --dask such as tcp://host:8786 or local:4, got 'somewhere'",
-        ),
-        ("sweep status --runs nothere", "No folder found at 'nothere'"),
-        ("sweep table --runs .", "No runs found"),
-        ("sweep export out.xls --runs .", "ends in .csv or .parquet"),
-        ("sweep export no/out.csv --runs .", "does not exist"),
-        ("train --data moons --network mlp", "got 'moons'. Did you mean 'two_moons'?"),
-        ("train three.toml --measure loss", "Expected a list of tables as measure, got 3"),
-        ("train --data digits", "Expected --data with --network or --model"),
-        ("train --data digits --network mlp --set lr", "such as training.momentum=0.5"),
-        ("train --data digits --network mlp --set training.rate=1", "Expected a setting of training, got 'rate'"),
-        (
-            "train --data random_labels --network mlp --set network.options.width=0",
-            "Expected width to be",
-        ),
-    ],
-)
-def test_a_mistake_is_one_sentence_and_exit_code_2(command: str, words: str) -> None:
-    done = run(command)
-    assert done.exit_code == 2, done.output
-    assert words in " ".join(done.stderr.split())
-    assert "Traceback" not in done.output
-
-
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder in which nobody can make one")
-@pytest.mark.parametrize("command", ["sweep run grid.toml", "train --data random_labels --network mlp"])
-def test_runs_cannot_go_everywhere(command: str) -> None:
-    done = run(f"{command} --runs /proc/xyz")
-    assert done.exit_code == 2, done.output
-    assert "'/proc/xyz', which cannot be created" in " ".join(done.stderr.split())
 
 
 def test_progress_counts_only_what_is_to_do(capsys: pytest.CaptureFixture[str]) -> None:
