@@ -47,15 +47,14 @@ def test_cells_look_like_a_collection_of_polygons() -> None:
     assert np.abs(mine - pixels(Cells(PART.polygons(), colours[::-1]))).mean() > 20
 
 
-@pytest.mark.parametrize(("widths", "near"), [([2, 8, 8, 2], 0.3), ([2, 100, 100, 2], 2.0)])
-def test_every_colour_covers_the_area_of_its_cells(widths: list[int], near: float) -> None:
+def test_every_colour_covers_the_area_of_its_cells() -> None:
     """Also where cells are smaller than a pixel: the picture is that of a finer one, whose pixels are averaged."""
-    part = rs.linear_regions(mlp(widths, seed=8), SQUARE)
+    part = rs.linear_regions(mlp([2, 100, 100, 2], seed=8), SQUARE)
     cells = [Cells(part.polygons(), plot.style.region_colours(part.linear_ids)) for _ in range(2)]
     mine, fine = pixels(cells[0]), pixels(cells[1], dpi=1600)
     truth = fine.reshape(200, 16, 200, 16, 3).mean((1, 3))
-    assert np.abs((mine - truth).mean((0, 1))).max() < near  # of 255
-    assert np.abs(mine - truth).mean() < near
+    assert np.abs((mine - truth).mean((0, 1))).max() < 2.0  # of 255
+    assert np.abs(mine - truth).mean() < 2.0
 
 
 def test_no_background_shows_between_cells() -> None:
@@ -77,7 +76,7 @@ def test_segments_look_like_a_collection_of_lines() -> None:
     assert (mine < 128).mean() > 0.02
 
 
-def test_a_vector_file_has_paths_and_no_image() -> None:
+def test_a_vector_file_has_paths_or_an_image() -> None:
     svg = file("svg").decode()
     assert "<image" not in svg
     cells = svg[svg.index('<g id="Cells') : svg.index('<g id="Segments')]
@@ -85,9 +84,6 @@ def test_a_vector_file_has_paths_and_no_image() -> None:
     assert len(re.findall("<path", cells)) == 2 * n_colours  # with strokes, and on top of them without
     assert len(re.findall(r"\bz\b", cells)) == 2 * len(PART)
     assert b"/Subtype /Image" not in file("pdf")
-
-
-def test_regions_can_be_an_image_in_a_vector_file() -> None:
     svg = file("svg", rasterized=True).decode()
     assert "<image" in svg
     assert '<g id="Cells' not in svg

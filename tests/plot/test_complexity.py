@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from regionscope.errors import InputError
 from regionscope_lab.zoo import mlp
 
 
+@cache
 def history(*, start: int = 0, accuracy: bool = True) -> ComplexityHistory:
     watch = ComplexityWatch(draw_points(torch.rand(9, 6), torch.rand(8, 6)), dims=4, radius=0.3)
     for i, step in enumerate((start, 10, 100)):
@@ -36,10 +38,19 @@ def test_accuracy_on_the_left_complexity_on_the_right() -> None:
     assert drawn.lines["train"].axes is drawn.complexity
     assert drawn.complexity.yaxis.get_label_position() == "right"
     assert list(drawn.lines["test accuracy"].get_ydata()) == pytest.approx([0.0, 0.05, 0.1])
-    for name in ("train", "test", "random"):
+    assert drawn.accuracy.get_xscale() == "symlog"  # step 0 has a place, too
+    bands = [artist for artist in drawn.complexity.collections if isinstance(artist, PolyCollection)]
+    for name, band in zip(told.names, bands, strict=True):
         assert list(drawn.lines[name].get_xdata()) == [0, 10, 100]
         assert list(drawn.lines[name].get_ydata()) == pytest.approx(told.means(name))
-    assert drawn.accuracy.get_xscale() == "symlog"  # step 0 has a place, too
+        corners = band.get_paths()[0].vertices
+        for step, mean, std in zip(told.steps, told.means(name), told.stds(name), strict=True):
+            heights = corners[corners[:, 0] == step, 1]
+            assert (heights.min(), heights.max()) == pytest.approx((mean - 0.25 * std, mean + 0.25 * std))
+        assert max(told.stds(name)) > 0
+    texts = [text.get_text() for text in plot.complexity_figure(told).axes[0].get_legend().get_texts()]
+    assert texts[-1] == "LC ± 0.25 standard deviations over points"
+    assert len(plot.complexity_figure(told, band=0.0).axes[0].get_legend().get_texts()) == 5
 
 
 def test_a_value_at_a_single_step_is_a_marker() -> None:
@@ -63,19 +74,6 @@ def test_a_single_step_is_markers_with_error_bars() -> None:
         assert high - low == pytest.approx(0.5 * told.stds(name)[0])
 
 
-def test_the_band_is_a_quarter_of_the_standard_deviation() -> None:
-    told = history()
-    drawn = plot.complexity_history(told, ax=Figure().add_subplot())
-    bands = [artist for artist in drawn.complexity.collections if isinstance(artist, PolyCollection)]
-    for name, band in zip(told.names, bands, strict=True):
-        corners = band.get_paths()[0].vertices
-        for step, mean, std in zip(told.steps, told.means(name), told.stds(name), strict=True):
-            heights = corners[corners[:, 0] == step, 1]
-            assert heights.min() == pytest.approx(mean - 0.25 * std)
-            assert heights.max() == pytest.approx(mean + 0.25 * std)
-        assert max(told.stds(name)) > 0
-
-
 def test_steps_are_log_scaled_and_accuracy_may_be_missing() -> None:
     drawn = plot.complexity_history(history(start=1, accuracy=False), ax=Figure().add_subplot())
     assert not drawn.accuracy.yaxis.get_visible()  # an empty scale would be taken for that of LC
@@ -93,9 +91,7 @@ def test_steps_are_log_scaled_and_accuracy_may_be_missing() -> None:
         ((0, 1, 2, 5, 10, 20, 50), "symlog", [0, 1, 2, 5, 10, 20, 50]),
         ((1, 7, 60), "log", [1, 2, 5, 10, 20, 60]),
         ((0, 1, 10, 100, 1000, 16200), "symlog", [0, 1, 10, 100, 1000, 16200]),
-        (range(11), "linear", [0, 2, 4, 6, 8, 10]),
         (range(12), "linear", [0, 2, 4, 6, 8, 10]),
-        (range(5, 101, 5), "linear", [20, 40, 60, 80, 100]),
         ((0, 1, *range(10, 101, 10)), "linear", [0, 20, 40, 60, 80, 100]),
         ((5, 100), "linear", [20, 40, 60, 80, 100]),
         ((0,), "linear", [0]),
@@ -114,16 +110,10 @@ def test_the_scale_and_the_name_of_the_steps_can_be_chosen() -> None:
     told = ComplexityHistory(tuple(replace(row, step=step) for step in range(12)))
     ax = plot.complexity_figure(told, scale="log", x_label="epoch").axes[0]
     assert (ax.get_xscale(), ax.get_xlabel(), list(ax.get_xticks())) == ("symlog", "epoch", [0, 1, 2, 5, 11])
-    ax = plot.complexity_figure(history(), scale="linear").axes[0]
+    ax = plot.complexity_figure(told, scale="linear").axes[0]
     assert (ax.get_xscale(), ax.get_xlabel()) == ("linear", "step")
     with pytest.raises(InputError, match="Choose from auto, linear, log"):
         plot.complexity_figure(told, scale="logarithmic")
-
-
-def test_the_legend_says_what_the_band_is() -> None:
-    texts = [text.get_text() for text in plot.complexity_figure(history()).axes[0].get_legend().get_texts()]
-    assert texts[-1] == "LC ± 0.25 standard deviations over points"
-    assert len(plot.complexity_figure(history(), band=0.0).axes[0].get_legend().get_texts()) == 5
 
 
 def test_bars_of_layers() -> None:

@@ -1,18 +1,25 @@
-"""Whole figures: their panels and titles, and that no setting of matplotlib changes."""
+"""Whole figures: their panels and titles, that no setting of matplotlib changes, and the results that pictures need."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from typing import Any
+
 import matplotlib
+import pytest
 import torch
+from matplotlib.figure import Figure
 
 import regionscope as rs
 from regionscope import plot
-from regionscope.plot import style
+from regionscope.errors import InputError
 from regionscope.quickstart import QuickstartConfig, quickstart
 from regionscope_lab.zoo import mlp
 from small_slices import SQUARE
 
 NET = mlp([2, 8, 8, 3], seed=8)
+PART, DECISION = rs.linear_regions(NET, SQUARE), rs.decision_regions(NET, SQUARE)
 
 
 def test_the_quickstart_figure_has_three_panels() -> None:
@@ -26,30 +33,18 @@ def test_the_quickstart_figure_has_three_panels() -> None:
     assert drawn == 100
 
 
-def test_titles_count() -> None:
-    part, dec = rs.linear_regions(NET, SQUARE), rs.decision_regions(NET, SQUARE)
-    assert plot.regions_figure(part).axes[0].get_title() == f"{part.n_linear_regions} linear regions"
-    assert plot.decision_figure(dec).axes[0].get_title() == f"{dec.count} decision regions"
-    one = rs.decision_regions(torch.nn.Linear(2, 1), rs.Segment([9.0, 9.0], [9.1, 9.0]))
-    assert plot.decision_figure(one).axes[0].get_title() == "1 decision region"
-
-
-def test_a_line_gets_a_low_panel() -> None:
+def test_titles_count_and_a_line_gets_a_low_panel() -> None:
+    assert plot.regions_figure(PART).axes[0].get_title() == f"{PART.n_linear_regions} linear regions"
+    assert plot.decision_figure(DECISION).axes[0].get_title() == f"{DECISION.count} decision regions"
+    single = rs.decision_regions(torch.nn.Linear(2, 1), rs.Segment([9.0, 9.0], [9.1, 9.0]))
+    assert plot.decision_figure(single).axes[0].get_title() == "1 decision region"
     wide, high = plot.regions_figure(rs.linear_regions(NET, rs.Segment([0.0, 0.0], [1.0, 1.0]))).get_size_inches()
     assert wide > 2 * high
 
 
-def test_panels_are_a_flat_list_row_by_row() -> None:
-    figure, (_, upper_right, lower_left, _) = style.figure(2, 2, width=1, height=1)
-    figure.draw_without_rendering()
-    assert upper_right.get_window_extent().x0 > lower_left.get_window_extent().x0
-    assert upper_right.get_window_extent().y0 > lower_left.get_window_extent().y0
-
-
 def test_drawing_changes_no_setting() -> None:
     before = dict(matplotlib.rcParams)
-    part, dec = rs.linear_regions(NET, SQUARE), rs.decision_regions(NET, SQUARE)
-    for figure in (plot.regions_figure(part), plot.neurons_figure(part, dec), plot.layer_panels_figure(part)):
+    for figure in (plot.regions_figure(PART), plot.neurons_figure(PART, DECISION), plot.layer_panels_figure(PART)):
         figure.canvas.draw()
     assert dict(matplotlib.rcParams) == before
 
@@ -62,3 +57,53 @@ def test_the_names_of_axes_are_inside_the_figure() -> None:
     figure.draw_without_rendering()
     (ax,) = figure.axes
     assert ax.get_tightbbox().x0 >= 0
+
+
+NEED = {
+    r"Expected a Partition .*, got DecisionRegions\. .* \.partition of": (DECISION, [
+        plot.linear_regions, plot.zero_lines, plot.function_graph, plot.surface,
+        lambda p, ax: plot.layer_panels(p, axes=[ax]), lambda p, ax: plot.region_values(p, torch.zeros(3), ax=ax),
+        lambda p, ax: plot.regions_figure(p), lambda p, ax: plot.neurons_figure(p),
+        lambda p, ax: plot.layer_panels_figure(p),
+    ]),
+    r"Expected a DecisionRegions .*, got Partition\. .*decision_regions\(model": (PART, [
+        plot.decision_regions, plot.decision_boundary, plot.decision_mosaic, lambda p, ax: plot.decision_figure(p),
+    ]),
+    r"Expected a RegionCount .*, got int\. .*region_count\(model": (3, [
+        plot.count_histogram, lambda p, ax: plot.count_figure(p), lambda p, ax: plot.count_figure({"a": p}),
+    ]),
+    r"a LabelMap for plot\.label_map\(\), got int": (3, [plot.label_map]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "result", "draw"), [(words, result, draw) for words, (result, draws) in NEED.items() for draw in draws]
+)
+def test_another_kind_of_result_is_answered_with_where_to_get_the_right_one(
+    words: str, result: Any, draw: Callable[..., Any]
+) -> None:
+    with pytest.raises(InputError, match=words):
+        draw(result, ax=Figure().add_subplot())
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([1, 2], f"values to hold one number for each of {len(PART)} regions, got shape (2,)."),
+        ("ab", "got values that cannot be read"),
+        (3, "got shape ()"),
+    ],
+)
+def test_values_that_do_not_fit(values: Any, words: str) -> None:
+    with pytest.raises(InputError, match=re.escape(words)):
+        plot.region_values(PART, values, ax=Figure().add_subplot())
+
+
+def test_several_axes_are_refused_with_advice() -> None:
+    axes = Figure().subplots(1, 2)
+    with pytest.raises(InputError, match=r"for ax=, got ndarray\. Pass one of its axes, such as ax=axes\.flat\[0\]\."):
+        plot.linear_regions(PART, ax=axes)
+    with pytest.raises(InputError, match=r"got Figure\. Pass one axes of plt\.subplots\(\)\."):
+        plot.linear_regions(PART, ax=axes[0].figure)
+    drawn = plot.region_values(PART, list(range(len(PART))), ax=axes[0])
+    assert drawn.get_array().tolist() == list(range(len(PART)))

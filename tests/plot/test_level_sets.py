@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from regionscope import plot
@@ -22,17 +23,20 @@ class Diamond(nn.Module):
         return x.abs().sum(1, keepdim=True) - 1
 
 
-def found(k: int, radius: float = 1.5) -> LevelSet:
+def diamond(k: int, radius: float = 1.5) -> LevelSet:
     return level_set(Diamond(), Box(torch.zeros(k), torch.eye(k), radius))
 
 
 def test_curves_are_lines_between_their_vertices() -> None:
-    curves = found(2)
+    curves = diamond(2)
     figure = plot.level_set_figure(curves)
     (drawn,) = figure.axes[0].collections
     ends = np.stack([path.vertices for path in drawn.get_paths()])
     assert np.array_equal(ends, curves.vertices[curves.corners.view(-1, 2)].numpy())
     assert figure.axes[0].get_title() == "level 0\n4 segments, Euler characteristic 0"
+    assert not figure.axes[0].texts
+    (text,) = plot.level_set_figure(diamond(2, radius=0.2)).axes[0].texts
+    assert text.get_text() == "The curve does not\nmeet the slice."
 
 
 def test_the_title_names_the_level_or_the_classes() -> None:
@@ -49,35 +53,39 @@ def test_the_title_names_the_level_or_the_classes() -> None:
         figure.draw_without_rendering()
         title = figure.axes[0].title.get_window_extent()
         assert figure.bbox.x0 < title.x0 < title.x1 < figure.bbox.x1
-    assert plot.level_set_figure(found(3)).axes[0].get_title() == "level 0\n8 faces, Euler characteristic 2"
+    assert plot.level_set_figure(diamond(3)).axes[0].get_title() == "level 0\n8 faces, Euler characteristic 2"
 
 
 def test_faces_of_a_surface_are_shaded_polygons() -> None:
-    surface = found(3)
+    surface = diamond(3)
     figure, (ax,) = style.figure(1, 1, width=4, height=4, projection="3d")
     drawn = plot.level_set(surface, ax=ax)
     figure.canvas.draw()
     assert len(drawn.get_facecolor()) == len(surface) == 8
     assert len(np.unique(drawn.get_facecolor(), axis=0)) == 8
     assert figure.axes[0].get_xlim()[1] == pytest.approx(1.0)
-    plot.level_set_figure(found(3, radius=0.2)).canvas.draw()  # nothing on it
+    nothing = plot.level_set_figure(diamond(3, radius=0.2))
+    nothing.canvas.draw()
+    assert [text.get_text() for text in nothing.axes[0].texts] == ["The surface does not\nmeet the slice."]
+    with pytest.raises(InputError, match="three-dimensional axes"):
+        plot.level_set(surface, ax=Figure().add_subplot())
 
 
-@pytest.mark.parametrize("side", [1.0, -1.0])
-def test_a_face_is_lit_from_both_sides(side: float) -> None:
+def test_a_face_is_lit_from_both_sides() -> None:
     wall = nn.Linear(3, 1, bias=False)
-    wall.weight.data = side * torch.tensor([[0.4, -0.7, 0.6]])  # towards the default view
-    _, (ax,) = style.figure(1, 1, width=4, height=4, projection="3d")
-    (colour,) = plot.level_set(level_set(wall, Box(torch.zeros(3), torch.eye(3), 1.0)), ax=ax).get_facecolor()
-    assert 0.4 < colour[:3].mean() < 0.9
+    for side in (1.0, -1.0):
+        wall.weight.data = side * torch.tensor([[0.4, -0.7, 0.6]])  # towards the default view
+        _, (ax,) = style.figure(1, 1, width=4, height=4, projection="3d")
+        (colour,) = plot.level_set(level_set(wall, Box(torch.zeros(3), torch.eye(3), 1.0)), ax=ax).get_facecolor()
+        assert 0.4 < colour[:3].mean() < 0.9
 
 
 def test_a_notebook_shows_the_numbers_and_the_picture() -> None:
-    shown = as_html(found(3))
+    shown = as_html(diamond(3))
     assert "<td>euler</td><td>2</td>" in shown
     assert "data:image/png" in shown
     assert "<td>area</td>" in shown
-    on_a_plane = as_html(found(2))
+    on_a_plane = as_html(diamond(2))
     assert "<td>level</td><td>0</td>" in on_a_plane
     assert "<td>segments</td><td>4</td>" in on_a_plane
     assert "<td>length</td><td>5.657</td>" in on_a_plane
@@ -95,16 +103,3 @@ def test_axes_show_inputs_as_in_other_pictures(k: int) -> None:
     for axis in axes:
         numbers = [text.get_text() for text in axis.get_ticklabels()]
         assert {"9.5", "10.0", "10.5"} <= {*numbers} <= {"9.0", "9.5", "10.0", "10.5", "11.0"}
-
-
-@pytest.mark.parametrize(("k", "what"), [(2, "curve"), (3, "surface")])
-def test_an_empty_picture_says_why(k: int, what: str) -> None:
-    ax = plot.level_set_figure(found(k, radius=0.2)).axes[0]
-    assert [text.get_text() for text in ax.texts] == [f"The {what} does not\nmeet the slice."]
-    assert not plot.level_set_figure(found(k)).axes[0].texts
-
-
-def test_flat_axes_are_refused_for_a_surface() -> None:
-    _, (ax,) = style.figure(1, 1, width=4, height=4)
-    with pytest.raises(InputError, match="three-dimensional axes"):
-        plot.level_set(found(3), ax=ax)

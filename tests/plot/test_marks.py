@@ -56,6 +56,7 @@ def test_points_of_a_segment_lie_in_its_band() -> None:
     labelled = plot.points(rs.Segment(IMAGES[0], IMAGES[1]), IMAGES[:2], torch.tensor([0, 1]), ax=(ax := axes()))
     assert np.allclose(offsets(labelled), [[0.0, 0.5], [1.0, 0.5]])
     assert ax.get_aspect() == "auto"
+    assert len(plot.thumbnails(rs.Segment(IMAGES[0], IMAGES[1]), IMAGES[:2], ax=ax)) == 2
 
 
 def test_names_of_classes_make_a_legend() -> None:
@@ -88,20 +89,6 @@ def test_points_stand_out_and_the_legend_explains_them() -> None:
     assert ax.get_legend() is None  # too many to tell apart
 
 
-@pytest.mark.parametrize("margin", [0.0, 0.1, 0.3, 0.6])
-def test_thumbnails_cover_no_tick_labels(margin: float) -> None:
-    ax = axes()
-    plane = rs.Box.through(IMAGES, margin=margin)
-    drawn = plot.thumbnails(plane, IMAGES, torch.tensor([2, 0, 1]), ax=ax)
-    ax.figure.draw_without_rendering()
-    labels = [label.get_window_extent() for label in (*ax.get_xticklabels(), *ax.get_yticklabels())]
-    assert len(labels) > 6
-    for where, thumbnail in zip(plane.project(IMAGES).coords.numpy(), drawn, strict=True):
-        box = thumbnail.patch.get_window_extent()
-        assert not any(box.overlaps(label) for label in labels)
-        assert not box.padded(-3.0).contains(*ax.transData.transform(where))
-
-
 def test_a_thumbnail_lies_beside_its_image_away_from_the_others() -> None:
     ax = axes()
     style.map_axes([ax], ticks=False)
@@ -126,23 +113,22 @@ def test_a_thumbnail_lies_beside_its_image_away_from_the_others() -> None:
     assert all(figure.x0 <= box.x0 and box.x1 <= figure.x1 and box.y1 <= figure.y1 for box in boxes)
 
 
-@pytest.mark.parametrize("margin", [0.05, 0.5])
-def test_a_thumbnail_is_joined_to_its_point_and_covers_neither_it_nor_the_frame(margin: float) -> None:
+@pytest.mark.parametrize("margin", [0.0, 0.05, 0.5])
+def test_a_thumbnail_is_joined_to_its_point_and_covers_neither_it_nor_the_frame_nor_numbers(margin: float) -> None:
     images = digits().inputs[[13, 8, 15]]
     ax, plane = Figure(figsize=(6.4, 4.8), layout="constrained").add_subplot(), rs.Box.through(images, margin=margin)
     drawn = plot.thumbnails(plane, images, ax=ax)
     ax.figure.draw_without_rendering()
     area = ax.get_window_extent()
+    numbers = [label.get_window_extent() for label in (*ax.get_xticklabels(), *ax.get_yticklabels())]
+    assert len(numbers) > 6
     for where, thumbnail in zip(plane.project(images).coords.numpy(), drawn, strict=True):
         box, point = thumbnail.patch.get_window_extent(), ax.transData.transform(where)
         assert thumbnail.arrow_patch is not None
-        assert not box.padded(2.0).contains(*point)
+        assert not box.padded(2.0 if margin else -3.0).contains(*point)
+        assert not any(box.overlaps(label) for label in numbers)
         inside = area.x0 < box.x0 and box.x1 < area.x1 and area.y0 < box.y0 and box.y1 < area.y1
         assert inside or not box.overlaps(area)
-
-
-def test_the_ends_of_a_segment_have_thumbnails() -> None:
-    assert len(plot.thumbnails(rs.Segment(IMAGES[0], IMAGES[1]), IMAGES[:2], ax=axes())) == 2
 
 
 @pytest.mark.parametrize(
@@ -170,13 +156,9 @@ def test_what_is_no_image_is_refused(shape: tuple[int, ...], given: Any) -> None
 
 
 @pytest.mark.parametrize("draw", [plot.points, plot.thumbnails])
-def test_three_dimensions_have_no_picture(draw: Any) -> None:
+def test_slices_that_have_no_picture(draw: Any) -> None:
     with pytest.raises(InputError, match="dimension 1 or 2, got dimension 3"):
         draw(rs.Box(torch.zeros(4), torch.eye(4)[:3]), torch.zeros(1, 4), ax=axes())
-
-
-@pytest.mark.parametrize("draw", [plot.points, plot.thumbnails])
-def test_inputs_in_place_of_a_slice_are_refused(draw: Any) -> None:
     with pytest.raises(InputError, match=r"Expected .* to get a Segment, Simplex or Box, got Tensor"):
         draw(torch.zeros(3, 4), torch.zeros(1, 4), ax=axes())
 

@@ -21,6 +21,7 @@ from small_slices import SQUARE
 
 SEGMENT = rs.Segment([-1.0, -0.5], [1.0, 0.75])
 NET = mlp([2, 8, 8, 3], seed=8)  # three decision regions on the segment, two on the square
+PART, DECISION = rs.linear_regions(NET, SQUARE), rs.decision_regions(NET, SQUARE)
 
 
 def axes() -> Axes:
@@ -36,30 +37,22 @@ def lines_of(ax: Axes) -> list[LineCollection]:
     return [artist for artist in ax.collections if isinstance(artist, LineCollection)]
 
 
-def test_polygons_are_the_regions() -> None:
-    part = rs.linear_regions(NET, SQUARE)
+def test_polygons_are_the_regions_and_edges_the_inner_walls() -> None:
     ax = axes()
-    fill = plot.linear_regions(part, ax=ax)
+    fill = plot.linear_regions(PART, ax=ax)
     outlines = [path.vertices for path in fill.get_paths()]
-    assert len(outlines) == part.n_activation_regions
-    assert [area(outline) for outline in outlines] == pytest.approx(part.sizes.tolist())
-    for outline, polygon in zip(outlines, part.polygons(), strict=True):
+    assert len(outlines) == PART.n_activation_regions
+    assert [area(outline) for outline in outlines] == pytest.approx(PART.sizes.tolist())
+    for outline, polygon in zip(outlines, PART.polygons(), strict=True):
         assert np.array_equal(outline[:-1], np.asarray(polygon))
     assert ax.get_xlim() == ax.get_ylim() == (-1.0, 1.0)
     assert ax.get_aspect() == 1.0
-    assert fill in ax.collections
-
-
-def test_edges_are_the_inner_walls() -> None:
-    part = rs.linear_regions(NET, SQUARE)
-    ax = axes()
-    plot.linear_regions(part, ax=ax)
     (edges,) = lines_of(ax)
-    assert len(edges.get_segments()) == len(part.walls.inner)
+    assert len(edges.get_segments()) == len(PART.walls.inner)
     ends = {tuple(point) for segment in edges.get_segments() for point in segment}
-    assert ends <= {tuple(vertex) for vertex in part.vertices.tolist()}
+    assert ends <= {tuple(vertex) for vertex in PART.vertices.tolist()}
     bare = axes()
-    plot.linear_regions(part, ax=bare, edges=False)
+    plot.linear_regions(PART, ax=bare, edges=False)
     assert not lines_of(bare)
 
 
@@ -79,44 +72,42 @@ def test_one_affine_map_has_one_colour() -> None:
     ax = axes()
     plot.linear_regions(part, ax=ax, ids=torch.arange(len(part)))
     assert len(lines_of(ax)[0].get_segments()) == len(part.walls.inner)
-
-
-def test_a_region_that_keeps_its_id_keeps_its_colour() -> None:
-    part = rs.linear_regions(NET, SQUARE)
-    ids = torch.randperm(len(part), generator=torch.Generator().manual_seed(0))
-    colours = plot.linear_regions(part, ax=axes(), ids=ids).get_facecolor()[:, :3]
-    assert np.allclose(colours, style.region_colours(ids))
+    ids = torch.randperm(len(PART), generator=torch.Generator().manual_seed(0))
+    colours = plot.linear_regions(PART, ax=axes(), ids=ids).get_facecolor()[:, :3]
+    assert np.allclose(colours, style.region_colours(ids))  # a region that keeps its id keeps its colour
     with pytest.raises(InputError, match=r"ids .* regions, got shape \(2,\)"):
-        plot.linear_regions(part, ax=axes(), ids=torch.zeros(2))
+        plot.linear_regions(PART, ax=axes(), ids=torch.zeros(2))
 
 
-def test_values_are_the_scale_of_the_colours() -> None:
-    part = rs.linear_regions(NET, SQUARE)
-    fill = plot.region_values(part, part.sizes.log(), ax=axes())
-    assert np.allclose(fill.get_array(), part.sizes.log().numpy())
-    assert fill.get_clim() == pytest.approx((float(part.sizes.min().log()), float(part.sizes.max().log())))
-    with pytest.raises(InputError, match="one number for each of 58 regions"):
-        plot.region_values(part, part.sizes[1:], ax=axes())
-
-
-def test_values_have_a_colour_bar_with_a_label_unless_it_is_left_out() -> None:
-    part = rs.linear_regions(NET, SQUARE)
+def test_values_have_a_scale_of_colours_with_a_label() -> None:
     figure = Figure()
-    fill = plot.region_values(part, part.sizes, ax=figure.add_subplot(), label="area")
-    (shown,), bar = figure.axes, fill.colorbar.ax
-    assert bar.get_ylabel() == "area"
+    shown = figure.add_subplot()
+    plot.region_values(PART, PART.sizes, ax=shown, label="drawn before")
+    fill = plot.region_values(PART, PART.sizes.log(), ax=shown, label="log area")
+    assert np.allclose(fill.get_array(), PART.sizes.log().numpy())
+    assert fill.get_clim() == pytest.approx((float(PART.sizes.min().log()), float(PART.sizes.max().log())))
+    bar = fill.colorbar.ax
+    assert [scale.get_ylabel() for scale in shown.child_axes] == [bar.get_ylabel()] == ["log area"]
     figure.draw_without_rendering()
     assert bar.get_tightbbox().x1 <= figure.bbox.x1
     assert bar.bbox.height == pytest.approx(shown.get_window_extent().height)
     assert not bar.bbox.overlaps(shown.get_window_extent())
+    other = Figure()
+    left, right = other.subplots(1, 2)
+    other.colorbar(left.imshow([[0.0, 1.0]]), ax=left)  # a scale of another kind beside it
+    plot.region_values(PART, PART.sizes, ax=right)
+    other.draw_without_rendering()
+    assert len(right.child_axes) == 1
     alone = axes()
-    plot.region_values(part, part.sizes, ax=alone, colorbar=False)
+    plot.region_values(PART, PART.sizes, ax=alone, colorbar=False)
     assert not alone.child_axes
+    with pytest.raises(InputError, match="one number for each of 58 regions"):
+        plot.region_values(PART, PART.sizes[1:], ax=axes())
 
 
 @pytest.mark.parametrize("legend_first", [True, False])
 def test_a_class_legend_and_a_colour_bar_do_not_overlap(legend_first: bool) -> None:
-    part, figure = rs.linear_regions(NET, SQUARE), Figure()
+    part, figure = PART, Figure()
     ax = figure.add_subplot()
     x, labels = torch.rand(6, 2), torch.arange(6) % 3
     if legend_first:
@@ -131,25 +122,8 @@ def test_a_class_legend_and_a_colour_bar_do_not_overlap(legend_first: bool) -> N
     assert legend.y0 >= 0
 
 
-def test_values_drawn_again_have_one_colour_bar() -> None:
-    part, ax = rs.linear_regions(NET, SQUARE), axes()
-    plot.region_values(part, part.sizes, ax=ax, label="first")
-    plot.region_values(part, part.sizes, ax=ax, label="second")
-    assert [bar.get_ylabel() for bar in ax.child_axes] == ["second"]
-
-
-def test_values_can_join_a_figure_that_has_a_colour_bar() -> None:
-    part = rs.linear_regions(NET, SQUARE)
-    figure = Figure()
-    left, right = figure.subplots(1, 2)
-    figure.colorbar(left.imshow([[0.0, 1.0]]), ax=left)
-    plot.region_values(part, part.sizes, ax=right)
-    figure.draw_without_rendering()
-    assert len(right.child_axes) == 1
-
-
 def test_decision_regions_show_labels_and_the_exact_boundary() -> None:
-    dec = rs.decision_regions(NET, SQUARE)
+    dec = DECISION
     ax = axes()
     fill = plot.decision_regions(dec, ax=ax)
     wanted = style.class_colours(dec.piece_labels, pale=True)
@@ -162,7 +136,7 @@ def test_decision_regions_show_labels_and_the_exact_boundary() -> None:
 
 
 def test_a_mosaic_has_the_hue_of_the_class_and_the_shade_of_the_region() -> None:
-    dec = rs.decision_regions(NET, SQUARE)
+    dec = DECISION
     ax = axes()
     colours = plot.decision_mosaic(dec, ax=ax).get_facecolor()[:, :3]
     ids = dec.partition.linear_ids
@@ -216,27 +190,16 @@ def test_points_are_coloured_and_marked_by_class() -> None:
     assert not np.array_equal(first.get_facecolor(), second.get_facecolor())
     assert len(first.get_paths()[0].vertices) != len(second.get_paths()[0].vertices)
     assert not np.array_equal(first.get_edgecolor(), first.get_facecolor())  # seen on a region of their class
+    small = Figure(figsize=(2, 2), dpi=200).subplots()  # where the last class would cover the first ones otherwise
+    few, many = (plot.data(torch.rand(n, 2), torch.zeros(n, dtype=torch.int64), ax=small)[0] for n in (50, 5_000))
+    assert few.get_sizes()[0] == style.MARKER_SIZE
+    assert 5_000 * many.get_sizes()[0] < 0.6 * (72 * 2) ** 2
     with pytest.raises(InputError, match=r"\(n, 2\)"):
         plot.data(torch.zeros(3, 3), torch.zeros(3), ax=ax)
 
 
-def test_many_points_are_drawn_smaller() -> None:
-    """The last class would cover the first ones otherwise."""
-    ax = Figure(figsize=(2, 2), dpi=200).subplots()
-    few, many = (plot.data(torch.rand(n, 2), torch.zeros(n, dtype=torch.int64), ax=ax)[0] for n in (50, 5_000))
-    assert few.get_sizes()[0] == style.MARKER_SIZE
-    assert 5_000 * many.get_sizes()[0] < 0.6 * (72 * 2) ** 2
-
-
-def test_the_colour_of_an_id_never_changes() -> None:
-    ids = torch.arange(50)
-    assert np.array_equal(style.region_colours(ids)[7], style.region_colours(torch.tensor([7]))[0])
-    assert len(np.unique(style.region_colours(ids), axis=0)) > 15
-
-
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_neighbours_rarely_share_a_colour(seed: int) -> None:
-    part = rs.linear_regions(mlp([2, 32, 32, 32, 2], seed=seed), rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 3.0))
+def test_neighbours_rarely_share_a_colour() -> None:
+    part = rs.linear_regions(mlp([2, 32, 32, 32, 2], seed=0), rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 3.0))
     pairs = part.linear_ids[part.walls.regions[part.walls.inner]]
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     assert len(pairs) > 500

@@ -82,18 +82,15 @@ def test_axes_say_what_they_show() -> None:
     oblique = drawn(rs.Box([1.0, 1.0], [[1.0, 1.0], [1.0, -1.0]], 1.0))
     assert (oblique.get_xlabel(), oblique.get_ylabel()) == ("slice coordinate 1", "slice coordinate 2")
     assert drawn(rs.Segment([0.0, 0.0], [4.0, 0.0])).get_xlabel() == "position on the slice"
+    line = drawn(rs.Segment([-1.0], [3.0]), inputs=1, after=True)
+    assert shown(line.xaxis) == {0.0: "-1", 0.25: "0", 0.5: "1", 0.75: "2", 1.0: "3"}
+    assert len(line.get_yticks()) == 0
     style.map_axes([ax], ticks=False)
     plot.points(rs.Box([1.0, 10.0], PLANE, 1.0), [[1.0, 10.0]], ax=ax)
     assert (ax.get_xlabel(), ax.get_ylabel(), len(ax.get_xticks())) == ("", "", 0)
     ax = Figure().add_subplot(xlabel="distance")
     plot.points(rs.Box([1.0, 10.0], PLANE, 1.0), [[1.0, 10.0]], ax=ax)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("distance", "input 1")
-
-
-def test_a_line_of_numbers_shows_them_and_no_heights() -> None:
-    ax = drawn(rs.Segment([-1.0], [3.0]), inputs=1, after=True)
-    assert shown(ax.xaxis) == {0.0: "-1", 0.25: "0", 0.5: "1", 0.75: "2", 1.0: "3"}
-    assert len(ax.get_yticks()) == 0
 
 
 @pytest.mark.parametrize(
@@ -125,10 +122,6 @@ def test_large_numbers_on_charts_are_in_groups_of_digits(top: float, labels: dic
     style.plain_axes([ax])
     found = shown(ax.yaxis)
     assert {tick: found[tick] for tick in labels} == labels
-
-
-def test_labels_that_someone_chose_stay() -> None:
-    ax = Figure().add_subplot()
     ax.set_yticks([0, 50_000], ["none", "many"])
     style.plain_axes([ax])
-    assert list(shown(ax.yaxis).values()) == ["none", "many"]
+    assert list(shown(ax.yaxis).values()) == ["none", "many"]  # labels that someone chose stay

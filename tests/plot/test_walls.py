@@ -15,7 +15,6 @@ import regionscope as rs
 from regionscope import plot
 from regionscope.errors import InputError
 from regionscope.plot import style
-from regionscope.plot.regions import wall_segments
 from regionscope_lab.zoo import mlp
 from small_slices import SQUARE
 
@@ -32,21 +31,14 @@ def test_each_wall_has_the_colour_of_the_layer_that_folds_there() -> None:
     first = np.array(drawn[0].get_segments()).reshape(-1, 2)
     values = NET.get_submodule("linear1")(torch.from_numpy(first).float()).detach().abs().min(1).values
     assert float(values.max()) < 1e-5  # some unit of the first layer is zero at both ends of each of its walls
-
-
-def test_chosen_layers_keep_their_colours() -> None:
     (only,) = plot.zero_lines(PART, ax=Figure().add_subplot(), layers=["relu3"])
     assert np.allclose(only.get_color()[0][:3], style.layer_colours(3)[2])
     with pytest.raises(InputError, match=r"layer of this partition, got 'relu9'.* Choose from relu1, relu2, relu3\."):
         plot.zero_lines(PART, ax=Figure().add_subplot(), layers=["relu9"])
-
-
-def test_points_of_a_line_are_drawn_across_the_band() -> None:
     part = rs.linear_regions(NET, rs.Segment([-1.0, -0.5], [1.0, 0.75]))
-    drawn = plot.zero_lines(part, ax=Figure().add_subplot())
-    at = sorted(segment[0, 0] for lines in drawn for segment in lines.get_segments())
-    assert at == pytest.approx(sorted(part.vertices[1:-1, 0].tolist()) if len(at) else [], abs=1e-12)
-    assert len(at) == len(part) - 1
+    drawn = plot.zero_lines(part, ax=Figure().add_subplot())  # across the band of a line
+    folds = sorted(segment[0, 0] for lines in drawn for segment in lines.get_segments())
+    assert folds == pytest.approx(sorted(part.vertices[1:-1, 0].tolist()), abs=1e-12)
 
 
 @pytest.mark.parametrize("where", [SQUARE, rs.Segment([-1.0, -0.5], [1.0, 0.75])], ids=["plane", "line"])
@@ -80,19 +72,9 @@ def test_panels_show_the_regions_after_each_layer() -> None:
         walls = sum(len(lines.get_segments()) for lines in ax.collections if isinstance(lines, LineCollection))
         i = list(PART.by_layer).index(name)
         assert walls == int(((PART.walls.layer >= 0) & (PART.walls.layer <= i)).sum())
+    assert len(plot.layer_panels_figure(PART, columns=2).axes) == 3
     with pytest.raises(InputError, match="one axes for each of 3 layers, got 1"):
         plot.layer_panels(PART, axes=[Figure().add_subplot()])
-
-
-def test_panels_go_into_rows() -> None:
-    assert len(plot.layer_panels_figure(PART, columns=2).axes) == 3
-
-
-def test_walls_are_segments_between_vertices() -> None:
-    some = PART.walls.inner[:5]
-    for wall, segment in zip(some.tolist(), wall_segments(PART, some), strict=True):
-        start = int(PART.walls.offsets[wall])
-        assert np.array_equal(segment, PART.vertices[PART.walls.vertices[start : start + 2]].numpy())
 
 
 def test_neurons_and_boundary_have_a_legend() -> None:
@@ -116,16 +98,8 @@ def test_a_training_is_two_rows() -> None:
         plot.epoch_figure(parts, {0: decs[0]})
     with pytest.raises(InputError, match="two rows of 2"):
         plot.epoch_grid(parts, decs, axes=[figure.axes[:2], figure.axes[2:3]])
-
-
-def test_epochs_may_have_names_and_any_order() -> None:
-    dec = rs.decision_regions(NET, SQUARE)
-    figure = plot.epoch_figure({"start": PART, 1.5: PART}, {1.5: dec, "start": dec})
-    shown = [ax.get_title().splitlines()[0] for ax in figure.axes[:2]]
-    assert shown == ["start", "epoch 1.5"]
-
-
-def test_lists_of_epochs_are_refused_in_a_short_sentence() -> None:
+    figure = plot.epoch_figure({"start": PART, 1.5: PART}, {1.5: decs[0], "start": decs[0]})
+    assert [ax.get_title().splitlines()[0] for ax in figure.axes[:2]] == ["start", "epoch 1.5"]
     with pytest.raises(InputError, match="Expected two dictionaries from epochs to results, got list and list") as said:
         plot.epoch_figure([PART, PART], [PART, PART])
     assert len(str(said.value)) < 160

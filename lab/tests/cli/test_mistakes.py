@@ -42,7 +42,6 @@ MISTAKES = {
     f"{SWEEP} --workers 0": "Expected a whole number of at least 1 for --workers, got '0'.",
     f"{SWEEP} --device tpu": "got 'tpu'",
     f"{SWEEP} --device meta": "Expected --device to compute numbers, got 'meta'",
-    f"{SWEEP} --dask somewhere": "Expected --dask such as tcp://host:8786 or local:4, got 'somewhere'",
     "sweep status --runs nothere": "No folder found at 'nothere'",
     "sweep table --runs .": "No runs found",
     "sweep export out.xls --runs .": "ends in .csv or .parquet",

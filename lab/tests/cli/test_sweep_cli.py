@@ -115,8 +115,6 @@ def test_a_stop_says_how_to_continue(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "4 to do" in done.stdout
     assert signal.getsignal(signal.SIGINT) is before
     assert len(steps) == 3
-    limited = run("sweep run grid.toml --runs others --limit-seconds 0.000001")
-    assert (limited.exit_code, "The time limit was reached." in limited.stderr) == (3, True)
     assert run("sweep run grid.toml --runs runs").exit_code == 0
     assert read_runs("runs").column("status") == ["finished"] * 4
 
