@@ -34,21 +34,17 @@ def call(*words: object, code: int = 0) -> str:
     return result.output
 
 
-def test_explore_writes_one_page_without_links(folder: Path, tmp_path: Path) -> None:
-    target = tmp_path / "run.html"
-    said = call("explore", folder, "-o", target)
-    assert f"wrote {target}" in said
+def test_explore_writes_one_page_without_links(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Named after the run; the folder of a single run stands for it."""
+    monkeypatch.chdir(tmp_path)
+    said = call("explore", folder.parent)
+    assert f"wrote {folder.name}.html" in said
     assert "4 of 4 frames" in said
+    (target,) = tmp_path.iterdir()
+    assert target.name == f"{folder.name}.html"
     text = target.read_text(encoding="utf-8")
     assert not re.search(r"<(script|img|iframe)[^>]*\ssrc=|<link\s", text)
     assert text.count('id="frame-') == 4
-    assert not list(tmp_path.glob("*.part"))
-
-
-def test_the_page_is_named_after_the_run(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    call("explore", folder, "--frames", 2)
-    assert (tmp_path / f"{folder.name}.html").read_text(encoding="utf-8").count('id="frame-') == 2
 
 
 def test_explore_names_the_classes(folder: Path, tmp_path: Path) -> None:
@@ -64,11 +60,15 @@ def test_explore_names_the_classes(folder: Path, tmp_path: Path) -> None:
 
 def test_a_slow_plane_gets_advice_once(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     advice = "A frame of more than 200,000 regions (--max-regions) is an error, perhaps after minutes. A line has"
-    words = ("explore", folder, "-o", tmp_path / "page.html")
-    assert advice not in call(*words)
+    target = tmp_path / "page.html"
+    words = ("explore", folder, "--frames", 2, "-o", target)
+    (tmp_path / "box.toml").write_text("box = [-2, 3]")
+    assert advice not in call(*words, "--slice", tmp_path / "box.toml")
+    assert "area 25" in target.read_text(encoding="utf-8")
     monkeypatch.setattr(frames, "_SOON", 0.0)
     assert call(*words).count(advice) == 1
     assert advice not in call(*words, "--rows", "0,1")
+    assert "a line in the 2 inputs, length" in target.read_text(encoding="utf-8")
 
 
 def test_explore_names_the_columns_of_a_csv_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,7 @@ def test_explore_names_the_columns_of_a_csv_file(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("kind", ["linear", "decision", "neurons"])
 def test_animate_writes_a_gif_with_every_checkpoint(folder: Path, tmp_path: Path, kind: str) -> None:
     target = tmp_path / "frames.gif"
-    said = call("animate", folder, "-o", target, "--kind", kind)
+    said = call("animate", folder.parent, "-o", target, "--kind", kind)
     assert "4 frames" in said
     assert f"({target.stat().st_size / 1e3:.0f} kB, " in said
     frames: Any
@@ -146,6 +146,11 @@ def test_mp4_is_made_where_ffmpeg_is_and_named_where_not(
         (("explore", "RUN", "--rows", "0,1,99"), "each from 0 to 39"),
         (("animate", "RUN", "--slice", "box.toml"), "Expected a TOML file"),
         (("animate", "RUN", "-o", "x.png"), ".gif or .mp4"),
+        (("explore", "runs"), "got 2. Pass the folder of one of them"),
+        (("animate", "runs"), "got 2. Pass the folder of one of them"),
+        (("explore", "RUN", "--max-regions", "3"), "Expected at most --max-regions 3 regions, got more after "),
+        (("explore", "RUN", "--max-regions", "3"), "--rows 0,1"),
+        (("animate", "RUN", "--max-regions", "3"), "Raise --max-regions"),
     ],
 )
 def test_mistakes_are_one_sentence(
@@ -154,45 +159,10 @@ def test_mistakes_are_one_sentence(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "junk.npz").write_bytes(b"not a zip")
     (tmp_path / "box.toml").write_text("box = [")
-    before = sorted(path.name for path in tmp_path.iterdir())
-    said = call(*(str(folder) if word == "RUN" else word for word in words), code=2)
-    assert sentence in said
-    assert sorted(path.name for path in tmp_path.iterdir()) == before
-
-
-def test_the_folder_of_a_single_run_stands_for_it(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    call("explore", folder.parent, "--frames", 1)
-    call("animate", folder.parent, "--frames", 1)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{folder.name}.gif", f"{folder.name}.html"]
-
-
-@pytest.mark.parametrize("command", ["explore", "animate"])
-def test_of_several_runs_one_must_be_named(folder: Path, tmp_path: Path, command: str) -> None:
     for name in ("a", "b"):
         shutil.copytree(folder, tmp_path / "runs" / name)
-    said = call(command, tmp_path / "runs", code=2)
-    assert "got 2. Pass the folder of one of them" in " ".join(said.split())
-
-
-def test_the_slice_of_a_file(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "box.toml").write_text("box = [-2, 3]")
-    call("explore", folder, "-o", tmp_path / "box.html", "--slice", tmp_path / "box.toml", "--frames", 1)
-    assert "area 25" in (tmp_path / "box.html").read_text(encoding="utf-8")
-
-
-def test_points_of_the_data(folder: Path, tmp_path: Path) -> None:
-    call("explore", folder, "-o", tmp_path / "line.html", "--rows", "0,1", "--frames", 1)
-    assert "a line in the 2 inputs, length" in (tmp_path / "line.html").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("command", ["explore", "animate"])
-def test_a_limit_on_the_regions_is_named(folder: Path, tmp_path: Path, command: str) -> None:
-    target = tmp_path / ("page.html" if command == "explore" else "page.gif")
-    said = call(command, folder, "-o", target, "--max-regions", 3, code=2)
-    assert said.startswith("regionscope-lab: Expected at most --max-regions 3 regions, got more after ")
-    assert "Raise --max-regions" in said
-    assert "--rows 0,1" in said
-    assert not target.exists()
+    before = sorted(path.name for path in tmp_path.iterdir())
+    said = " ".join(call(*(str(folder) if word == "RUN" else word for word in words), code=2).split())
+    assert sentence in said
+    assert said.startswith("regionscope-lab: ")
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
