@@ -26,7 +26,7 @@ PYTHON ?= python3
 CANDIDATES := $(PYTHON) $(if $(filter file default undefined,$(origin PYTHON)),python3.13 python3.12 python3.11,)
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help quickstart quick lab-test test test-real pytest lint format bench corpus damage coverage fuzz threads docs
+.PHONY: help quickstart quick lab-test test test-real pytest lint format bench corpus damage coverage fuzz threads docs papers
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ lab-test: $(VENV)/.installed-dev  ## Tests of the lab alone, without lint
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS) $(PARALLEL) lab
 
 test: lint pytest  ## Lint, types and all tests; shows the slowest 20
+
+papers: $(VENV)/.installed-dev  ## Grade the stored runs of the papers again; fails if a committed page differs
+	$(ONE_THREAD) $(BIN)/regionscope-lab paper grade --check
 
 pytest: $(VENV)/.installed-dev $(VENV)/.compiled  ## All tests without lint
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) $(PARALLEL) --durations=20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from regionscope_lab.papers.declaration import Item, all_items, find_items, runs
 from regionscope_lab.papers.rules import Verdict
 from regionscope_lab.papers.seed_table import SeedTable
 
-ARCHIVES = Path(__file__).parents[3] / "docs" / "results" / "runs"
+DOCS = Path(__file__).parents[3] / "docs"
+ARCHIVES = DOCS / "results" / "runs"
 FILES = sorted({(item.paper, item.file) for item in all_items()})
 
 
@@ -50,3 +52,12 @@ def test_missing_runs_and_unknown_items_are_refused() -> None:
         nothing.answers("humayun2023.exact.counts_at")
     with pytest.raises(InputError, match="humayun2023-figure8"):
         find_items("humayun2023-figure88")
+
+
+def test_every_number_of_the_findings_stands_on_a_page_of_results() -> None:
+    text = (DOCS / "findings.md").read_text()
+    pages = [*DOCS.glob("papers/*.md"), *DOCS.glob("results/beyond-*/*.md"), *DOCS.glob("results/transformers-*/*.md")]
+    there = "\n".join(page.read_text() for page in pages)
+    numbers = re.findall(r"\d[\d,]*\.\d+|\d+,\d{3}", text)
+    assert len(numbers) > 30
+    assert [one for one in numbers if not re.search(rf"(?<![\d.,]){re.escape(one)}", there)] == []

@@ -22,7 +22,7 @@ from regionscope_lab.experiment import check
 from regionscope_lab.papers import catalogue, verdict
 from regionscope_lab.papers.catalogue import cause, find, studies
 from regionscope_lab.papers.charts import Bars, Lines, Picture, Pictures, Series
-from regionscope_lab.papers.index import BESIDE, index_markdown, totals
+from regionscope_lab.papers.index import index_markdown
 from regionscope_lab.papers.items import Item, NotRun, covered, evidence
 from regionscope_lab.papers.report import Page, as_data, as_html, as_markdown, claim_data
 from regionscope_lab.papers.study import PAPERS, SIZES, Claim, Outcome, Size, Study, Table, one_seed_claims, over_seeds
@@ -343,23 +343,6 @@ def test_everything_that_is_not_reproduced_has_a_cause(committed: dict[str, dict
         if claim["verdict"]["grade"] == Grade.NOT_REPRODUCED.value and not cause(name, claim["what"])
     ]
     assert not lacking
-
-
-def test_the_index_and_the_readme_are_those_of_the_committed_pages(committed: dict[str, dict[str, Any]]) -> None:
-    assert (RESULTS / "index.md").read_text() == index_markdown(studies(), committed, beside=tuple(BESIDE))
-    assert totals(committed) in (ROOT / "README.md").read_text()
-
-
-def test_every_number_of_the_findings_stands_on_a_page_that_they_link_to() -> None:
-    text = (RESULTS / "findings.md").read_text()
-    linked = sorted(set(re.findall(r"\(([\w-]+)/(?:report\.md|figure\d+\.png)\)", text)))
-    assert len(linked) >= 4
-    there = "\n".join((RESULTS / name / "report.md").read_text() for name in linked)
-    numbers = re.findall(r"\d[\d,]*\.\d+|\d+,\d{3}", text)
-    assert len(numbers) > 30
-    assert [one for one in numbers if not re.search(rf"(?<![\d.,]){re.escape(one)}(?![\d])", there)] == []
-    for name, figure in re.findall(r"\(([\w-]+)/(figure\d+\.png)\)", text):
-        assert (RESULTS / name / figure).exists()
 
 
 def test_every_study_has_a_name_of_its_paper_a_source_and_a_claim() -> None:

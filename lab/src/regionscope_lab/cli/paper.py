@@ -15,15 +15,19 @@ from rich.table import Table
 from regionscope.checks import unknown_name
 from regionscope.cli import options, output
 from regionscope.cli.running import duration, work_bar
+from regionscope.errors import InputError
 from regionscope.formatting import counted
 from regionscope.provenance import provenance
 from regionscope_lab.cli.running import interruptible, print_failed, shown_progress
+from regionscope_lab.papers import pages as graded_pages
 from regionscope_lab.papers import report as pages
 from regionscope_lab.papers.archive import pack, unpack
 from regionscope_lab.papers.catalogue import find, studies
 from regionscope_lab.papers.chart_figures import chart_figure
 from regionscope_lab.papers.charts import Chart
+from regionscope_lab.papers.declaration import all_items
 from regionscope_lab.papers.index import BESIDE, index_markdown
+from regionscope_lab.papers.seed_table import SeedTable
 from regionscope_lab.papers.study import Size, Study
 from regionscope_lab.papers.workspace import Workspace
 from regionscope_lab.store.files import write_bytes, write_document
@@ -57,8 +61,10 @@ ArchiveOption = Annotated[
 
 @paper.command("list")
 def list_studies() -> None:
-    """List all studies."""
-    table = Table("study", "where", "claim")
+    """List the items of the papers, and the studies beyond them."""
+    table = Table("name", "where", "claim")
+    for item in all_items():
+        table.add_row(item.full_name, item.where, item.claims[0].says)
     for study in studies():
         table.add_row(study.name, study.source, study.claim)
     Console().print(table)
@@ -102,6 +108,40 @@ def run(
             raise typer.Exit(1)
     for study in chosen:
         _write(study, scale, workspace, folder / "reports")
+
+
+@paper.command("grade")
+def grade(
+    archive: Annotated[Path, options.option("--archive PATH", "Archive of runs, or a folder of archives.")] = Path(
+        "docs/results/runs"
+    ),
+    out: Annotated[
+        Path, options.option("--output -o DIR", "Folder of papers.md and of the pages of the papers.")
+    ] = Path("docs"),
+    check: Annotated[
+        bool, options.option("--check", "Whether to compare with the pages that exist instead of writing them.")
+    ] = False,
+) -> None:
+    """Grade all stored runs of the four papers again, and write their pages.
+
+    Example: regionscope-lab paper grade --check
+    """
+    written = graded_pages.pages(graded_pages.graded(SeedTable.read(archive)))
+    differing = [name for name, text in written.items() if not _same(out / name, text)]
+    if check and differing:
+        raise InputError(
+            f"Expected the pages that the stored runs give, got others: {', '.join(differing)}. Write them with "
+            "regionscope-lab paper grade."
+        )
+    for name in differing:
+        output.make_folder((out / name).parent)
+        with output.writing_to(out / name):
+            write_bytes(out / name, written[name].encode())
+    typer.echo(f"{counted(len(written), 'page')}, {len(differing)} changed")
+
+
+def _same(path: Path, text: str) -> bool:
+    return path.exists() and path.read_text(encoding="utf-8") == text
 
 
 @paper.command()

@@ -165,7 +165,8 @@ def _sweep(whole: Mapping[str, Any], size: Size) -> Sweep:
     if size != "full":
         _set(chosen, whole[size])
     for measure in chosen["measure"]:  # TOML has no null
-        measure["options"] = {name: None if value == "null" else value for name, value in measure["options"].items()}
+        options = measure.get("options", {})
+        measure["options"] = {name: None if value == "null" else value for name, value in options.items()}
     return Sweep.from_dict(chosen)
 
 

@@ -1,0 +1,89 @@
+"""The settings of Table 1 from their seeds: pairs of numbers to correlate, and the numbers that the paper prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+
+from regionscope_lab.papers.declaration import Table
+from regionscope_lab.papers.rules import FIT, Graded, Setting, Verdict, combined, correlated
+from regionscope_lab.papers.seed_table import SeedRun, by_setting
+
+FACTORS = ("network.name", "training.lr", "training.batch_size", "training.weight_decay")
+NETWORKS = ("resnet18", "resnet34", "vgg19", "mobilenetv2", "senet18", "shufflenetv2", "efficientnetb0",
+            "regnetx200mf", "simpledla")  # fmt: skip
+HULLS = ("regions_2d", "regions_3d", "regions_4d", "regions_5d")
+TABLE2 = {  # correlations for CIFAR-10 on lines and on hulls of dimension 2 to 5
+    "resnet18": (0.98, 0.96, 0.97, 0.97, 0.96),
+    "resnet34": (0.98, 0.98, 0.98, 0.98, 0.99),
+    "vgg19": (0.94, 0.88, 0.86, 0.84, 0.86),
+    "mobilenetv2": (0.95, 0.99, 0.99, 0.99, 0.99),
+    "senet18": (0.98, 0.97, 0.97, 0.97, 0.93),
+    "shufflenetv2": (0.95, 0.94, 0.95, 0.95, 0.93),
+    "efficientnetb0": (0.98, 0.99, 0.99, 0.99, 0.98),
+    "regnetx200mf": (0.98, 0.98, 0.99, 0.99, 0.98),
+    "simpledla": (0.98, 0.99, 0.99, 0.98, 0.99),
+}
+POOLED = 0.93  # Figure 4, over ResNet18, EfficientNetB0 and SENet18
+TABLE7 = {  # with Adam and Adagrad
+    "resnet18": (0.92, 0.96), "resnet34": (0.92, 0.91), "vgg19": (0.92, 0.87), "mobilenetv2": (0.95, 0.99),
+    "senet18": (0.78, 0.91), "shufflenetv2": (0.83, 0.99), "efficientnetb0": (0.97, 0.99),
+    "regnetx200mf": (0.95, 0.99), "simpledla": (0.95, 0.88),
+}  # fmt: skip
+TABLE8 = {  # lines between test points, between training points, along random directions
+    "resnet18": (0.98, 0.98, 0.98), "resnet34": (0.98, 0.96, 0.94), "vgg19": (0.94, 0.89, 0.78),
+    "mobilenetv2": (0.95, 0.94, 0.88), "senet18": (0.98, 0.96, 0.99), "shufflenetv2": (0.95, 0.95, 0.92),
+    "efficientnetb0": (0.98, 0.98, 0.92), "regnetx200mf": (0.98, 0.97, 0.92), "simpledla": (0.98, 0.97, 0.96),
+}  # fmt: skip
+
+
+def settings_of(
+    runs: Iterable[SeedRun], measure: str = "regions", target: str = "gap", *, all_settings: bool = False
+) -> list[Setting]:
+    """The settings that fit their data, with both numbers of each seed; near-copies share learning rate and batch."""
+    found = []
+    for (network, rate, batch, _), mine in by_setting(runs, *FACTORS).items():
+        known = [run.last for run in mine if {measure, target} <= run.last.keys()]
+        if known and (all_settings or fmean(one["train_error"] for one in known) <= FIT):
+            x, y = (tuple(one[name] for one in known) for name in (measure, target))
+            found.append(Setting(x, y, (network, rate, batch)))
+    return found
+
+
+def by_network(runs: Iterable[SeedRun]) -> dict[str, tuple[SeedRun, ...]]:
+    """The runs of each network, in the order of Table 2."""
+    groups = by_setting(runs, "network.name")
+    return {name: groups[name] for name in NETWORKS if name in groups}
+
+
+def graded(parts: Mapping[str, Graded]) -> Graded:
+    """A claim about several networks, with the names of those for which it does not hold."""
+    others = [name for name, one in parts.items() if one.verdict is not Verdict.HOLDS]
+    return combined(list(parts.values()), f"not {', '.join(others)}" if others else "")
+
+
+def correlations_table(
+    title: str,
+    networks: Mapping[str, Sequence[SeedRun]],
+    columns: Mapping[str, str],
+    printed: Mapping[str, Sequence[float]],
+) -> Table:
+    """Ours and the paper's correlation with the gap, by network and by measure."""
+    rows: list[tuple[str | float, ...]] = []
+    for name, runs in networks.items():
+        cells = list[str | float]()
+        for measure, paper in zip(columns, printed[name], strict=True):
+            cells += [correlated(paper, settings_of(runs, measure)).ours, paper]
+        rows.append((name, *cells))
+    head = [part for words in columns.values() for part in (words, "the paper")]
+    return Table(title, ("network", *head), tuple(rows))
+
+
+def means_table(title: str, runs: Iterable[SeedRun], measures: Sequence[str]) -> Table:
+    """Each setting: means over its seeds."""
+    rows = []
+    for (network, rate, batch, decay), mine in by_setting(runs, *FACTORS).items():
+        known = [run.last for run in mine]
+        means = [fmean(one[name] for one in known) if all(name in one for one in known) else "n/a" for name in measures]
+        rows.append((network, rate, batch, decay, len(mine), *means))
+    return Table(title, ("network", "learning rate", "batch", "decay", "seeds", *measures), tuple(rows))

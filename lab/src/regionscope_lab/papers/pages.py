@@ -1,0 +1,156 @@
+"""The pages of the results: the headline claims of all papers, one page for each paper, and the log of verdicts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from regionscope_lab.papers.declaration import PAPERS, Claim, Finding, Item, Paper, read_paper
+from regionscope_lab.papers.report import markdown_table
+from regionscope_lab.papers.rules import Verdict, rules_markdown
+from regionscope_lab.papers.seed_table import SeedTable
+
+Findings = Mapping[str, Finding]  # by the full name of an item
+_HEADLINES = ("Claim", "The paper", "Ours [95%]", "Verdict", "Fidelity", "Why")
+_CLAIMS = ("Claim", "The paper", "Ours [95%]", "Verdict", "Rule", "Why")
+_LOG = ("Item", "Before", "Now", "Rules that decide")
+
+
+def graded(table: SeedTable) -> dict[str, Finding]:
+    """Every item of the papers, graded from stored runs."""
+    return {item.full_name: item.find(table) for name in PAPERS for item in read_paper(name).items}
+
+
+def pages(found: Findings) -> dict[str, str]:
+    """All pages by their path below docs/."""
+    papers = [read_paper(name) for name in PAPERS]
+    each = {f"papers/{paper.name}.md": _paper_page(paper, found) for paper in papers}
+    return {"papers.md": _headlines(papers, found), **each, "results/changes.md": _log(papers, found)}
+
+
+def item_page(item: Item, finding: Finding) -> str:
+    """The report of one item."""
+    return "\n".join([f"# {item.full_name}", "", *_item(item, finding, level=2)])
+
+
+def tally(verdicts: Iterable[Verdict]) -> str:
+    """How often each verdict was given.
+
+    >>> tally([Verdict.HOLDS, Verdict.NOT_TESTED, Verdict.HOLDS])
+    '2 hold, 1 not tested'
+    """
+    words = {
+        Verdict.HOLDS: "hold",
+        Verdict.PARTLY: "hold partly",
+        Verdict.CONTRADICTED: "contradicted",
+        Verdict.UNDECIDED: "undecided",
+        Verdict.NOT_TESTED: "not tested",
+    }
+    counts = Counter(verdicts)
+    return ", ".join(f"{counts[verdict]} {word}" for verdict, word in words.items() if counts[verdict])
+
+
+def _headlines(papers: Sequence[Paper], found: Findings) -> str:
+    lines = [
+        "# Results of the papers",
+        "",
+        "For each paper: the verdict in one sentence, and its headline claims in the paper's order, beside what our "
+        "runs say. The page of a paper has all claims, with the numbers of each table and figure. "
+        "[Findings](findings.md) is about what the papers do not say.",
+        "",
+    ]
+    for paper in papers:
+        items = {item.name: item for item in paper.items}
+        chosen = [_claim(items, name) for name in paper.headlines]
+        rows = [
+            (f"{item.where}: {claim.says}", *_numbers(found, item, claim), claim.fidelity, claim.why)
+            for item, claim in chosen
+        ]
+        verdicts = [_verdict(found, item, claim) for item, claim in chosen]
+        lines += [f"## {paper.title}", "", f"**Verdict.** {paper.sentence}", ""]
+        lines += [f"Of {len(rows)} headline claims: {tally(verdicts)}. [All claims](papers/{paper.name}.md).", ""]
+        lines += [*markdown_table(_HEADLINES, rows), ""]
+        lines += ["What is shortened or replaced:", "", *_shortened([item for item, _ in chosen]), ""]
+    return "\n".join([*lines, *rules_markdown()])
+
+
+def _shortened(items: Iterable[Item]) -> list[str]:
+    """One line for each fidelity and its words, with the items that they are about."""
+    groups: dict[str, list[str]] = {}
+    for item in dict.fromkeys(items):
+        claim = item.claims[0]
+        groups.setdefault(f"{claim.fidelity}, {claim.short}" if claim.short else claim.fidelity, []).append(item.where)
+    return [f"- {'; '.join(wheres)}: {words}." for words, wheres in groups.items() if ", " in words]
+
+
+def _claim(items: Mapping[str, Item], name: str) -> tuple[Item, Claim]:
+    item = items[name.split(".")[0]]
+    return item, next(claim for claim in item.claims if claim.name == name.split(".", 1)[1])
+
+
+def _verdict(found: Findings, item: Item, claim: Claim) -> Verdict:
+    graded_claim = found[item.full_name].claims.get(claim.name)
+    return Verdict.NOT_TESTED if graded_claim is None else graded_claim.verdict
+
+
+def _numbers(found: Findings, item: Item, claim: Claim) -> tuple[str, str, str]:
+    """The paper's number, ours, and the verdict."""
+    graded_claim = found[item.full_name].claims.get(claim.name)
+    ours = "" if graded_claim is None else graded_claim.ours
+    return claim.paper, ours, _verdict(found, item, claim).value
+
+
+def _paper_page(paper: Paper, found: Findings) -> str:
+    verdicts = [_verdict(found, item, claim) for item in paper.items for claim in item.claims]
+    lines = [
+        f"# {paper.title}",
+        "",
+        f"{len(verdicts)} claims: {tally(verdicts)}. The verdicts follow the ",
+        "[rules](../papers.md#how-claims-are-graded); [Results of the papers](../papers.md) has the headline claims.",
+        "",
+    ]
+    for item in paper.items:
+        lines += _item(item, found[item.full_name], level=2)
+    return "\n".join(lines)
+
+
+def _item(item: Item, finding: Finding, *, level: int) -> list[str]:
+    mine = {item.full_name: finding}
+    rows = [(claim.says, *_numbers(mine, item, claim), _rule(finding, claim), claim.why) for claim in item.claims]
+    first = item.claims[0]
+    words = f"Fidelity {first.fidelity}{f': {first.short}' if first.short else ''}. "
+    lines = [
+        f"{'#' * level} {item.where}",
+        "",
+        f"{words}Run it with `regionscope-lab paper run {item.full_name} --size full`.",
+        "",
+    ]
+    lines += [*markdown_table(_CLAIMS, rows), ""]
+    for table in finding.tables:
+        lines += [f"{'#' * (level + 1)} {table.title}", "", *markdown_table(table.columns, table.rows), ""]
+    return lines
+
+
+def _rule(finding: Finding, claim: Claim) -> str:
+    return finding.claims[claim.name].rule.replace("_", " ") if claim.name in finding.claims else ""
+
+
+def _log(papers: Sequence[Paper], found: Findings) -> str:
+    """The grades of each item before and after the rules of ``rules.py``."""
+    lines = [
+        "# Log of the verdicts",
+        "",
+        "Until these rules, an item had the grade of its weakest claim, and curves were averaged over seeds. The",
+        "stored runs are the same before and after. The runs of Table 3 and Figure 2 of Qi & Wei, and the flows of",
+        "Theorem 4.2 and Corollary 5.1, were not stored; they were computed again, with the same numbers.",
+        "",
+    ]
+    for paper in papers:
+        rows = []
+        for item in paper.items:
+            finding = found[item.full_name]
+            verdicts = [_verdict(found, item, claim) for claim in item.claims]
+            rules = dict.fromkeys(rule for claim in item.claims if (rule := _rule(finding, claim)))
+            rows.append((item.where, item.before or "not graded", tally(verdicts), ", ".join(rules)))
+        lines += [f"## {paper.title}", "", *markdown_table(_LOG, rows), ""]
+    return "\n".join(lines)
