@@ -31,7 +31,7 @@ README_CASES = {
 }
 KINDS = {"exact": "lines and planes", "space": "cubes"}
 COLOURS = {"streamed": "#009E73", "exact": "#0072B2", "space": "#D55E00"}
-BENCHMARKS = ("exact", "space", "complexity")
+BENCHMARKS = ("exact", "space", "complexity", "points")
 KEPT = ("seconds", "ratio", "peak_gib")
 Row = dict[str, Any]
 

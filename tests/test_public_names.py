@@ -71,7 +71,7 @@ def test_readings_are_names_values_and_errors() -> None:
         rs.linear_regions(NET, box).extremes(0): ["", "min"],
         rs.linear_regions(NET, box).lipschitz(): [""],
         rs.flips(NET, rs.Segment(X[0], X[1])): [""],
-        rs.regions_at(NET, X): ["", "distance", "label_distance"],
+        rs.regions_at(NET, X): ["", "distance", "distance.p10", "distance.p90", "label_distance"],
         rs.decision_regions(NET, box).topology()[0]: ["", "holes", "boundary_length"],
         rs.level_set(NET, box, classes=(0, 1)): ["", "area", "euler", "components", "boundary_edges", "nonmanifold"],
         rs.region_count(NET, X, slices=3): [""],

@@ -119,6 +119,15 @@ def test_local_complexity(net: nn.Module) -> None:
     assert gap["it.auc"][0] == rs.complexity.complexity_gap(own, test).auc
 
 
+def test_regions_of_points(net: nn.Module) -> None:
+    measured = rows(net, "regions_at", points=["train", "test"], n=50, norm=1)
+    chosen = FLAT.train.inputs[torch.randperm(100, generator=torch.Generator().manual_seed(7))[:50]]
+    result = rs.regions_at(net, chosen, norm=1)
+    assert measured["it.train"] == (result.n_regions, None)
+    assert measured["it.train.distance"] == (float(result.distance.median()), None)
+    assert measured["it.test.label_distance"][0] > 0
+
+
 def test_readings_of_weights_and_outputs(net: nn.Module) -> None:
     start = mlp([2, 12, 12, 2], seed=3)
     x, y = FLAT.train.inputs, FLAT.train.labels

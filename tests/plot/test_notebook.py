@@ -52,6 +52,7 @@ RESULTS: dict[str, Any] = {
     "partition": PART,
     "decision regions": DECISION,
     "count": COUNT,
+    "points": rs.regions_at(NET, X),
     "local complexity": LOCAL,
     "history": watched(),
     "monitor": monitored(),

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
+from devices import needs_cuda
 from nasty.modules import (
     Dense,
     LongSkip,
@@ -209,6 +210,65 @@ def test_duplicate_inputs_and_float32_give_equal_rows() -> None:
     at = regions_at(net, torch.cat([x, x]))
     assert torch.equal(at.ids[:4], at.ids[4:])
     torch.testing.assert_close(at.distance, regions_at(net.double(), x.double()).distance.repeat(2))
+
+
+def test_blocks_of_any_size_give_the_same() -> None:
+    """With 1 MiB of memory the work is cut into blocks of points and of directions."""
+    net = seeded(0, lambda: pooled_cnn(10, 8, 16))()
+    x = points_of((1, 16, 16), n=40)
+    whole, parts = regions_at(net, x), regions_at(net, x, memory=1 << 20)
+    torch.testing.assert_close(parts.distance, whole.distance, rtol=1e-12, atol=0)
+    assert torch.equal(parts.ids, whole.ids)
+    shares: list[float] = []
+    regions_at(net, x, memory=1 << 20, progress=shares.append)
+    assert len(shares) > 4
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+
+
+def test_many_inputs_of_a_dataset() -> None:
+    """10^5 inputs in blocks; the closed form is the distance to the nearer of the folds 0 and 2."""
+    x = torch.rand(100_000, 2, generator=torch.Generator().manual_seed(0))
+    at = regions_at(relu_pair(), torch.utils.data.TensorDataset(x, torch.zeros(len(x))), memory=1 << 22)
+    torch.testing.assert_close(at.distance, x[:, 0].double())
+    assert at.n_regions == 1
+
+
+def test_nothing_is_left_on_the_model() -> None:
+    net = seeded(0, lambda: pooled_cnn(3, 2, 4))().train()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    random = torch.get_rng_state()
+    at = regions_at(net, points_of((1, 4, 4)))
+    at.map(0)
+    at.nearest_points()
+    assert torch.equal(random, torch.get_rng_state())
+    assert net.training
+    assert all(parameter.grad is None for parameter in net.parameters())
+    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
+    assert not any(module._forward_hooks for module in net.modules())
+
+
+@needs_cuda
+def test_a_gpu_gives_the_numbers_of_the_cpu() -> None:
+    for build, shape in NETWORKS.values():
+        model, x = build(), points_of(shape)
+        for norm in NORMS:
+            cpu, gpu = regions_at(model, x, norm=norm), regions_at(model.cuda(), x.cuda(), norm=norm)
+            model.cpu()
+            torch.testing.assert_close(gpu.distance, cpu.distance, rtol=1e-9, atol=0)
+            torch.testing.assert_close(gpu.label_distance, cpu.label_distance, rtol=1e-9, atol=0)
+            assert torch.equal(gpu.ids, cpu.ids)
+            assert torch.equal(gpu.nearest.unit, cpu.nearest.unit)
+            torch.testing.assert_close(gpu.map(0).matrix, cpu.map(0).matrix)
+
+
+def test_a_monitor_records_regions_and_distances() -> None:
+    net, x = seeded(0, lambda: mlp([5, 8, 3]))(), points_of((5,))
+    monitor = rs.Monitor({"points": lambda model: regions_at(model, x)}, when=rs.every(1))
+    monitor(0, net)
+    values = {row.name: row.value for row in monitor.rows}
+    assert values["points"] == regions_at(net, x).n_regions
+    assert values["points.distance"] == regions_at(net, x).distance.median().item()
 
 
 def check_error(text: str, call: Callable[[], PointRegions]) -> None:

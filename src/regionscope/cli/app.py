@@ -13,6 +13,7 @@ COMMANDS = {
         "regions": "regions:regions",
         "decisions": "regions:decisions",
         "ask": "ask:ask",
+        "points": "points:points",
         "level-set": "level_set:level_set",
         "count": "count:count",
         "complexity": "complexity:complexity",

@@ -101,6 +101,24 @@ def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least
     header); .pt (a tensor, or one of a dictionary as FILE.pt:KEY). The result has shape (m, *input_shape), m at least
     ``least``; flat rows are given ``input_shape`` when they have as many numbers.
     """
+    loaded = load_array(path)
+    if loaded.ndim < 2 or len(loaded) < least:
+        wanted = {1: "one point", 2: "two points"}.get(least, f"{least} points")
+        raise InputError(
+            f"Expected at least {wanted} in {path}, one in each row, got shape {loaded.shape}. "
+            "Stack the points along the first axis."
+        )
+    shape = loaded.shape[1:] if input_shape is None else input_shape
+    if math.prod(shape) != math.prod(loaded.shape[1:]):
+        raise InputError(
+            f"Expected points that fit --input-shape {shape} in {path}, got shape {loaded.shape[1:]}. "
+            "Change --input-shape, or reshape the points."
+        )
+    return loaded.reshape(len(loaded), *shape)
+
+
+def load_array(path: Path) -> np.ndarray[Any, Any]:
+    """The array of real numbers in a file of one of the kinds that ``load_points`` reads, in its own shape."""
     file, colon, key = str(path).rpartition(":")
     where, wanted_key = (Path(file), key) if colon and Path(file).suffix in (".npz", ".pt", ".pth") else (path, None)
     if where.is_dir():
@@ -125,19 +143,7 @@ def load_points(path: Path, *, input_shape: tuple[int, ...] | None = None, least
         raise InputError(
             f"Expected an array of real numbers in {path}, got other values. Save a tensor or an array of numbers."
         )
-    if loaded.ndim < 2 or len(loaded) < least:
-        wanted = {1: "one point", 2: "two points"}.get(least, f"{least} points")
-        raise InputError(
-            f"Expected at least {wanted} in {path}, one in each row, got shape {loaded.shape}. "
-            "Stack the points along the first axis."
-        )
-    shape = loaded.shape[1:] if input_shape is None else input_shape
-    if math.prod(shape) != math.prod(loaded.shape[1:]):
-        raise InputError(
-            f"Expected points that fit --input-shape {shape} in {path}, got shape {loaded.shape[1:]}. "
-            "Change --input-shape, or reshape the points."
-        )
-    return np.asarray(loaded).reshape(len(loaded), *shape)
+    return np.asarray(loaded)
 
 
 def _read_numpy(path: Path) -> Any:

@@ -30,6 +30,7 @@ from regionscope.plot.legends import class_legend
 from regionscope.plot.level_sets import level_set, level_set_figure
 from regionscope.plot.marks import data, points, thumbnails
 from regionscope.plot.notebook import register
+from regionscope.plot.points import distance_figure, distance_histogram
 from regionscope.plot.regions import decision_boundary, decision_mosaic, decision_regions, linear_regions, region_values
 from regionscope.plot.walls import layer_panels, zero_lines
 
@@ -51,6 +52,8 @@ __all__ = [
     "decision_figure",
     "decision_mosaic",
     "decision_regions",
+    "distance_figure",
+    "distance_histogram",
     "epoch_figure",
     "epoch_grid",
     "extremes_figure",

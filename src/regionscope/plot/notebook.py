@@ -30,8 +30,10 @@ from regionscope.plot.counts import count_histogram
 from regionscope.plot.figures import decision_figure, regions_figure
 from regionscope.plot.level_sets import level_of, level_set_figure
 from regionscope.plot.marks import thumbnails
+from regionscope.plot.points import distance_histogram
 from regionscope.plot.regions import frame_slice
 from regionscope.plot.ticks import whole_ticks
+from regionscope.points import PointRegions
 from regionscope.types import Estimate
 
 MOST_REGIONS = 20_000  # drawn inline: about two seconds
@@ -177,6 +179,16 @@ def _count(count: RegionCount) -> Shown:
     return Shown(("RegionCount", ""), rows, lambda: small_panel(lambda ax: count_histogram(count, ax=ax)), remark)
 
 
+def _points(result: PointRegions) -> Shown:
+    rows: list[tuple[str, object]] = [("inputs", len(result)), ("regions", result.n_regions)]
+    rows += [("inputs on a fold", int(result.on_fold.sum())), ("median distance", float(result.distance.median()))]
+    rows += [
+        ("median distance to another label, at least", float(result.label_distance.median())),
+        ("seconds", result.seconds),
+    ]
+    return Shown(("PointRegions", ""), rows, lambda: small_panel(lambda ax: distance_histogram(result, ax=ax)))
+
+
 def _local(complexity: LocalComplexity) -> Shown:
     rows = [("all layers", estimated(complexity.mean, complexity.stderr), sum(complexity.units.values()))]
     means = {name: Estimate.of(counts) for name, counts in complexity.by_layer.items()}
@@ -225,6 +237,7 @@ _SHOWN: dict[type, Callable[[Any], Shown]] = {
     DecisionRegions: _decision,
     LevelSet: _level_set,
     RegionCount: _count,
+    PointRegions: _points,
     LocalComplexity: _local,
     ComplexityHistory: _history,
     Monitor: _monitor,

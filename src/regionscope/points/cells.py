@@ -17,7 +17,7 @@ whether they cancel or not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -47,6 +47,11 @@ class FoldSide:
     in_reach: Tensor
     on_fold: Tensor
 
+    def map(self, change: Callable[[Tensor], Tensor]) -> FoldSide:
+        """With ``change`` applied to each tensor."""
+        chosen = tuple(map(change, self.chosen))
+        return FoldSide(change(self.pieces), chosen, *map(change, (self.gap, self.in_reach, self.on_fold)))
+
 
 @dataclass(frozen=True, eq=False)
 class Cells:
@@ -54,6 +59,10 @@ class Cells:
 
     sides: tuple[FoldSide, ...]
     outputs: Tensor
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Cells:
+        """With ``change`` applied to each tensor, such as ``lambda x: x[:3]`` for the first three points."""
+        return Cells(tuple(side.map(change) for side in self.sides), change(self.outputs))
 
     def patterns(self, n_kinks: int) -> Tensor:
         """(p, units) int16: the pieces at the first nonlinearities side by side."""

@@ -23,6 +23,8 @@ from regionscope.points.tangents import LinearFold, Live, Tangents
 from regionscope.tolerance import TINY
 
 _ROW_BYTES = {"cpu": 4 << 20, "cuda": 4 << 30}  # bytes of live tangents at a time
+_CELL_BYTES = {"cpu": 64 << 20, "cuda": 4 << 30}  # bytes of cells and distances at a time
+_TERM_BYTES = 64  # of a term of a point
 _FEWEST_ROWS = 64
 
 
@@ -65,17 +67,26 @@ class Directions:
         return self.tangents.begin(eye.reshape(1, -1, *shape))
 
 
-def block_sizes(tangents: Tangents, n_directions: int, memory: int) -> tuple[int, int]:
-    """How many points to work on at a time, and how many directions."""
-    program = tangents.program
-    kind = program.device.type
-    wanted = min(memory // 2, _ROW_BYTES.get(kind, _ROW_BYTES["cpu"]))
-    rows = max(_FEWEST_ROWS, wanted // max(1, program.row_bytes))
-    terms = sum(_n_terms(fold) for fold in tangents.folds)
-    held = 64 * (terms + max([1, *(math.prod(fold.shape) for fold in tangents.folds)]))  # bytes of a point
-    points = max(1, min(memory // 4 // held, rows))
-    directions = max(1, min(n_directions, rows // points if rows // points >= 8 else min(n_directions, rows)))
-    return max(1, min(points, rows // directions)), directions
+@dataclass(frozen=True)
+class Blocks:
+    """How much to work on at a time: points whose cells are held, and of these points and directions for tangents."""
+
+    cells: int
+    points: int
+    directions: int
+
+    @staticmethod
+    def of(tangents: Tangents, n_directions: int, memory: int) -> Blocks:
+        """The sizes for this number of directions."""
+        program = tangents.program
+        kind = program.device.type
+        wanted = min(memory // 2, _ROW_BYTES.get(kind, _ROW_BYTES["cpu"]))
+        rows = max(_FEWEST_ROWS, wanted // max(1, program.row_bytes))
+        terms = sum(_n_terms(fold) for fold in tangents.folds)
+        held = _TERM_BYTES * (terms + max([1, *(math.prod(fold.shape) for fold in tangents.folds)]))
+        cells = max(1, min(memory // 4, _CELL_BYTES.get(kind, _CELL_BYTES["cpu"])) // held)
+        points = min(cells, max(1, rows // n_directions))
+        return Blocks(cells, points, min(n_directions, max(1, rows // points)))
 
 
 def _n_terms(fold: LinearFold) -> int:

@@ -107,18 +107,7 @@ def _sign_and_gap(side: FoldSide, terms: Tensor) -> Tensor:
 
 def _repeated(cells: Cells, n: int) -> Cells:
     """The cell of a single point n times, without copies."""
-
-    def expanded(x: Tensor) -> Tensor:
-        return x.expand(n, *x.shape[1:])
-
-    sides = [
-        FoldSide(
-            expanded(s.pieces), tuple(map(expanded, s.chosen)), expanded(s.gap), expanded(s.in_reach),
-            expanded(s.on_fold),
-        )
-        for s in cells.sides
-    ]  # fmt: skip
-    return Cells(tuple(sides), expanded(cells.outputs))
+    return cells.map(lambda x: x.expand(n, *x.shape[1:]))
 
 
 def centre(cell: HalfSpaces, *, norm: float = 2, largest: float | None = None) -> tuple[FloatArray, float]:

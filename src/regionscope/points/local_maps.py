@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regionscope.points.cells import Cells
-from regionscope.points.distances import Directions, block_sizes
+from regionscope.points.distances import Blocks, Directions
 from regionscope.points.source import Source
 from regionscope.points.tangents import Live, Tangents
 
@@ -52,7 +52,7 @@ def _jacobian(tangents: Tangents, cells: Cells, memory: int) -> Tensor:
     """(c, d) of the cell of a single point."""
     program = tangents.program
     c, d = program.n_outputs, math.prod(program.input_shape)
-    rows = min(max(c, d), max(1, memory // 4 // program.row_bytes), block_sizes(tangents, max(c, d), memory)[1])
+    rows = min(max(c, d), max(1, memory // 4 // program.row_bytes), Blocks.of(tangents, max(c, d), memory).directions)
     if d < c:
         axes = Directions(tangents, d, None)
         parts = [_through(tangents, cells, axes.live(start, min(start + rows, d))) for start in range(0, d, rows)]

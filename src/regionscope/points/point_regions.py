@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -26,7 +26,7 @@ from regionscope.inputs import Inputs, Labels, read_array, read_examples
 from regionscope.network import Program, select_output, with_decision
 from regionscope.network.output import Arguments, Output
 from regionscope.points.cells import Cells, generic_direction
-from regionscope.points.distances import Directions, block_sizes, distances, gradients, steps_to_fold
+from regionscope.points.distances import Blocks, Directions, distances, gradients, steps_to_fold
 from regionscope.points.halfspaces import HalfSpaces, centre, facets_of, halfspaces_of, sample_cell
 from regionscope.points.local_maps import PointMap, point_map
 from regionscope.points.neighbours import Neighbours, neighbours_of
@@ -111,10 +111,15 @@ class PointRegions:
         return generic_direction(self.source.program).cpu()
 
     def readings(self) -> tuple[Reading, ...]:
-        """The number of regions, and the median distances to a fold and to another label."""
+        """The number of regions, the median, the 10 % and the 90 % quantile of the distance, and the median distance to
+        another label.
+        """
+        low, high = (float(self.distance.quantile(share, interpolation="nearest")) for share in (0.1, 0.9))
         return (
             ("", self.n_regions, None),
             ("distance", float(self.distance.median()), None),
+            ("distance.p10", low, None),
+            ("distance.p90", high, None),
             ("label_distance", float(self.label_distance.median()), None),
         )
 
@@ -124,7 +129,7 @@ class PointRegions:
         NaN where no fold is in reach. Cost: a few forward passes and one backward pass for each input.
         """
         which = range(len(self)) if which is None else which
-        rows, _ = block_sizes(self.source.tangents, 1, Budget.of(self.source.program.device, None, None).memory)
+        rows = Blocks.of(self.source.tangents, 1, self._memory(None)).points
         blocks = [self._nearest_points([*which[start : start + rows]]) for start in range(0, len(which), rows)]
         return torch.cat(blocks).cpu()
 
@@ -145,7 +150,7 @@ class PointRegions:
         source = self.source
         x, available = source.points([self._index(i)]), self._memory(memory)
         rows = max(1, min(available // 4 // source.program.row_bytes, _GRADIENTS))
-        sizes = (rows, block_sizes(source.tangents, math.prod(source.program.input_shape), available)[1])
+        sizes = (rows, Blocks.of(source.tangents, math.prod(source.program.input_shape), available).directions)
         with torch.no_grad():
             return halfspaces_of(
                 source.tangents, source.cells(x), x, within=within, norm=self.norm, sizes=sizes, memory=available
@@ -273,25 +278,25 @@ def regions_at(
         return _measure(source, Budget.of(program.device, memory, None).memory, merge, clock)
 
 
-def region_table(at: PointRegions, labels: Labels | None) -> dict[str, Array]:
+def region_table(result: PointRegions, labels: Labels | None) -> dict[str, Array]:
     """One row for each region, those with most inputs first.
 
     region: its id. inputs: how many lie in it. distance: their mean distance to the nearest fold. predicted: their most
     frequent predicted label. nearest: their most frequent nearest unit, as "module[unit]". With labels also label: the
     most frequent one; labels: how many different ones; accuracy: the share of inputs that are predicted right.
     """
-    ids, n = at.ids.numpy(), at.n_regions
+    ids, n = result.ids.numpy(), result.n_regions
     counts = np.bincount(ids, minlength=n)
     order = np.argsort(-counts, kind="stable")
     units = [
         f"{name}[{unit}]" if name else ""
-        for name, unit in zip(at.nearest.modules, at.nearest.unit.tolist(), strict=True)
+        for name, unit in zip(result.nearest.modules, result.nearest.unit.tolist(), strict=True)
     ]
-    predicted = at.labels.numpy()
+    predicted = result.labels.numpy()
     columns: dict[str, Array] = {
         "region": np.arange(n),
         "inputs": counts,
-        "distance": np.bincount(ids, at.distance.numpy(), minlength=n) / counts,
+        "distance": np.bincount(ids, result.distance.numpy(), minlength=n) / counts,
         "predicted": _most_frequent(ids, predicted)[0],
         "nearest": _most_frequent(ids, np.array(units))[0],
     }
@@ -352,27 +357,24 @@ def _measure(source: Source, memory: int, merge: str | None, clock: _Clock) -> P
         one_of("merge", merge, ("affine",))
     tangents = source.tangents
     directions = Directions.of(tangents, source.norm)
-    n_points, n_directions = block_sizes(tangents, directions.n, memory)
+    blocks = Blocks.of(tangents, directions.n, memory)
     n, parts, keys = len(source.examples), [], list[bytes]()
-    for start in range(0, n, n_points):
-        which = range(start, min(start + n_points, n))
+    for start in range(0, n, blocks.cells):
+        which = range(start, min(start + blocks.cells, n))
         points = source.points(which)
         if not bool(points.isfinite().all()):
             raise InputError("Expected finite inputs, got NaN or infinite entries. Remove them first.")
         cells = source.cells(points)
-        by_fold: list[Tensor] = []
-        for done, result in enumerate(distances(cells, directions, source.norm, n_directions), 1):
-            if result is not None:
-                by_fold = result
-                continue
-            inside = min(1.0, done * n_directions / directions.n)
-            clock.tick((start + inside * len(which)) / n, directions.n)
-        parts.append(_summary(tangents, cells, by_fold))
+
+        def tick(done: float, start: int = start) -> None:
+            clock.tick((start + done) / n, directions.n)
+
+        parts.append(_summary(tangents, cells, _all_distances(cells, directions, source.norm, blocks, tick)))
         keys += source.keys(cells)
     columns = [torch.cat(column).cpu() for column in zip(*parts, strict=True)]
     distance, beyond, on_fold, labels, margin, kink, unit, candidate = columns
     names = tuple(k.name for k in source.program.kinks[:-1])
-    ids = _numbered(source, keys, merge, n_points)
+    ids = _numbered(source, keys, merge, blocks.points)
     return PointRegions(
         ids=ids,
         distance=distance,
@@ -386,6 +388,22 @@ def _measure(source: Source, memory: int, merge: str | None, clock: _Clock) -> P
         seconds=time.perf_counter() - clock.started,
         source=source,
     )
+
+
+def _all_distances(
+    cells: Cells, directions: Directions, norm: float, blocks: Blocks, tick: Callable[[float], None]
+) -> list[Tensor]:
+    """``distances`` for some points at a time. tick: called with the number of points that are done."""
+    parts: list[list[Tensor]] = []
+    for start in range(0, len(cells.outputs), blocks.points):
+        some = cells.map(lambda x, start=start: x[start : start + blocks.points])  # type: ignore[misc]
+        steps = distances(some, directions, norm, blocks.directions)
+        for i, by_fold in enumerate(steps, 1):
+            if by_fold is not None:
+                parts.append(by_fold)
+            else:
+                tick(start + len(some.outputs) * min(1.0, i * blocks.directions / directions.n))
+    return [torch.cat(rows) for rows in zip(*parts, strict=True)]
 
 
 def _summary(tangents: Tangents, cells: Cells, by_fold: list[Tensor]) -> tuple[Tensor, ...]:

@@ -1,4 +1,4 @@
-"""Local complexity at fixed points."""
+"""Local complexity at fixed points, and their regions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from regionscope.complexity import LocalComplexity, complexity_gap, local_comple
 from regionscope.errors import InputError
 from regionscope.network.embedded import embedded
 from regionscope.network.token_ids import takes_tokens
+from regionscope.points import regions_at
 from regionscope.types import Estimate
 from regionscope_lab.instruments.measurement_context import MeasurementContext, for_each
 from regionscope_lab.instruments.options import accepted_options
@@ -33,6 +34,17 @@ def complexity(context: MeasurementContext, options: dict[str, Any]) -> Callable
             return {"": local, **more} if more else local
 
         return read
+
+    return for_each(options["points"], make)
+
+
+def point_regions(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
+    """``regions_at``: the number of regions of the points, and quantiles of their distances."""
+    kwargs = accepted_options(regions_at, options)
+
+    def make(part: str) -> Callable[[Any], Any]:
+        points = context.points(part, options["n"], options)
+        return lambda model: regions_at(model, points, **kwargs)
 
     return for_each(options["points"], make)
 

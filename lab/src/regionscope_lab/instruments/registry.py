@@ -15,6 +15,7 @@ from regionscope.measures.margin import output_margin
 from regionscope.measures.norms import distance_from, parameter_norms
 from regionscope.measures.region_count import linear_region_count, region_count
 from regionscope.measures.sharpness import sharpness
+from regionscope.points import regions_at
 from regionscope_lab.config import MeasureSpec
 from regionscope_lab.data import DataSplit
 from regionscope_lab.instruments import local, regions, weights
@@ -64,6 +65,10 @@ _INSTRUMENTS = Registry("an instrument", {
     "local_complexity": Instrument(
         "mean local complexity at train, test or random points", local.complexity, local_complexity,
         {**_POINTS, **_NEAR, "by_layer": False, "by_position": False, "relative": False},
+    ),
+    "regions_at": Instrument(
+        "number of linear regions in which points lie, and quantiles of the distance to the nearest fold",
+        local.point_regions, regions_at, {**_POINTS, "n": 1000, "seed": None},
     ),
     "complexity_gap": Instrument(
         "local complexity at train points minus that at test points, and how well it tells them apart", local.gap,
