@@ -25,6 +25,7 @@ from nasty.modules import (
     relu_net,
     seeded,
 )
+from regionscope.exact.tracking import locate
 from regionscope.network import patterns, trace, with_decision
 from regionscope.points import PointRegions, regions_at
 from twins.points import walls
@@ -100,7 +101,10 @@ def test_a_step_shorter_than_the_distance_changes_nothing_and_a_longer_one_chang
     assert torch.equal(before, shorter)
     starts = torch.tensor([0, *(kink.n_units for kink in program.kinks)]).cumsum(0)
     for i, changed in enumerate(before != longer):
-        assert changed[starts[at.nearest.kink[i]] + at.nearest.unit[i]]
+        sharing = at.sharing(i)
+        assert (at.nearest.modules[i], at.nearest.unit[i]) in sharing
+        columns = [starts[at.nearest.names.index(name)] + unit for name, unit in sharing]
+        assert changed.nonzero()[:, 0].tolist() == sorted(int(column) for column in columns)
 
 
 def test_inputs_of_one_pattern_share_an_id(network: tuple[nn.Module, Tensor]) -> None:
@@ -115,16 +119,20 @@ def test_inputs_of_one_pattern_share_an_id(network: tuple[nn.Module, Tensor]) ->
     assert all(at.ids[i] <= at.ids[:i].max() + 1 for i in range(1, len(many)))
 
 
-def test_regions_on_a_plane_are_the_cuts_of_cells(network: tuple[nn.Module, Tensor]) -> None:
-    """The distance to the nearest fold inside a plane through the input is at least that in the full space, and the
-    region of the plane around the input reaches as far as the distance in every direction.
-    """
+def test_the_region_on_a_plane_is_the_cut_of_the_cell(network: tuple[nn.Module, Tensor]) -> None:
+    """On three planes through an input, the region that holds it consists of the points of its cell."""
     model, x = network
-    at = regions_at(model, x)
-    basis = points_of((2, *x.shape[1:]), n=3, seed=1)
-    for i, directions in enumerate(basis):
-        radius = at.distance[i].item() / float(torch.linalg.matrix_norm(directions.flatten(1), 2))
-        assert len(rs.linear_regions(model, rs.Box(x[i], directions, 0.5 * radius))) == 1
+    at = regions_at(model, x[:1])
+    cell, program = at.halfspaces(0), trace(model, tuple(x.shape[1:]))
+    for seed in range(3):
+        plane = rs.Box(x[0], points_of((2, *x.shape[1:]), n=1, seed=seed)[0], 20 * at.distance[0].item())
+        part = rs.linear_regions(program, plane)
+        region = int(locate(part, torch.zeros(1, 2))[0])
+        corners = plane.embed(part.vertices[part.corners[part.offsets[region] : part.offsets[region + 1]]])
+        assert cell.contains(corners, margin=1e-9).all()
+        shares = torch.rand(200, 2, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * 2 - 1
+        coords = shares * plane.corners.amax(0)
+        assert (torch.from_numpy(cell.contains(plane.embed(coords))) == (locate(part, coords) == region)).all()
 
 
 def test_batching_changes_nothing(network: tuple[nn.Module, Tensor]) -> None:
@@ -175,6 +183,18 @@ def test_values_that_cancel_on_the_whole_cell_are_no_folds() -> None:
     at = regions_at(again, x)
     assert not at.on_fold.any()
     assert (at.distance > 1e-3).all()
+
+
+def test_units_that_share_a_fold_are_listed() -> None:
+    """Copies of a unit, and the pool that chooses between values that are zero on one side."""
+    copies = relu_net(([[1.0, 0.0], [0.0, 1.0], [-2.0, 0.0]], [-1.0, 3.0, 2.0]), [[1.0, 1.0, 1.0]])
+    at = regions_at(copies, torch.zeros(1, 2))
+    assert at.sharing(0) == [("1", 0), ("1", 2)]
+    pooled = nn.Sequential(nn.ReLU(), nn.Unflatten(1, (1, 2)), nn.MaxPool1d(2), nn.Flatten())
+    at = regions_at(pooled, torch.tensor([[-3.0, -1.0]]))
+    assert at.sharing(0) == [("0", 1), ("2", 0)]
+    with pytest.raises(rs.InputError, match="lies on one"):
+        regions_at(copies, torch.tensor([[1.0, 0.0]])).sharing(0)
 
 
 def test_equal_candidates_of_a_maximum_are_no_folds() -> None:

@@ -28,6 +28,7 @@ from regionscope.network import Maxima, Program, Thresholds, Values
 from regionscope.points.tangents import LinearFold, Live, Tangents, run
 from regionscope.tolerance import Tolerance
 
+TILT = 1e-3  # of the generic direction, added to the normal of a fold that is crossed
 _PERTURBED = 4  # perturbed copies of each point
 
 

@@ -19,7 +19,7 @@ from regionscope.geometry.points import PointLike, read_point
 from regionscope.inputs import Examples
 from regionscope.network import Program, select_output, with_decision
 from regionscope.network.output import Arguments, Output
-from regionscope.points.cells import cells_at, generic_direction
+from regionscope.points.cells import TILT, cells_at, generic_direction
 from regionscope.points.halfspaces import (
     HalfSpaces,
     closest_point,
@@ -32,7 +32,6 @@ from regionscope.points.source import Source
 from regionscope.points.tangents import Tangents
 from regionscope.types import FloatArray, Reading
 
-_TILT = 1e-3  # of the generic direction, added to the normal of a facet that is crossed
 _GRADIENTS = 1024  # backward passes at a time
 
 
@@ -139,7 +138,7 @@ def _across(source: Source, facets: HalfSpaces) -> Iterator[_Cell]:
     for j in range(len(facets)):
         outward = torch.from_numpy(facets.normals[j] / facets.sizes[j]).to(generic).reshape(generic.shape)
         point = torch.from_numpy(inside_facet(facets, j)).to(generic).reshape(1, *generic.shape)
-        yield _cell(source, point, (outward + _TILT * generic)[None])
+        yield _cell(source, point, (outward + TILT * generic)[None])
 
 
 def _cell(source: Source, point: Tensor, direction: Tensor) -> _Cell:

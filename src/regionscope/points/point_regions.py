@@ -25,7 +25,7 @@ from regionscope.geometry.points import PointLike, read_numbers
 from regionscope.inputs import Inputs, Labels, read_array, read_examples
 from regionscope.network import Program, select_output, with_decision
 from regionscope.network.output import Arguments, Output
-from regionscope.points.cells import Cells, generic_direction
+from regionscope.points.cells import TILT, Cells, cells_at, generic_direction
 from regionscope.points.distances import Blocks, Directions, distances, gradients, steps_to_fold
 from regionscope.points.halfspaces import HalfSpaces, centre, facets_of, halfspaces_of, sample_cell
 from regionscope.points.local_maps import PointMap, point_map
@@ -132,6 +132,30 @@ class PointRegions:
         rows = Blocks.of(self.source.tangents, 1, self._memory(None)).points
         blocks = [self._nearest_points([*which[start : start + rows]]) for start in range(0, len(which), rows)]
         return torch.cat(blocks).cpu()
+
+    def sharing(self, i: int) -> list[tuple[str, int]]:
+        """The units, as (module, unit), that change when input i crosses its nearest fold at the closest point.
+
+        Beside the nearest unit, those whose fold is the same, such as copies of the unit, and those that choose between
+        values that were zero on one side, such as a max-pool behind a ReLU.
+        """
+        i, source = self._index(i), self.source
+        if self.nearest.kink[i] < 0 or self.on_fold[i]:
+            raise InputError(
+                f"Expected an input that lies off its nearest fold, got input {i}, which "
+                f"{'lies on one' if self.on_fold[i] else 'has none'}. Ask for another input."
+            )
+        point, closest = source.points([i]), self._nearest_points([i])
+        with torch.no_grad():
+            generic = generic_direction(source.program)
+            outward = torch.nn.functional.normalize((closest - point).flatten(), dim=0).reshape(generic.shape)
+            across = cells_at(source.tangents, closest, (outward + TILT * generic)[None])
+            sides = zip(source.cells(point).sides, across.sides, self.nearest.names, strict=False)
+            return [
+                (name, unit)
+                for mine, beyond, name in sides
+                for unit in (mine.pieces[0] != beyond.pieces[0]).nonzero()[:, 0].tolist()
+            ]
 
     def map(self, i: int, *, memory: int | None = None) -> PointMap:
         """The affine map on the region of input i, in the shapes of inputs and outputs."""
