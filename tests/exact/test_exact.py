@@ -79,6 +79,7 @@ def assert_labels_are_those_of_the_network(program: Program, decided: DecisionRe
     assert torch.equal(labels_of(outputs)[sure], decided.piece_labels[sure])
 
 
+@pytest.mark.filterwarnings("ignore:Rounding leaves")  # of lines that meet in a point up to rounding
 @pytest.mark.parametrize("case", [marked(case) for case in CASES], ids=str)
 def test_nasty_cases(case: Case) -> None:
     fast, decided = assert_equal_to_reference(program_of(case), case.slice, *reference_of(case))

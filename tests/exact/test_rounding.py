@@ -161,7 +161,9 @@ def test_the_check_in_every_call_costs_a_few_rows(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_folds_that_rounding_hides_are_reported(dim: int) -> None:
-    """The second unit folds 1e-16 behind the first one: both counted as one fold, and nothing said so."""
+    """The second unit folds 1e-16 behind the first one: both counted as one fold, and nothing said so. On lines and
+    planes integers tell them apart.
+    """
     net = nn.Sequential(nn.Linear(3, 1), nn.ReLU(), nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 1)).double()
     names = ("0.weight", "0.bias", "2.weight", "2.bias", "4.weight", "4.bias")
     wide, shift = torch.tensor([[1e8, 0.0, 0.0]]), torch.tensor([-1.0])
@@ -169,8 +171,8 @@ def test_folds_that_rounding_hides_are_reported(dim: int) -> None:
     for steep, regions in ((wide[:, :1], 2), (torch.tensor([[1e-5]]), 3)):
         net.load_state_dict(dict(zip(names, (wide, shift, steep, shift, -steep, shift), strict=True)))
         part, dec = rs.linear_regions(net, slice), rs.decision_regions(net, slice)
-        assert len(part) == regions
-        hidden = regions == 2  # of three
+        hidden = regions == 2 and dim > 2
+        assert len(part) == (2 if hidden else 3)
         for found in (part, dec):
             assert ("n_snapped=" in repr(found)) == hidden
             with pytest.warns(UserWarning, match="regions open") if hidden else nullcontext():
@@ -190,24 +192,27 @@ def test_no_count_of_a_network_with_extreme_weights_is_wrong_in_silence(seed: in
 
 
 @pytest.mark.parametrize("installed", [True, False])
-@pytest.mark.parametrize("dim", [1, 2])
-def test_folds_that_fall_together_are_named(dim: int, installed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_folds_that_fall_together_are_told_apart_or_named(
+    dim: int, installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Layers with weights of 1e13 fold 1e-13 apart: 2 regions for 3, and nothing said so. Units that are copies of each
     other fall together too, and the counts are right.
     """
     if not installed:
         monkeypatch.setitem(sys.modules, "flint", None)
     slice = rs.Box([0.0, 0.0, 0.0], torch.eye(3)[:dim], 1.0)
-    for scale, right in ((1.0, True), (1e13, False)):
+    for scale, right in ((1.0, True), (1e13, dim < 3)):
         net = nn.Sequential(nn.Linear(3, 66), nn.ReLU(), nn.Linear(66, 3)).double()
         with torch.no_grad():
             net[0].weight[:] = torch.tensor([scale, 0.0, 0.0])
-            net[0].bias[:33], net[0].bias[33:] = 0.25, 0.25 if right else -0.5
+            net[0].bias[:33], net[0].bias[33:] = 0.25, 0.25 if scale == 1.0 else -0.5
         part, dec = rs.linear_regions(net, slice), rs.decision_regions(net, slice)
-        assert part.n_activation_regions == 2
-        assert part.n_snapped > 0
+        assert part.n_activation_regions == (3 if right and scale > 1 else 2)
+        assert (part.n_snapped > 0) == (scale == 1.0 or not right)
         if right:
             part.check()
+            assert part.n_linear_regions == part.n_activation_regions
             assert part.n_undecided == dec.n_undecided == 0
             continue
         with pytest.raises(rs.CheckFailed, match=r"leaves open \(refuted: .* 2 claimed, 3 true"):
@@ -216,6 +221,10 @@ def test_folds_that_fall_together_are_named(dim: int, installed: bool, monkeypat
             with pytest.warns(UserWarning, match="walls or regions open"):
                 readings = result.readings()
             assert {name: value for name, value, _ in readings}["undecided"] == result.n_undecided > 0
+        with pytest.warns(UserWarning, match="walls or regions open"):
+            assert part.n_linear_regions == 2
+        with pytest.warns(UserWarning, match="walls or regions open"):
+            assert dec.count == len(dec.labels)
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -139,7 +140,7 @@ def test_undecided_walls_are_shown() -> None:
     part = rs.linear_regions(pooled(), line)
     same, undecided = (torch.ones(len(part.walls.inner), dtype=torch.bool) for _ in range(2))
     undecided[1:] = False
-    shown = rs.Partition(**{**part.__dict__, "compared": (same, undecided)})
+    shown = replace(part, compared=(same, undecided))
     assert shown.n_undecided == 1
     assert "n_undecided=1" in repr(shown)
     monitor = rs.Monitor({"regions": lambda model: shown}, when="every step")

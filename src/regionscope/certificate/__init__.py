@@ -8,9 +8,11 @@
 - ``claim`` is what a partition says, and ``subject`` the partition beside its network. ``float_proof`` proves regions
   in floats, ``integer_proof`` compares the others with the true ones, ``certify`` puts both together
   and writes what ``tools/check_certificate.py`` checks. ``true_counts`` counts, ``result`` reports.
+- ``integer_partition`` computes a whole partition in integers, where floats have not found the true one.
 """
 
 from regionscope.certificate.certify import certify, doubts
+from regionscope.certificate.integer_partition import TruePartition, true_partition
 from regionscope.certificate.result import Certificate, Refutation
 
-__all__ = ["Certificate", "Refutation", "certify", "doubts"]
+__all__ = ["Certificate", "Refutation", "TruePartition", "certify", "doubts", "true_partition"]

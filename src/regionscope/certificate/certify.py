@@ -33,7 +33,7 @@ from regionscope.geometry import Slice
 from regionscope.types import FloatArray, IntArray
 
 # what ``doubts`` computes in a few seconds at most
-_MOST_WEIGHTS, _MOST_SIGNS, _MOST_IN_INTEGERS = 2_000_000, 1 << 22, 1000  # weights: inputs times units
+_MOST_WEIGHTS, _MOST_SIGNS, MOST_IN_INTEGERS = 2_000_000, 1 << 22, 1000  # weights: inputs times units
 
 
 def certify(
@@ -62,17 +62,26 @@ def certify(
 def doubts(part: Any, decision: tuple[IntArray, IntArray] | None = None) -> Certificate | None:
     """The certificate of a partition that rounding made wrong or leaves open; None if it is right.
 
-    None too where rounding hid no sign, for an unfinished or stored partition, and for networks or partitions so large
-    that integers would take minutes. Needs no python-flint, which is faster only for large layers.
+    None too where rounding hid no sign and vertices, walls and regions fit together, for an unfinished or stored
+    partition, and for networks or partitions so large that integers would take minutes. Needs no python-flint, which is
+    faster only for large layers.
     """
     program, start = part.program, time.perf_counter()
-    if not part.stats.snapped or not part.status or program is None:
+    if not part.status or program is None or not (part.stats.snapped or _contradicts_euler(part)):
         return None
     units, inputs = program.n_units, math.prod(program.input_shape)
     if units * inputs > _MOST_WEIGHTS or units * len(part) > _MOST_SIGNS:
         return None
-    certificate = _certified(part, decision, _MOST_IN_INTEGERS, start)
+    certificate = _certified(part, decision, MOST_IN_INTEGERS, start)
     return None if certificate.certified else certificate
+
+
+def _contradicts_euler(part: Any) -> bool:
+    """Whether the vertices of a plane are fewer or more than its walls and regions require. Cost: none, or one pass
+    over the corners.
+    """
+    expected = 1 + len(part.walls.layer) - len(part)
+    return part.dim == 2 and len(part.vertices) != expected and len(part.corners.unique()) != expected
 
 
 def _certified(part: Any, decision: tuple[IntArray, IntArray] | None, most: int, start: float) -> Certificate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -74,7 +75,8 @@ def affine_maps(vertices: Tensor, outputs: Tensor, corners: Tensor, offsets: Ten
     slope = inverse @ rise
     constant = outputs[simplex[:, 0]] - (origin[:, None] @ slope)[:, 0]
     error = 64 * eps * size
-    return AffineMaps(slope, constant, error * inverse.abs().sum((1, 2)), error, extent, size)
+    noise = (error * inverse.abs().sum((1, 2))).nan_to_num(nan=math.inf)  # corners that are the same in float64
+    return AffineMaps(slope, constant, noise, error, extent, size)
 
 
 def with_derivatives(

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regionscope.certificate import Certificate, certify, doubts
+from regionscope.certificate import Certificate, certify, doubts, true_partition
 from regionscope.checks import read_path
 from regionscope.errors import CheckFailed, InputError
 from regionscope.exact.check import warn_of_rounding
@@ -60,12 +60,12 @@ class DecisionRegions:
         classes = len(self.labels.unique())
         size = f"{size_name(self.partition.dim)}={self.partition.slice.size:.6g}"
         snapped = f", n_snapped={self.partition.n_snapped}" if self.partition.n_snapped else ""
-        counts = f"count={self.count}, classes={classes}{snapped}"
+        counts = f"count={len(self.labels)}, classes={classes}{snapped}"
         return f"DecisionRegions(dim={self.partition.dim}, {counts}, {size})"
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with one row for each decision region: its label, its size, and the number of pieces."""
-        pieces = torch.bincount(self.piece_regions, minlength=self.count)
+        pieces = torch.bincount(self.piece_regions, minlength=len(self.labels))
         columns = {"label": self.labels, "size": self.sizes, "pieces": pieces}
         return data_frame({name: column.cpu().numpy() for name, column in columns.items()})
 
@@ -73,7 +73,7 @@ class DecisionRegions:
         """The number of decision regions, of signs that rounding hides if any (see ``Partition.n_snapped``), and of
         undecided places if any, with a warning.
         """
-        numbers: list[Reading] = [("", self.count, None)]
+        numbers: list[Reading] = [("", len(self.labels), None)]
         if self.partition.n_snapped:
             numbers.append(("snapped", self.partition.n_snapped, None))
         if self.n_undecided:
@@ -83,8 +83,24 @@ class DecisionRegions:
     @cached_property
     def n_undecided(self) -> int:
         """Number of pieces, and of their labels, that rounding leaves open; see ``Partition.n_undecided``."""
-        doubtful = doubts(self.partition, self._claims)
-        return 0 if doubtful is None else doubtful.n_open
+        return 0 if self._doubts is None else self._doubts.n_open
+
+    @cached_property
+    def _doubts(self) -> Certificate | None:
+        return doubts(self.partition, self._claims)
+
+    def decided(self) -> DecisionRegions:
+        """These regions; or the true ones, see ``Partition.decided``."""
+        true = true_partition(self.partition) if self._doubts is not None and self._doubts.refuted else None
+        if true is None:
+            return self
+        part, counts = self.partition.replaced_by(true), true.counts
+        piece_labels, regions = (
+            torch.from_numpy(ids).to(part.vertices.device) for ids in (counts.labels, counts.decision_ids)
+        )
+        labels = piece_labels.new_empty(counts.decision).index_copy_(0, regions, piece_labels)
+        dec = DecisionRegions(part, piece_labels, regions, labels)
+        return self if dec._doubts is not None else replace(dec, partition=part.with_snapped(0))
 
     @property
     def _claims(self) -> tuple[IntArray, IntArray]:
@@ -97,13 +113,15 @@ class DecisionRegions:
 
     @property
     def count(self) -> int:
-        """Number of decision regions."""
+        """Number of decision regions. Warns where rounding leaves it open (``n_undecided``)."""
+        if self.n_undecided:
+            warn_of_rounding(self.n_undecided)
         return len(self.labels)
 
     @cached_property
     def sizes(self) -> Tensor:
         """Length, area or volume of each decision region in input space (count,)."""
-        return self.partition.sizes.new_zeros(self.count).index_add_(0, self.piece_regions, self.partition.sizes)
+        return self.partition.sizes.new_zeros(len(self.labels)).index_add_(0, self.piece_regions, self.partition.sizes)
 
     @cached_property
     def piece_parents(self) -> Tensor:
@@ -252,7 +270,7 @@ def decision_regions(
     results = []
     for part in result.partitions():
         layers = dict(list(part.by_layer.items())[:-1])
-        results.append(label_pieces(replace(part, by_layer=layers)))
+        results.append(label_pieces(replace(part, by_layer=layers)).decided())
     return results if isinstance(slice, Sequence) else results[0]
 
 

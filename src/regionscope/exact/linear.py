@@ -103,7 +103,7 @@ def linear_regions(
     except LimitReached as limit:
         limit.add_note('Pass on_limit="return" for the regions of the layers before it.')
         raise
-    parts = result.partitions()
+    parts = [part.decided() for part in result.partitions()]
     return parts if isinstance(slice, Sequence) else parts[0]
 
 

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regionscope.certificate import Certificate, certify, doubts
+from regionscope.certificate import Certificate, TruePartition, certify, doubts, true_partition
 from regionscope.checks import check_instance, one_of, read_device, read_path
 from regionscope.errors import CheckFailed, InputError, LimitReached
 from regionscope.exact.affine_maps import AffineMaps, affine_maps, maps_at, with_derivatives
@@ -74,7 +74,7 @@ class Partition:
         """The numbers of linear and activation regions; of hidden signs and undecided places if any, with a warning."""
         snapped = [("snapped", self.n_snapped, None)] if self.n_snapped else []
         undecided = [warn_of_rounding(self.n_undecided)] if self.n_undecided else []
-        return ("", self.n_linear_regions, None), ("activation", self.n_activation_regions, None), *snapped, *undecided
+        return ("", self._n_linear, None), ("activation", self.n_activation_regions, None), *snapped, *undecided
 
     def __repr__(self) -> str:
         """Computes nothing: the number of linear regions is shown once it is known."""
@@ -82,7 +82,7 @@ class Partition:
         if not self.status:
             return f"Partition(dim={self.dim}, {regions}, incomplete)"
         if "linear_ids" in vars(self):
-            regions = f"n_linear_regions={self.n_linear_regions}, {regions}"
+            regions = f"n_linear_regions={self._n_linear}, {regions}"
         if vars(self).get("n_undecided"):
             regions += f", n_undecided={self.n_undecided}"
         if self.n_snapped:
@@ -116,7 +116,16 @@ class Partition:
 
     @property
     def n_linear_regions(self) -> int:
-        """Number of connected pieces of one affine map: neighbours whose maps are equal on the slice count as one."""
+        """Number of connected pieces of one affine map: neighbours whose maps are equal on the slice count as one.
+
+        Warns where rounding leaves it open (``n_undecided``).
+        """
+        if self.n_undecided:
+            warn_of_rounding(self.n_undecided)
+        return self._n_linear
+
+    @property
+    def _n_linear(self) -> int:
         return int(self.linear_ids.max()) + 1 if len(self) else 0
 
     @cached_property
@@ -130,11 +139,44 @@ class Partition:
         """Number of walls and regions that rounding leaves open.
 
         Walls count at which no unit changes its piece; they are taken for walls between different maps. Where signs are
-        hidden (``n_snapped``) and the network is small (inputs times units at most 2 million), those regions count too
-        that ``certify`` refutes.
+        hidden and the network is small (inputs times units at most 2 million), integers decide instead: lines and
+        planes of up to 1,000 regions are computed again if they are wrong, and of others the regions count that
+        ``certify`` refutes.
         """
-        doubtful = doubts(self)
-        return int(self._compared[1].sum()) + (0 if doubtful is None else doubtful.n_open)
+        return int(self._compared[1].sum()) + (0 if self._doubts is None else self._doubts.n_open)
+
+    @cached_property
+    def _doubts(self) -> Certificate | None:
+        return doubts(self)
+
+    def decided(self) -> Partition:
+        """This partition, or the true one from integers if rounding made it wrong and float64 can hold the true one."""
+        true = true_partition(self) if self._doubts is not None and self._doubts.refuted else None
+        if true is None:
+            return self
+        part = self.replaced_by(true)
+        return self if part._doubts is not None else part.with_snapped(0)
+
+    def with_snapped(self, snapped: int) -> Partition:
+        """The same partition with another number of hidden signs."""
+        return replace(self, stats=replace(self.stats, snapped=snapped))
+
+    def replaced_by(self, true: TruePartition) -> Partition:
+        """The same partition with the arrays and counts of the true one; its signs stay doubtful."""
+        claim, device = true.claim, self.vertices.device
+        inner = (claim.wall_regions >= 0).all(1)
+        sides = true.counts.linear_ids[claim.wall_regions[inner]]
+        arrays = (claim.wall_vertices, claim.wall_offsets, claim.wall_regions, claim.wall_layer)
+        vertices, outputs, corners, offsets, sizes, same, *walls = (
+            torch.from_numpy(array).to(device)
+            for array in (claim.vertices, true.outputs, claim.corners, claim.offsets, true.sizes,
+                          sides[:, 0] == sides[:, 1], *arrays)
+        )  # fmt: skip
+        return replace(
+            self.with_snapped(max(1, self.n_snapped)), vertices=vertices, outputs=outputs, corners=corners,
+            offsets=offsets, sizes=sizes * self.slice.scale, walls=Walls(*walls), by_layer=true.counts.by_layer,
+            compared=(same, torch.zeros_like(same)),
+        )  # fmt: skip
 
     @property
     def n_snapped(self) -> int:
@@ -300,7 +342,7 @@ class Partition:
         at, rounding, accuracy = self.corners, self.stats.rounding, self.tolerance.slope
         check_maps(self.maps, owners(self.offsets), self.vertices[at], self.outputs[at], rounding, accuracy)
         check_network(program, self.slice, self.interior, self.maps, rounding, accuracy)
-        check_decided(self.n_undecided, doubts(self))
+        check_decided(self.n_undecided, self._doubts)
 
     def certify(self, *, max_recomputed: int = 10_000) -> Certificate:
         """Certify that this is the true partition of ``program``, whose constants are taken as exact float64 numbers.
