@@ -14,7 +14,7 @@ import torch
 import regionscope as rs
 from fuzz.compare import TruthFault, compare, outcome, verify
 from fuzz.networks import LONG, MIXED, SCALED, network
-from fuzz.program import integers
+from fuzz.program import WideMatrix, integers
 from fuzz.report import Record, Report, records_of
 from fuzz.threads import run
 from fuzz.truth import Place, truth_of
@@ -58,6 +58,15 @@ def test_floats_become_integers_over_one_power_of_two() -> None:
     whole, exponent = integers(numbers)
     assert exponent == 1074
     assert whole.tolist() == [int(Fraction(number) * 2**exponent) for number in numbers]
+
+
+def test_a_wide_matrix_has_the_exact_product() -> None:
+    rng = np.random.default_rng(0)
+    numbers = rng.uniform(-1, 1, (3, 300)) * 2.0 ** rng.integers(-30, 3, (3, 300))
+    numbers[:, ::7] = 0.0
+    columns = np.array([[int(x) << 60, -int(x) - 1] for x in rng.integers(-(2**40), 2**40, 300)], dtype=object)
+    whole, exponent = integers(numbers)
+    assert (WideMatrix.of(numbers, exponent + 2).dot(columns) == (whole << 2).dot(columns)).all()
 
 
 @pytest.mark.parametrize("seed", range(LONG, LONG + 6))

@@ -25,13 +25,50 @@ Layer = Sequence[Any]
 Weights = Mapping[str, NDArray[np.float64]]
 Integers = NDArray[np.object_]
 
+LIMB, WIDE, WIDEST = 19, 256, 1 << 15  # bits of a limb; numbers of columns of a ``WideMatrix``
+
+
+@dataclass(frozen=True)
+class WideMatrix:
+    """A matrix of floats (m, n) with long rows, times 2^exponent, cut into limbs of ``LIMB`` bits.
+
+    limbs: (l, m, n) floats, whole numbers with the sign of their entry. A sum of n products of two limbs is less than
+    2^53, so that BLAS adds it up exactly.
+    """
+
+    limbs: NDArray[np.float64]
+
+    @staticmethod
+    def of(numbers: NDArray[np.float64], exponent: int) -> WideMatrix:
+        mantissas, powers = np.frexp(numbers)
+        whole, shifts = np.abs(mantissas * 2.0**53).astype(np.int64), powers - 53 + exponent
+        bits = int((shifts + 53)[whole != 0].max(initial=1))
+        limbs = []
+        for low in range(0, bits, LIMB):
+            left, right = np.clip(shifts - low, 0, LIMB), np.clip(low - shifts, 0, 63)
+            part = (whole & ((1 << (LIMB - left)) - 1)) << left
+            limbs.append(np.sign(numbers) * np.where(right > 0, (whole >> right) & (2**LIMB - 1), part))
+        return WideMatrix(np.array(limbs))
+
+    def dot(self, columns: Integers) -> Integers:
+        """The exact product with columns (n, k) of integers."""
+        signs, rest = np.where(columns < 0, -1, 1), np.abs(columns)
+        total: Integers = np.zeros((self.limbs.shape[1], columns.shape[1]), dtype=object)
+        low = 0
+        while rest.any():
+            part = ((rest & (2**LIMB - 1)) * signs).astype(np.float64)
+            for i, limb in enumerate(self.limbs):
+                total += (limb @ part).astype(np.int64).astype(object) << (low + i * LIMB)
+            rest, low = rest >> LIMB, low + LIMB
+        return total
+
 
 @dataclass(frozen=True)
 class Affine:
     """matrix @ tensor, plus bias in the last column."""
 
     source: int
-    matrix: Integers
+    matrix: Integers | WideMatrix
     bias: Integers
 
 
@@ -82,14 +119,19 @@ class Program:
 def integers(numbers: Any) -> tuple[Integers, int]:
     """Integers n and an exponent e with numbers = n / 2^e."""
     given = np.asarray(numbers, dtype=np.float64)
-    mantissas, powers = np.frexp(given)
-    whole = (mantissas * 2.0**53).astype(np.int64)
-    powers = np.where(whole == 0, 0, powers - 53)
-    odd = np.where(whole == 0, 1, whole & -whole)  # the largest power of two that divides a number
-    exponent = max(int((-powers - np.log2(odd).astype(int)).max(initial=0)), 0)
+    whole, powers, exponent = _mantissas(given)
     shifts = (powers + exponent).astype(object)  # negative ones only drop zeros at the end
     found: Integers = (whole.astype(object) << np.maximum(shifts, 0)) >> np.maximum(-shifts, 0)
     return np.asarray(found, dtype=object).reshape(given.shape), exponent
+
+
+def _mantissas(numbers: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Integers n and p with numbers = n * 2^p, and the smallest exponent e for which numbers * 2^e are integers."""
+    mantissas, powers = np.frexp(numbers)
+    whole = (mantissas * 2.0**53).astype(np.int64)
+    powers = np.where(whole == 0, 0, powers - 53)
+    odd = np.where(whole == 0, 1, whole & -whole)  # the largest power of two that divides a number
+    return whole, powers, max(int((-powers - np.log2(odd).astype(int)).max(initial=0)), 0)
 
 
 def compiled(layers: Sequence[Layer], weights: Weights, shape: tuple[int, ...], exponent: int) -> Program:
@@ -149,11 +191,16 @@ def _append_affine(program: Program, kind: str, arguments: list[Any], weights: W
     else:
         matrix = weights[name + "weight"]
         bias, after = weights.get(name + "bias", np.zeros(len(matrix))), (len(matrix),)
-    whole, own = integers(matrix)
     constant, of_bias = integers(bias)
-    exponent = max(own, of_bias - before)
+    exponent = max(_mantissas(matrix)[2], of_bias - before)
     shifted = constant << (exponent + before - of_bias)
-    program.append(Affine(len(program.steps), whole << (exponent - own), shifted), exponent + before, after)
+    whole: Integers | WideMatrix
+    if WIDE <= matrix.shape[1] <= WIDEST:
+        whole = WideMatrix.of(matrix, exponent)
+    else:
+        numbers, own = integers(matrix)
+        whole = numbers << (exponent - own)
+    program.append(Affine(len(program.steps), whole, shifted), exponent + before, after)
 
 
 def _convolution(
