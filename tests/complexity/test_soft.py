@@ -57,8 +57,15 @@ def behind_dead_units(bias: bool, dtype: torch.dtype) -> nn.Module:
     return model
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(("bias", "temperature"), [(True, 1.0), (False, 0.1), (False, 1e-6), (True, 1e-9)])
+@pytest.mark.parametrize(
+    ("dtype", "bias", "temperature"),
+    [
+        (torch.float32, True, 1.0),
+        (torch.float32, False, 1e-6),
+        (torch.float64, False, 0.1),
+        (torch.float64, True, 1e-9),
+    ],
+)
 def test_constant_units_count_nothing_and_have_finite_gradients(
     dtype: torch.dtype, bias: bool, temperature: float
 ) -> None:

@@ -138,7 +138,7 @@ def _envelope(slopes: torch.Tensor, constants: torch.Tensor) -> tuple[Mesh, torc
     return mesh, coords, lowest(cell_leaders(leading, mesh.corners, mesh.offsets)[:, 0])
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(0, 12, 2))
 def test_cells_of_an_envelope_have_the_sampled_areas(seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     m = 2 + seed

@@ -226,7 +226,7 @@ def test_projecting_takes_images_arrays_and_datasets() -> None:
     ("d", "dtype"), [(2, torch.float32), (784, torch.float32), (3, torch.float16), (50, torch.bfloat16)]
 )
 def test_points_that_rounding_alone_moves_off_a_line_are_refused(d: int, dtype: torch.dtype) -> None:
-    for seed in range(20):
+    for seed in range(8):
         generator = torch.Generator().manual_seed(seed)
         a, b = torch.randn(2, d, generator=generator).to(dtype)
         for c in ((a + b) / 2, a + (b - a) / 3, 2 * b - a):

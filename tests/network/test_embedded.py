@@ -84,15 +84,6 @@ def test_the_model_keeps_no_hook_and_no_mode_and_the_view_is_a_snapshot() -> Non
     assert torch.equal(view.model(view.inputs), before)
 
 
-def test_the_head_runs_at_one_position_only() -> None:
-    model, seen = TinyGPT(), []
-    model.head.register_forward_hook(lambda _, given, output: seen.append(tuple(output.shape)))
-    view = network.embedded(model, IDS, position=1)
-    seen.clear()
-    assert near(view.model(view.inputs), GPT(IDS)[:, 1])
-    assert seen == [(4, 1, 30)]
-
-
 def test_a_head_that_mixes_positions_runs_at_all_of_them() -> None:
     class Mixed(TinyGPT):
         def forward(self, ids: Tensor) -> Tensor:

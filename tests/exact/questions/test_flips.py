@@ -21,12 +21,6 @@ NET = mlp(4, 24, 24, 3, seed=5).double()
 LONG = rs.Segment([-40.0, 10, 3, -7], [35.0, -20, 5, 9])
 
 
-def labels_of(outputs: Tensor) -> Tensor:
-    if outputs.shape[1] == 1:
-        return (outputs[:, 0] > 0).long()
-    return (outputs == outputs.amax(1, keepdim=True)).to(torch.int8).argmax(1)
-
-
 class Zigzag(nn.Module):
     """| |x| - 1 | - 1/2 on a line: positive, negative, positive... with slopes of size 1."""
 
@@ -94,23 +88,6 @@ def test_flips_of_random_networks(problem: Problem) -> None:
         assert float(tie.abs().max()) <= 1e-8 * (1 + float(at.abs().max()))
     assert bool((found.slope >= -1e-9).all())
     assert bool((found.slope_before >= -1e-9).all())
-
-
-def test_dense_sampling_finds_no_other_flips() -> None:
-    found = rs.flips(NET, LONG)
-    coords = torch.linspace(0, 1, 200_001, dtype=torch.float64)
-    with torch.no_grad():
-        labels = labels_of(NET(LONG.embed(coords[:, None])))
-    changes = (labels[1:] != labels[:-1]).nonzero()[:, 0]
-    assert len(found) == len(changes) > 2
-    for i, at in zip(changes.tolist(), found.coords.tolist(), strict=True):
-        assert float(coords[i]) <= at <= float(coords[i + 1])
-    assert found.before.tolist() == labels[changes].tolist()
-    for at, slope, a, b in zip(found.coords, found.slope, found.before, found.after, strict=True):
-        step = 1e-7
-        two = NET(LONG.embed(torch.stack([at, at + step])[:, None])).detach()
-        margin = two[:, b] - two[:, a]
-        assert float(slope) == pytest.approx(float(margin[1] - margin[0]) / (step * LONG.size), rel=1e-3)
 
 
 @pytest.mark.slow
