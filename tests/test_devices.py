@@ -92,6 +92,22 @@ def test_local_complexity_there_is_that_here() -> None:
         assert there.total.tolist() == here.total.tolist()
 
 
+@pytest.mark.parametrize("norm", [1, 2])
+def test_regions_of_points_there_are_those_here(norm: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    for model, shape in ((PLAIN(), (4,)), (IMAGES(), (1, 6, 6))):
+        data = torch.randn(5, *shape, generator=generator)
+        here = rs.regions_at(model, data, norm=norm, merge="affine")
+        with far_device():
+            there = rs.regions_at(moved(model), data, norm=norm, merge="affine")
+            assert there.distance.tolist() == pytest.approx(here.distance.tolist())
+            assert there.ids.tolist() == here.ids.tolist()
+            assert there.nearest_points().flatten().tolist() == pytest.approx(here.nearest_points().flatten().tolist())
+            assert there.map(0).matrix.flatten().tolist() == pytest.approx(here.map(0).matrix.flatten().tolist())
+            assert there.halfspaces(0).offsets.tolist() == pytest.approx(here.halfspaces(0).offsets.tolist())
+            assert there.sharing(0) == here.sharing(0)
+
+
 def test_weights_there_are_weights() -> None:
     with far_device():
         model = moved(nn.Linear(2, 3))

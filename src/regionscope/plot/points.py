@@ -15,6 +15,7 @@ from regionscope.formatting import counted
 from regionscope.inputs import Labels, read_array
 from regionscope.plot import style
 from regionscope.points import PointRegions
+from regionscope.types import BoolArray
 
 _BINS = 30
 
@@ -31,7 +32,7 @@ def distance_histogram(
     ax = style.axes_or_current(ax)
     distance = result.distance.numpy()
     shown = np.isfinite(distance) & (distance > 0)
-    groups: Sequence[tuple[str, str, np.ndarray]] = [("", style.SKY, shown)]
+    groups: Sequence[tuple[str, str, BoolArray]] = [("", style.SKY, shown)]
     if labels is not None:
         right = _predicted_right(result, labels)
         groups = [("predicted right", style.SKY, shown & right), ("predicted wrong", style.VERMILLION, shown & ~right)]
@@ -64,7 +65,7 @@ def distance_figure(result: PointRegions, labels: Labels | None = None) -> Figur
     return figure
 
 
-def _predicted_right(result: PointRegions, labels: Labels) -> np.ndarray:
+def _predicted_right(result: PointRegions, labels: Labels) -> BoolArray:
     truth = read_array(labels).cpu().numpy()
     if truth.shape != (len(result),):
         raise InputError(

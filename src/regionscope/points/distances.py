@@ -63,7 +63,7 @@ class Directions:
         program = self.tangents.program
         shape = program.input_shape
         eye = torch.zeros((stop - start, math.prod(shape)), dtype=program.dtype, device=program.device)
-        eye[torch.arange(stop - start), torch.arange(start, stop)] = 1
+        eye[:, start:stop].fill_diagonal_(1)
         return self.tangents.begin(eye.reshape(1, -1, *shape))
 
 

@@ -15,7 +15,7 @@ from regionscope.points.cells import Cells, FoldSide
 from regionscope.points.distances import Directions, distances, gradients
 from regionscope.points.tangents import Tangents
 from regionscope.tolerance import RANK_RATIO
-from regionscope.types import FloatArray, IntArray
+from regionscope.types import BoolArray, FloatArray, IntArray
 
 _STEPS = 20  # steps of a random walk for each dimension
 _FIRST_STEPS = 100
@@ -46,7 +46,7 @@ class HalfSpaces:
         """Some of them."""
         return HalfSpaces(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
 
-    def contains(self, points: Tensor | FloatArray, *, margin: float = 0.0) -> FloatArray:
+    def contains(self, points: Tensor | FloatArray, *, margin: float = 0.0) -> BoolArray:
         """(n,) bool: whether points (n, ...) are in all of them. margin: distance by which a point may lie outside."""
         flat = np.asarray(points, dtype=np.float64).reshape(len(points), self.normals.shape[1])
         return (flat @ self.normals.T <= self.offsets + margin * self.sizes).all(1)  # type: ignore[no-any-return]

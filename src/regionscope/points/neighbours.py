@@ -89,7 +89,7 @@ def neighbours_of(source: Source, i: int) -> Neighbours:
     shape = source.program.input_shape
     facets = facets_of(_cell(source, source.points([i]), generic_direction(source.program)[None]).halfspaces)
     across = list(_across(source, facets))
-    ids = torch.tensor([source.numbers.get(cell.key, -1) for cell in across], dtype=torch.int64)
+    ids = torch.tensor([source.numbers.get(cell.key, -1) for cell in across], dtype=torch.int64, device="cpu")
     inside = np.array([inside_of(cell.halfspaces) for cell in across]).reshape(-1, *shape)
     return Neighbours(facets, ids, torch.from_numpy(inside))
 

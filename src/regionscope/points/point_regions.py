@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -231,9 +232,9 @@ class PointRegions:
     def _nearest_points(self, which: Sequence[int]) -> Tensor:
         source, tangents = self.source, self.source.tangents
         points = source.points(which)
-        device = points.device
+        device, chosen = points.device, torch.tensor(which, device="cpu")
         kink, unit, candidate = (
-            x[torch.tensor(which)].to(device) for x in (self.nearest.kink, self.nearest.unit, self.nearest.candidate)
+            x[chosen].to(device) for x in (self.nearest.kink, self.nearest.unit, self.nearest.candidate)
         )
         with torch.no_grad():
             cells = source.cells(points)
@@ -246,7 +247,7 @@ class PointRegions:
                 gap[mine] = side.gap[mine, term[mine]] * sign
             steps = steps_to_fold(gradients(tangents, cells, kink, term), gap, source.norm)
         steps[kink < 0] = math.nan
-        on_fold = self.on_fold[torch.tensor(which)].to(device)
+        on_fold = self.on_fold[chosen].to(device)
         return points + torch.where(on_fold.reshape(-1, *[1] * (points.ndim - 1)), 0.0, steps)
 
 
@@ -382,7 +383,9 @@ def _measure(source: Source, memory: int, merge: str | None, clock: _Clock) -> P
     tangents = source.tangents
     directions = Directions.of(tangents, source.norm)
     blocks = Blocks.of(tangents, directions.n, memory)
-    n, parts, keys = len(source.examples), [], list[bytes]()
+    n = len(source.examples)
+    parts: list[tuple[Tensor, ...]] = []
+    keys: list[bytes] = []
     for start in range(0, n, blocks.cells):
         which = range(start, min(start + blocks.cells, n))
         points = source.points(which)
@@ -420,7 +423,7 @@ def _all_distances(
     """``distances`` for some points at a time. tick: called with the number of points that are done."""
     parts: list[list[Tensor]] = []
     for start in range(0, len(cells.outputs), blocks.points):
-        some = cells.map(lambda x, start=start: x[start : start + blocks.points])  # type: ignore[misc]
+        some = cells.map(partial(_rows, start=start, stop=start + blocks.points))
         steps = distances(some, directions, norm, blocks.directions)
         for i, by_fold in enumerate(steps, 1):
             if by_fold is not None:
@@ -428,6 +431,10 @@ def _all_distances(
             else:
                 tick(start + len(some.outputs) * min(1.0, i * blocks.directions / directions.n))
     return [torch.cat(rows) for rows in zip(*parts, strict=True)]
+
+
+def _rows(x: Tensor, start: int, stop: int) -> Tensor:
+    return x[start:stop]
 
 
 def _summary(tangents: Tangents, cells: Cells, by_fold: list[Tensor]) -> tuple[Tensor, ...]:
@@ -456,7 +463,7 @@ def _summary(tangents: Tangents, cells: Cells, by_fold: list[Tensor]) -> tuple[T
 def _numbered(source: Source, keys: list[bytes], merge: str | None, rows: int) -> Tensor:
     """(b,) the ids of the patterns with these keys, which ``source`` remembers."""
     numbers: dict[bytes, int] = {}
-    ids = torch.tensor([numbers.setdefault(key, len(numbers)) for key in keys], dtype=torch.int64)
+    ids = torch.tensor([numbers.setdefault(key, len(numbers)) for key in keys], dtype=torch.int64, device="cpu")
     if merge is not None:
         ids = merged_ids(source, ids, rows)
     source.numbers.update(zip(keys, ids.tolist(), strict=True))
@@ -469,7 +476,7 @@ def merged_ids(source: Source, ids: Tensor, rows: int) -> Tensor:
     Two maps are equal if they are at fixed random points; these are not in the regions, so a map goes beyond its own.
     """
     program = source.program
-    first = torch.full((int(ids.max()) + 1,), len(ids)).scatter_reduce(0, ids, torch.arange(len(ids)), "amin")
+    first = _first_places(ids)
     generator = torch.Generator().manual_seed(0)
     probes = torch.randn(_PROBES, *program.input_shape, generator=generator, dtype=program.dtype, device="cpu")
     mixing = torch.randn(_PROBES * program.n_outputs, _PROBES, generator=generator, dtype=program.dtype, device="cpu")
@@ -487,5 +494,10 @@ def merged_ids(source: Source, ids: Tensor, rows: int) -> Tensor:
     )
     graph = coo_array((np.ones(len(pairs)), pairs.T), shape=(len(maps), len(maps)))
     together = torch.from_numpy(connected_components(graph, directed=False)[1]).long()[ids]
-    order = torch.full((int(together.max()) + 1,), len(ids)).scatter_reduce(0, together, torch.arange(len(ids)), "amin")
-    return order.argsort().argsort()[together]
+    return _first_places(together).argsort().argsort()[together]
+
+
+def _first_places(ids: Tensor) -> Tensor:
+    """(n,) where each of the numbers 0, ..., n - 1 comes first in ``ids``."""
+    places = torch.arange(len(ids), device="cpu")
+    return torch.full((int(ids.max()) + 1,), len(ids), device="cpu").scatter_reduce(0, ids, places, "amin")
