@@ -303,6 +303,7 @@ _P = (3, 7, 8)
 
 ARCHITECTURES: list[Architecture] = [
     *(Architecture(f"mlp, {name}", lambda make=make: _mlp(make()), (4,)) for name, make in ACTIVATIONS.items()),
+    Architecture("affine only", lambda: nn.Sequential(nn.Linear(4, 3), nn.Identity(), nn.Dropout()), (4,)),
     Architecture("prelu per channel", lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.PReLU(4), nn.Flatten()), _P),
     Architecture("conv, same, dilated", lambda: _conv(nn.Conv2d, 3, 4, 3, padding="same", dilation=2), _P),
     Architecture("conv, grouped, strided", lambda: _conv(nn.Conv2d, 3, 6, 3, stride=2, padding=1, groups=3), _P),

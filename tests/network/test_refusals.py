@@ -281,6 +281,7 @@ BAD_INPUT: list[tuple[Any, Any, str]] = [
     *((nn.Linear(4, 3), shape, SHAPE) for shape in ((), (0,), (3, -1), (2.5,), "ab")),
     (_images(), (3, 8, 8), r"'3' is Linear and cannot take a value of shape \(v, 144\), .* \(v, 3, 8, 8\)"),
     (_images(), (1, 3, 8, 8), r"'0' is Conv2d .* without the batch axis, such as x\[0\] in place of x\[:1\]\.$"),
+    (_images(), (1, 6, 6), r"'0' is Conv2d and cannot take a value of shape \(v, 1, 6, 6\)"),
     (_images(), (6, 6), r"'0' is Conv2d .* with the batch\. Add the missing axis: x\[None\]"),
     (_images(), (3, 2, 2), r"'0' is Conv2d .* larger than the image"),
     (nn.BatchNorm2d(4), (4,), r"fails on an input of shape \(v, 4\) with ValueError: expected 4D input"),
