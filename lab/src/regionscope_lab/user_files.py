@@ -72,9 +72,9 @@ def unchanged_name(name: str, source: str, folder: Path) -> str:
 
 def check_source(name: str, source: str) -> None:
     """Raise ``InputError`` if the file has changed since the run was created."""
-    found = source_of(name)
-    if found != source:
+    code = source_of(name)
+    if code != source:
         raise InputError(
             f"Expected {str(file_of(name))!r} as it was when the run was made (hash {source}), got a changed file "
-            f"({found}). Restore that version, or train a new run."
+            f"({code}). Restore that version, or train a new run."
         )

@@ -115,13 +115,15 @@ def sign_changes(
             key = xp.nonzero(change.reshape(-1))
             row = key // n
             unit = key - row * n
-            near = zero_tolerance[xp.take(of, row), unit] if several else xp.take(most, unit)
-            crossings.append((row + start, unit, block[row, unit] - threshold, block[row + 1, unit] - threshold, near))
-    edge, unit, ua, ub, near = crossings[0] if len(crossings) == 1 else map(xp.cat, zip(*crossings, strict=True))
+            within = zero_tolerance[xp.take(of, row), unit] if several else xp.take(most, unit)
+            crossings.append(
+                (row + start, unit, block[row, unit] - threshold, block[row + 1, unit] - threshold, within)
+            )
+    edge, unit, ua, ub, within = crossings[0] if len(crossings) == 1 else map(xp.cat, zip(*crossings, strict=True))
     if len(at) > 1:
         order = xp.argsort(edge)
-        edge, unit, ua, ub, near = (xp.take(x, order) for x in (edge, unit, ua, ub, near))
-    return (edge, unit, xp.double(ua), xp.double(ub), near), xp.cat(snapped)
+        edge, unit, ua, ub, within = (xp.take(x, order) for x in (edge, unit, ua, ub, within))
+    return (edge, unit, xp.double(ua), xp.double(ub), within), xp.cat(snapped)
 
 
 @dataclass(frozen=True)

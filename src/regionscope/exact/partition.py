@@ -254,11 +254,11 @@ class Partition:
         """
         program = self._network()
         points = self.interior if regions is None else self.interior[regions]
-        found = torch.empty((len(points), program.n_units), dtype=torch.int16, device=points.device)
+        pieces = torch.empty((len(points), program.n_units), dtype=torch.int16, device=points.device)
         rows = max(1, _BYTES // max(1, program.row_bytes))
-        for into, part in zip(found.split(rows), points.split(rows), strict=True):
+        for into, part in zip(pieces.split(rows), points.split(rows), strict=True):
             into.copy_(patterns(program, self.slice.embed(part, dtype=program.dtype)))
-        return found
+        return pieces
 
     def input_maps(self, regions: Tensor) -> tuple[Tensor, Tensor]:
         """The affine maps of the listed regions in input space: Jacobians (r, c, *input_shape) and constants (r, c).
@@ -339,8 +339,8 @@ class Partition:
             raise CheckFailed(f"Expected a finished partition, but {self.status.reason}. Raise max_regions.")
         program = self._network()
         check_coverage(self.sizes, self.slice.size)
-        at, rounding, accuracy = self.corners, self.stats.rounding, self.tolerance.slope
-        check_maps(self.maps, owners(self.offsets), self.vertices[at], self.outputs[at], rounding, accuracy)
+        corners, rounding, accuracy = self.corners, self.stats.rounding, self.tolerance.slope
+        check_maps(self.maps, owners(self.offsets), self.vertices[corners], self.outputs[corners], rounding, accuracy)
         check_network(program, self.slice, self.interior, self.maps, rounding, accuracy)
         check_decided(self.n_undecided, self._doubts)
 

@@ -68,13 +68,13 @@ class RegionBatch:
         return RegionBatch(coords, outputs, xp.as_tensors(slice_id), mesh.corners, mesh.offsets, sizes, walls)
 
     @staticmethod
-    def of_space(found: Sequence[SpacePartition | CellPartition], program: Program) -> RegionBatch:
+    def of_space(partitions: Sequence[SpacePartition | CellPartition], program: Program) -> RegionBatch:
         """The regions of partitions in three or more dimensions."""
         parts = [
             RegionBatch.of_cells(part.cells, part.coords, part.outputs, program)
             if isinstance(part, CellPartition)
             else RegionBatch._of_solids(part, program)
-            for part in found
+            for part in partitions
         ]
         return parts[0] if len(parts) == 1 else RegionBatch._concatenated(parts)
 

@@ -48,26 +48,26 @@ def zero_tolerances_of(
         weights, mine = _probe_weights(n_corners), [i for i, n in enumerate(sizes) if n == n_corners]
         step = max(1, rows // len(weights))
         for start in range(0, len(mine), step):
-            own = mine[start : start + step]
-            corners = corner_inputs(program, [slices[i] for i in own], [all_corners[i] for i in own])
-            parts, at_once = [], len(weights) if len(own) > 1 else rows
+            chunk = mine[start : start + step]
+            corners = corner_inputs(program, [slices[i] for i in chunk], [all_corners[i] for i in chunk])
+            parts, at_once = [], len(weights) if len(chunk) > 1 else rows
             for first in range(0, len(weights), at_once):
                 part = weights[first : first + at_once].to(program.device, program.dtype)
                 n_perturbed = min(len(part), max(0, n_corners + _PERTURBED - first))
                 parts.append(magnitudes(program, corners, part, n_perturbed, tolerance.zero, probes))
             blocks.append(_joined(parts, lambda x: reduce(xp.maximum, x)) if len(parts) > 1 else parts[0])
-            order += own
-    found = blocks[0]  # of each layer (slices,), of each of its units (slices, units)
+            order += chunk
+    tolerances = blocks[0]  # of each layer (slices,), of each of its units (slices, units)
     if len(blocks) > 1:
         place = xp.numpy_on_cpu(torch.tensor(order, device="cpu").argsort().to(program.device))
-        found = _joined(blocks, lambda x: xp.take(xp.cat(x), place))
-    if not bool((xp.cat([layer for layer, _ in found]) < math.inf).all()):
+        tolerances = _joined(blocks, lambda x: xp.take(xp.cat(x), place))
+    if not bool((xp.cat([layer for layer, _ in tolerances]) < math.inf).all()):
         raise InputError(
             "Expected finite values on the slice, got NaN or infinite values. Use a smaller slice, or check the "
             "weights."
         )
     zero_tolerances = []
-    for layer, units in found:
+    for layer, units in tolerances:
         zero_tolerances.append(xp.as_tensors(zero_tolerance_of(layer, units, tolerance.zero)))
     if program.kinks and program.kinks[-1].kind == "argmax":  # it compares the outputs themselves
         zero_tolerances[-1] = zero_tolerances[-2].reshape(len(slices), -1).amax(1)

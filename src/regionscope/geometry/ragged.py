@@ -65,8 +65,8 @@ def gather_rows(offsets: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """Indices of all values of ``rows``, in that order, and the offsets of the result. Cost: that of ``rows`` alone."""
     starts = xp.take(offsets, rows)
     counts = xp.take(offsets, rows + 1) - starts
-    found = offsets_of(counts)
-    return _ranges(starts, counts, found), found
+    ends = offsets_of(counts)
+    return _ranges(starts, counts, ends), ends
 
 
 def next_in_row(offsets: Tensor) -> Tensor:

@@ -406,10 +406,10 @@ def read_slices(slice: Slice | Sequence[Slice]) -> list[Slice]:
     slices = list(slice) if isinstance(slice, Sequence) else [slice]
     if not slices:
         raise InputError("Expected at least one Segment, Simplex or Box, got an empty list. Add a slice to the list.")
-    for one in slices:
-        if not hasattr(type(one), "embed"):  # isinstance would compute every property of the protocol
+    for item in slices:
+        if not hasattr(type(item), "embed"):  # isinstance would compute every property of the protocol
             raise InputError(
-                f"Expected a Segment, Simplex or Box, got {type(one).__name__}. "
+                f"Expected a Segment, Simplex or Box, got {type(item).__name__}. "
                 "Build one from inputs, such as Segment(a, b) or Box.through([a, b, c])."
             )
     dims = sorted({slice.dim for slice in slices})

@@ -346,13 +346,13 @@ def call_on_ids(model: nn.Module, ids: Tensor, args: Arguments) -> Any:
 
 def embedding_of(model: nn.Module, ids: Tensor, args: Arguments) -> tuple[str, Any]:
     """The name of the ``nn.Embedding`` that looks the token ids (n, t) up, and the output for them."""
-    found, results = _embeddings_of(model, ids, args)
-    if len(found) != 1 or bool((ids == ids[0]).all()):
+    tables, results = _embeddings_of(model, ids, args)
+    if len(tables) != 1 or bool((ids == ids[0]).all()):
         # Positions are looked up too, by ids of their own or by the number of tokens. They do not move with the tokens.
-        found, _ = _embeddings_of(model, torch.cat([ids[:1], ids[:1].roll(1, 1)]), args)
-        if len(found) > 1:
-            found = {name: rows for name, rows in found.items() if torch.equal(rows[:1].roll(1, 1), rows[1:])}
-    names = list(found)
+        tables, _ = _embeddings_of(model, torch.cat([ids[:1], ids[:1].roll(1, 1)]), args)
+        if len(tables) > 1:
+            tables = {name: rows for name, rows in tables.items() if torch.equal(rows[:1].roll(1, 1), rows[1:])}
+    names = list(tables)
     if len(names) != 1:
         shown = ", ".join(names) or "none"
         raise InputError(f"Expected one nn.Embedding that takes the token ids, got {shown}. Name the module with at=.")

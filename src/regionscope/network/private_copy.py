@@ -357,7 +357,7 @@ def _is_plain(value: Any) -> bool:
         not isinstance(value, type | types.ModuleType | nn.Module | Tensor)
         and kind.__flags__ & 1 << 9 != 0
         and hasattr(value, "__dict__")
-        and "__new__" not in {name for each in kind.__mro__[:-1] for name in vars(each)}
+        and "__new__" not in {name for base in kind.__mro__[:-1] for name in vars(base)}
         and not hasattr(kind, "__del__")
     )
 

@@ -198,18 +198,18 @@ def _merged(steps: list[RecordedStep], output: Data) -> list[RecordedStep]:
     producer: dict[Data, int] = {}
     merged: list[RecordedStep] = []
     for step in steps:
-        at = producer.get(step.inputs[0])
-        before = merged[at].operation if at is not None else None
+        previous = producer.get(step.inputs[0])
+        before = merged[previous].operation if previous is not None else None
         channel_map = step.operation.channel_map if isinstance(step.operation, Affine) else None
         if (
-            at is not None
+            previous is not None
             and isinstance(before, Affine)
             and before.followed_by is not None
             and channel_map is not None
             and readers[step.inputs[0]] == 1
         ):
-            merged[at] = replace(merged[at], operation=before.followed_by(channel_map), output=step.output)
-            producer[step.output] = at
+            merged[previous] = replace(merged[previous], operation=before.followed_by(channel_map), output=step.output)
+            producer[step.output] = previous
             continue
         producer[step.output] = len(merged)
         merged.append(step)

@@ -33,8 +33,8 @@ def show() -> None:
         table.add_column(name, overflow="fold", no_wrap=name in ("name", "input", "classes"))
     for name in names():
         known = entry(name)
-        found = next((place for place in known.folders if (folder / place).is_dir()), "not on disk")
-        where = found if known.folders else "built in"
+        location = next((place for place in known.folders if (folder / place).is_dir()), "not on disk")
+        where = location if known.folders else "built in"
         what = f"{known.about} ({', '.join(known.options)})"
         table.add_row(name, what, known.shape, known.classes, where)
     Console().print(table)

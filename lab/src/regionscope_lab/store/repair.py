@@ -88,10 +88,10 @@ def _damaged(folder: Path) -> Iterator[tuple[Path, str, str]]:
 def _checkpoint_damage(checkpoint: Path, mark: str | None) -> str:
     """What is wrong with a checkpoint by its own checksum, and by the one in the result; empty if nothing is."""
     try:
-        found = files.tensor_mark(checkpoint)
+        written = files.tensor_mark(checkpoint)
     except Damaged as damage:
         return str(damage)
-    return "" if mark in (None, found) else f"{checkpoint} is not the one that the run wrote."
+    return "" if mark in (None, written) else f"{checkpoint} is not the one that the run wrote."
 
 
 def _named(checkpoints: Iterable[str]) -> str:
@@ -153,8 +153,8 @@ def resume(folder: Path) -> tuple[Saved | None, list[str]]:
             messages.append(f"{damage} It was set aside as {kept}, and the run starts from the beginning.")
     if saved is not None and fingerprint(raw[:length]) != saved.rows:
         files.remove(state)  # before the rows: a state without its rows must not be continued from
-        found = f"is not as it was written; it was set aside as {files.set_aside(rows).name}" if raw else "is empty"
-        messages.append(f"{rows} {found}, and the run starts from the beginning.")
+        condition = f"is not as it was written; it was set aside as {files.set_aside(rows).name}" if raw else "is empty"
+        messages.append(f"{rows} {condition}, and the run starts from the beginning.")
         saved, length, raw = None, 0, b""
     lost = set() if saved is None else saved.checkpoints - {path.name for path in checkpoint_files(folder)}
     if lost:

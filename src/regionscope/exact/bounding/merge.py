@@ -59,19 +59,21 @@ def stored(matrix: AnyMatrix) -> AnyMatrix:
 
 def merged(first: FloatArray, stages: Sequence[Stage]) -> tuple[FloatArray, tuple[Stage, ...]]:
     """The same function with each distinct entry of a state, up to its sign, once, and without entries nobody reads."""
-    found: list[Stage] = []
+    result: list[Stage] = []
     for stage in stages:
-        rows = first if not found else _side_by_side(found[-1].matrix, found[-1].offset[:, None])
+        rows = first if not result else _side_by_side(result[-1].matrix, result[-1].offset[:, None])
         kept, owner, sign = _distinct(scipy.sparse.csr_array(rows))
         smaller, read = _used(_folded_together(stage, len(kept), owner, sign))
         kept = kept[read]
-        if not found:
+        if not result:
             first = first[kept]
         else:
-            most = _largest_rows(found[-1].absolute, owner)[read]
-            found[-1] = replace(found[-1], matrix=found[-1].matrix[kept], offset=found[-1].offset[kept], absolute=most)
-        found.append(smaller)
-    return first, tuple(_tilted(stage) for stage in found)
+            most = _largest_rows(result[-1].absolute, owner)[read]
+            result[-1] = replace(
+                result[-1], matrix=result[-1].matrix[kept], offset=result[-1].offset[kept], absolute=most
+            )
+        result.append(smaller)
+    return first, tuple(_tilted(stage) for stage in result)
 
 
 def _tilted(stage: Stage) -> Stage:

@@ -156,8 +156,8 @@ def input_gradients(program: Program, gradient: Values) -> Tensor:
     with torch.enable_grad(), full_precision():
         values = _begin(program, inputs)
         weights = [gradient[name].to(program.dtype) for name in values]
-        (found,) = torch.autograd.grad(list(values.values()), inputs, weights)
-    return found.flatten(1).double()
+        (input_grad,) = torch.autograd.grad(list(values.values()), inputs, weights)
+    return input_grad.flatten(1).double()
 
 
 def gradients(program: Program, points: Tensor, weights: Tensor) -> Tensor:

@@ -118,8 +118,8 @@ class StepsNeeded:
         """From the errors (n, k_max) of each rule."""
         k_max = next(iter(errors.values())).shape[1]
         steps: dict[str, list[int | None]] = {}
-        for rule, found in errors.items():
-            above = found > tolerance
+        for rule, error in errors.items():
+            above = error > tolerance
             last = torch.where(above.any(1), k_max - above.flip(1).to(torch.int8).argmax(1), 0)
             steps[rule] = [k + 1 if k < k_max else None for k in last.tolist()]
         return StepsNeeded(tolerance, k_max, steps, errors)
@@ -205,11 +205,11 @@ class _Nodes:
         rows = [(rule, k) for rule in RULES for k in range(first, last + 1) if k > 1 or rule == "gausslegendre"]
         gauss = gauss_legendre(first, last)
         rules = [gauss[k - first] if rule == "gausslegendre" else quadrature(rule, k) for rule, k in rows]
-        at = np.concatenate([nodes for nodes, _ in rules])
-        order = np.argsort(at, kind="stable")
+        node = np.concatenate([nodes for nodes, _ in rules])
+        order = np.argsort(node, kind="stable")
         weight = np.concatenate([weights for _, weights in rules])
         row = np.repeat(np.arange(len(rows)), [k for _, k in rows])
-        return _Nodes(rows, *(torch.from_numpy(part[order]).to(device) for part in (at, weight, row)))
+        return _Nodes(rows, *(torch.from_numpy(part[order]).to(device) for part in (node, weight, row)))
 
     def excess(self, start: Tensor, end: Tensor) -> Tensor:
         """Weight of each rule on each of these neighbouring pieces minus the length of the piece (rows, pieces)."""

@@ -313,7 +313,7 @@ def _triple_points(
     x, y = np.moveaxis(np.ldexp(differences, -np.frexp(largest)[1]), 2, 0)
     turn, error = _cross(x, y, np.roll(x, -1, 0), np.roll(y, -1, 0))
     left, right = (turn > error).any(0), (turn < -error).any(0)
-    found: list[TriplePoint] = []
+    triple_points: list[TriplePoint] = []
     doubtful = False
     for n in np.flatnonzero(left != right).tolist():
         three, weights = tie_weights(x[:, n], y[:, n])
@@ -322,12 +322,14 @@ def _triple_points(
             continue
         tied = frozenset(c for c in alive if at_tie[c] >= at_tie.max() - tolerance)
         doubtful |= len(tied) > 3
-        twin = next((i for i, other in enumerate(found) if len(other.tied & tied) > 2), None)
+        twin = next((i for i, other in enumerate(triple_points) if len(other.tied & tied) > 2), None)
         if twin is None:
-            found.append(TriplePoint([int(corners[i]) for i in three], weights.tolist(), tied))
+            triple_points.append(TriplePoint([int(corners[i]) for i in three], weights.tolist(), tied))
         else:
-            found[twin] = TriplePoint(found[twin].corners, found[twin].weights, found[twin].tied | tied)
-    return found, doubtful
+            triple_points[twin] = TriplePoint(
+                triple_points[twin].corners, triple_points[twin].weights, triple_points[twin].tied | tied
+            )
+    return triple_points, doubtful
 
 
 def _cross(a: FloatArray, b: FloatArray, c: FloatArray, d: FloatArray) -> tuple[FloatArray, FloatArray]:

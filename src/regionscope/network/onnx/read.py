@@ -161,7 +161,7 @@ class _Reading:
         declared = tuple(dimensions(output))
         if output.type.tensor_type.HasField("shape") and (
             len(declared) != len(shape)
-            or any(size not in (None, 0, own) for size, own in zip(declared, shape, strict=True))
+            or any(size not in (None, 0, actual) for size, actual in zip(declared, shape, strict=True))
         ):
             raise InputError(
                 f"Expected an output of shape {declared}, as {self.graph.path} declares, got {shape}. Export it again."

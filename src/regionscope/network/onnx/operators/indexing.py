@@ -58,7 +58,7 @@ def _slice(node: Node) -> Step:
 
 def _cut_by_inputs(x: Any, *inputs: Any, lift: int, given: list[bool]) -> Any:
     numbers = iter(inputs)
-    starts, ends, axes, steps = (integers(next(numbers)) if there else None for there in given[1:])
+    starts, ends, axes, steps = (integers(next(numbers)) if wanted else None for wanted in given[1:])
     return _cut(x, starts=starts or [], ends=ends or [], axes=axes, steps=steps, lift=lift)
 
 
