@@ -32,7 +32,7 @@ import regionscope as rs
 from fuzz.compare import slice_of
 from fuzz.networks import FAMILIES, network
 from regionscope.exact import DecisionRegions, Partition
-from regionscope.exact.walls import Walls
+from regionscope.exact.region_batch import Walls
 
 KINDS = ("vertex moved", "cell merged", "wall lost", "sign flipped")
 

@@ -12,7 +12,7 @@ from regionscope.default_slice import default_slice, plane_of
 from regionscope.errors import InputError
 from regionscope.exact import decision_regions, linear_regions
 from regionscope.geometry import Box
-from regionscope.geometry.coordinates import on_slice
+from regionscope.geometry.slices import on_slice
 from regionscope.monitor.frames import (
     ModelAtStep,
     curves_of_rows,

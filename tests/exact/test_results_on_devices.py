@@ -11,7 +11,7 @@ import torch
 import regionscope as rs
 from devices import needs_cuda
 from fake_device import FAR, far_device
-from regionscope.exact.walls import Walls
+from regionscope.exact.region_batch import Walls
 from small_slices import SLICES
 
 

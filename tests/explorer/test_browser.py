@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from regionscope.exact import decision_regions, linear_regions
+from regionscope.exact.region_batch import Walls
 from regionscope.exact.tracking import locate
-from regionscope.exact.walls import Walls
 from regionscope.explorer import explore
 from regionscope.explorer.encode import encode, slope_norms
 from regionscope.explorer.figures import curve_figures, map_figure

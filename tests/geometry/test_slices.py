@@ -14,7 +14,7 @@ from torch.utils.data import TensorDataset
 
 from regionscope.errors import SliceError
 from regionscope.geometry import Box, Segment, Simplex, Slice
-from regionscope.geometry.coordinates import on_slice
+from regionscope.geometry.slices import on_slice
 
 EYE = [[1.0, 0.0], [0.0, 1.0]]
 SLICES: dict[str, Slice] = {

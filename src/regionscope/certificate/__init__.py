@@ -5,7 +5,7 @@
 - ``rounding_bounds``, ``vertices`` and ``frames`` bound most signs in float64, from one forward pass of the vertices;
   ``unit_bounds`` bounds the others, region by region. ``corners`` proves regions from these bounds. ``bits`` holds
   patterns.
-- ``claim`` is what a partition says, and ``subject`` the partition beside its network. ``float_proof`` proves regions
+- ``claim`` is what a partition says, also beside its network. ``float_proof`` proves regions
   in floats, ``integer_proof`` compares the others with the true ones, ``certify`` puts both together
   and writes what ``tools/check_certificate.py`` checks. ``true_counts`` counts, ``result`` reports.
 - ``integer_partition`` computes a whole partition in integers, where floats have not found the true one.

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
+from regionscope.certificate.claim import Subject
 from regionscope.certificate.float_proof import prove_in_floats
 from regionscope.certificate.integer_proof import IntegerProof, prove_in_integers
 from regionscope.certificate.integers import Integers, as_integers
 from regionscope.certificate.regions import pattern_of
 from regionscope.certificate.result import Certificate, Refutation
 from regionscope.certificate.steps import AffineStep, AnyStep, Largest, Steps
-from regionscope.certificate.subject import Subject
 from regionscope.certificate.true_counts import Counts, RegionGraph, components, count
 from regionscope.checks import read_integer
 from regionscope.errors import InputError, LimitReached

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from regionscope.certificate.claim import ClaimedPartition
+from regionscope.certificate.claim import ClaimedPartition, Subject
 from regionscope.certificate.corners import Proof, prove
 from regionscope.certificate.frames import Frames, Local, corner_frames, frames_of
 from regionscope.certificate.integers import homogeneous
-from regionscope.certificate.subject import Subject
 from regionscope.certificate.unit_bounds import Screened, screen
 from regionscope.certificate.vertices import MOST_CORNER_SHIFT, screen_by_vertices
 from regionscope.errors import LimitReached

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from regionscope.certificate.certify import MOST_IN_INTEGERS
-from regionscope.certificate.claim import ClaimedPartition
+from regionscope.certificate.claim import ClaimedPartition, Subject
 from regionscope.certificate.regions import IntegerPoint, TrueRegion, pattern_of
-from regionscope.certificate.subject import Subject
 from regionscope.certificate.true_counts import Counts, RegionGraph, count
 from regionscope.errors import LimitReached
 from regionscope.types import FloatArray, IntArray

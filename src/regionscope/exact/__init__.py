@@ -1,7 +1,7 @@
 """Exact partitions of slices into linear regions and decision regions: geometry applied to a network.
 
 Start here: ``linear`` (``linear_regions``) and ``decision`` (``decision_regions``). They return a ``partition`` with
-``walls`` and ``affine_maps``, which ``check`` proves and ``storage`` writes to disk.
+walls and ``affine_maps``, which ``check`` proves and ``storage`` writes to disk.
 
 - Cutting: ``line`` (1-D), ``plane`` (2-D), ``space`` (3-D) and ``polytopes`` (any dimension) carry a partition through
   the network and cut it at each nonlinearity; ``region_batch`` divides the result by slice. ``budget`` holds the limits
@@ -23,10 +23,10 @@ from regionscope.exact.questions.flips import Flip, Flips, first_flip, flips
 from regionscope.exact.questions.lipschitz import Lipschitz
 from regionscope.exact.questions.quadrature_steps import StepsNeeded
 from regionscope.exact.questions.topology import ClassTopology
+from regionscope.exact.region_batch import Walls
 from regionscope.exact.stream import FinishedRegions, RegionTotals, SizeHistogram, stream_regions
 from regionscope.exact.surfaces.level_set import level_set
 from regionscope.exact.surfaces.surface import Faces, LevelSet
-from regionscope.exact.walls import Walls
 
 __all__ = [
     "AffineMaps",

@@ -21,9 +21,9 @@ from regionscope.exact.questions.export import dual_graph, pandas_table
 from regionscope.exact.questions.extremes import Extremes, extremes
 from regionscope.exact.questions.lipschitz import Lipschitz, lipschitz
 from regionscope.exact.questions.output_weights import Target, output_weights
+from regionscope.exact.region_batch import Walls
 from regionscope.exact.slope_jumps import compare, slopes_at
 from regionscope.exact.storage import load_arrays, read_tolerance, save_arrays, slice_from_json, slice_to_json
-from regionscope.exact.walls import Walls
 from regionscope.extras import data_frame
 from regionscope.formatting import counted, size_name
 from regionscope.geometry import Slice

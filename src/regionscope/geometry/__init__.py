@@ -1,6 +1,6 @@
 """Arrays only: slices of the input space, and cutting many convex cells at once. Never sees a network.
 
-- ``slices`` (``Segment``, ``Simplex``, ``Box``), ``coordinates``, ``points`` and ``haar`` (random
+- ``slices`` (``Segment``, ``Simplex``, ``Box``), ``points`` and ``haar`` (random
   directions): where to look.
 - ``planar/``: cutting polygons in the plane. ``spatial/``: cutting cells in space, by all units at once.
   ``polytope/``: cutting polytopes of any dimension, by one unit after another.

@@ -29,7 +29,7 @@ from regionscope.geometry.points import (
     spacing,
 )
 from regionscope.inputs import Inputs, read_examples
-from regionscope.tolerance import OUTSIDE_DISTANCE, RANK_RATIO
+from regionscope.tolerance import OUTSIDE_DISTANCE, RANK_RATIO, SINGLE_PRECISION_DISTANCE
 
 
 class Projection(NamedTuple):
@@ -416,3 +416,31 @@ def read_slices(slice: Slice | Sequence[Slice]) -> list[Slice]:
     if len(dims) > 1:
         raise InputError(f"Expected slices of one dimension, got {dims}. Call once for each dimension.")
     return slices
+
+
+# Between inputs and the coordinates of a slice: which inputs lie on it, and lengths.
+
+
+def on_slice(slice: Slice, inputs: Inputs) -> tuple[Tensor, Tensor]:
+    """Coordinates (n, k) of inputs (n, *input_shape), and whether each lies on the slice (n,), up to single precision.
+
+    >>> from regionscope.geometry import Segment
+    >>> coords, on = on_slice(Segment([0.0, 0.0], [4.0, 0.0]), [[1.0, 0.0], [1.0, 1.0], [5.0, 0.0]])
+    >>> coords.flatten().tolist(), on.tolist()
+    ([0.25, 0.25, 1.25], [True, False, False])
+    """
+    x = read_examples(inputs).all()
+    coords, distances = slice.project(x)
+    extent = slice.embed(slice.corners).flatten(1).to(x.device)
+    extent = (extent - extent[0]).norm(dim=1).max()
+    tolerance = SINGLE_PRECISION_DISTANCE * x.double().flatten(1).norm(dim=1).clamp_min(extent)
+    return coords, (distances <= tolerance) & slice.contains(coords, margin=(tolerance / extent)[:, None])
+
+
+def isometry(slice: Slice) -> Tensor:
+    """F (k, k) such that |c @ F| is the length in input space of a difference c of coordinates.
+
+    A QR decomposition of the basis: products B B^T would lose directions that are almost parallel.
+    """
+    upper: Tensor = torch.linalg.qr(slice.basis.flatten(1).T, mode="r").R
+    return upper.T

@@ -31,7 +31,7 @@ from regionscope.inputs import Examples
 from regionscope.network import device_and_dtype
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.private_copy import tensors_of
-from regionscope.network.structure import layers_of
+from regionscope.network.program import layers_of
 from regionscope.sampled.drawn_slices import DrawnSlices, GivenSlices, SliceSampler
 from regionscope.sampled.grid import RefinedCounts
 

@@ -14,7 +14,7 @@ from regionscope.checks import check_instance, check_labels, read_integer
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions
 from regionscope.geometry import Slice
-from regionscope.geometry.coordinates import isometry, on_slice
+from regionscope.geometry.slices import isometry, on_slice
 from regionscope.inputs import Inputs, Labels, read_array
 from regionscope.measures.gap import read_labels, some_examples
 from regionscope.network import device_and_dtype, untouched

@@ -22,7 +22,7 @@ from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
 from regionscope.exact.tracking import follow
 from regionscope.geometry import Slice
-from regionscope.geometry.coordinates import on_slice
+from regionscope.geometry.slices import on_slice
 from regionscope.network import Program, retrace
 from regionscope.types import Progress
 

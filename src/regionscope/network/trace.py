@@ -20,11 +20,10 @@ from regionscope.network.exported import plain_module
 from regionscope.network.hooks import check_hooks, global_hooks
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.network.private_copy import ModuleCopy, has_hooks, memory_key, readable_copy
-from regionscope.network.program import Instruction, Program
+from regionscope.network.program import Instruction, Program, only_torch, structure_of
 from regionscope.network.reader import Reader
 from regionscope.network.record import Data, Recorder
 from regionscope.network.second_reading import ForwardReading, read_repeatedly
-from regionscope.network.structure import only_torch, structure_of
 
 
 def trace(

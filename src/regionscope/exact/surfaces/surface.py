@@ -12,14 +12,14 @@ from torch import Tensor
 
 from regionscope.checks import read_path
 from regionscope.errors import CheckFailed, InputError
+from regionscope.exact.region_batch import Walls
 from regionscope.exact.surfaces.files import write_mesh
-from regionscope.exact.walls import Walls
 from regionscope.extras import data_frame
 from regionscope.formatting import size_name
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
-from regionscope.geometry.coordinates import isometry
 from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, owners, ranges
+from regionscope.geometry.slices import isometry
 from regionscope.types import Reading, Stats
 
 

@@ -12,7 +12,7 @@ from regionscope.complexity import FoldProfile, fold_migration
 from regionscope.default_slice import default_slice
 from regionscope.exact import decision_regions
 from regionscope.geometry import Simplex
-from regionscope.geometry.coordinates import on_slice
+from regionscope.geometry.slices import on_slice
 from regionscope.measures.statistics import joined
 from regionscope_lab.papers.charts import Lines, Picture, Pictures, Series
 from regionscope_lab.papers.humayun2023.claims import WithError, larger, three_phases
