@@ -194,7 +194,8 @@ def test_a_piece_far_smaller_than_the_cell_is_kept() -> None:
     """Two of the corners lie 1e-9 from the point where three candidates tie; the piece between them was lost."""
     border = [[-1e-9, 0.0], [0.0, -1e-9], [1.0, 0.0], [0.0, 1.0]]
     values = (np.array(border) - 1e-10) @ np.array([[-1.0, 1.0, 0.0], [-1.0, 0.0, 1.0]])
-    points, rows, corners = [], [], []
+    points: list[list[float]] = []
+    rows, corners = [], []
     for i, (a, b) in enumerate(((0, 0), (0, 1), (1, 2), (2, 0))):  # the leaders along each side
         corners.append(len(points))
         points.append(border[i])

@@ -59,7 +59,7 @@ def test_the_names_of_axes_are_inside_the_figure() -> None:
     assert ax.get_tightbbox().x0 >= 0
 
 
-NEED = {
+NEED: dict[str, tuple[object, list[Callable[..., object]]]] = {
     r"Expected a Partition .*, got DecisionRegions\. .* \.partition of": (DECISION, [
         plot.linear_regions, plot.zero_lines, plot.function_graph, plot.surface,
         lambda p, ax: plot.layer_panels(p, axes=[ax]), lambda p, ax: plot.region_values(p, torch.zeros(3), ax=ax),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 import regionscope as rs
 from nasty.modules import relu_net
@@ -28,7 +29,7 @@ def test_bars_hold_all_inputs_that_are_off_the_folds() -> None:
 
 def test_equal_distances_and_none_make_a_figure() -> None:
     [ax] = distance_figure(rs.regions_at(NET, torch.tensor([[1.0, 0.0], [1.0, 1.0]]))).axes
-    assert sum(bar.get_height() for bar in ax.patches) == 2
+    assert sum(bar.get_height() for bar in ax.patches if isinstance(bar, Rectangle)) == 2
     constant = relu_net(([[0.0]], [1.0]), [[1.0]])
     [ax] = distance_figure(rs.regions_at(constant, torch.zeros(2, 1))).axes
     assert ax.get_title() == "1 region, 2 inputs without a fold"

@@ -299,7 +299,7 @@ def check_error(text: str, call: Callable[[], PointRegions]) -> None:
 def test_errors_say_what_was_expected() -> None:
     net, x = relu_pair(), torch.zeros(1, 2)
     check_error("norm to be 1, 2 or math.inf, got 3", lambda: regions_at(net, x, norm=3))
-    check_error("valid merge, got 'afine'", lambda: regions_at(net, x, merge="afine"))  # type: ignore[arg-type]
+    check_error("valid merge, got 'afine'", lambda: regions_at(net, x, merge="afine"))
     check_error("at least one input, got 0", lambda: regions_at(net, x[:0]))
     check_error("finite inputs", lambda: regions_at(net, x / 0))
     wide = (seeded(0, lambda: mlp([300, 300, 2]))(), torch.randn(200, 300))

@@ -72,7 +72,7 @@ def _computed(subject: Subject) -> TruePartition | None:
         for point in loop:
             outputs[number[point]] = [x / (point[-1] * below) for x in cell.dot(np.array(point, dtype=object))]
     ends = np.array(list(walls))
-    claim = ClaimedPartition(dim, vertices, corners, offsets, ends.reshape(-1), _offsets(ends), sides, layer)
+    claim = ClaimedPartition(dim, vertices, corners, offsets, ends.reshape(-1), _offsets(list(walls)), sides, layer)
     return TruePartition(claim, outputs, np.array([float(_size(loop)) for loop in loops]), counts)
 
 
@@ -89,7 +89,7 @@ def _walls(loops: list[list[int]], dim: int) -> dict[tuple[int, ...], list[int]]
     walls: dict[tuple[int, ...], list[int]] = {}
     for i, loop in enumerate(loops):
         if dim == 1:
-            sides = [((loop[0],), 1), ((loop[1],), 0)]
+            sides: list[tuple[tuple[int, ...], int]] = [((loop[0],), 1), ((loop[1],), 0)]
         else:
             pairs = zip(loop, [*loop[1:], loop[0]], strict=True)
             sides = [((min(a, b), max(a, b)), int(a > b)) for a, b in pairs]

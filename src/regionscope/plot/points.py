@@ -42,7 +42,7 @@ def distance_histogram(
         edges = np.geomspace(low, high if high > low else 2 * low, _BINS + 1)
         edges[0], edges[-1] = low, max(high, edges[-1])
         for name, colour, mask in groups:
-            bars.append(ax.hist(distance[mask], bins=edges, color=colour, alpha=0.7, label=name or None)[2])
+            bars.append(ax.hist(distance[mask], bins=edges.tolist(), color=colour, alpha=0.7, label=name or None)[2])
         ax.set_xscale("log")
     norm = {1.0: "1-norm", 2.0: "2-norm"}.get(result.norm, "maximum norm")
     ax.set(xlabel=f"distance to the nearest fold ({norm})", ylabel="inputs")

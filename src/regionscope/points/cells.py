@@ -77,7 +77,8 @@ def generic_direction(program: Program) -> Tensor:
     """(*input_shape,): a direction of length 1 that is parallel to no fold, the same one for all calls."""
     shape = program.input_shape
     drawn = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=program.dtype, device="cpu")
-    return (drawn / drawn.norm()).to(program.device)
+    unit: torch.Tensor = drawn / drawn.norm()
+    return unit.to(program.device)
 
 
 def cells_at(tangents: Tangents, points: Tensor, directions: Tensor) -> Cells:

@@ -180,4 +180,5 @@ def steps_to_fold(gradient: Tensor, gap: Tensor, norm: float) -> Tensor:
         step = torch.zeros_like(flat).scatter(1, largest, -gap[:, None] / torch.where(entry == 0, 1.0, entry))
     else:
         step = -(gap[:, None] / flat.abs().sum(1, keepdim=True).clamp_min(TINY)) * flat.sign()
-    return step.reshape(gradient.shape)
+    steps: Tensor = step.reshape(gradient.shape)
+    return steps

@@ -49,7 +49,8 @@ class HalfSpaces:
     def contains(self, points: Tensor | FloatArray, *, margin: float = 0.0) -> BoolArray:
         """(n,) bool: whether points (n, ...) are in all of them. margin: distance by which a point may lie outside."""
         flat = np.asarray(points, dtype=np.float64).reshape(len(points), self.normals.shape[1])
-        return (flat @ self.normals.T <= self.offsets + margin * self.sizes).all(1)  # type: ignore[no-any-return]
+        inside = flat @ self.normals.T <= self.offsets + margin * self.sizes
+        return np.asarray(inside.all(1))
 
     @property
     def sizes(self) -> FloatArray:
@@ -145,7 +146,8 @@ def facets_of(cell: HalfSpaces) -> HalfSpaces:
     inside, radius = centre(cell, largest=_radius_limit(cell))
     scale = 1 / cell.sizes
     normals, offsets = cell.normals * scale[:, None], cell.offsets * scale
-    left, known = list(range(len(cell))), []
+    left = list(range(len(cell)))
+    known: list[int] = []
     slack = offsets - normals @ inside
     rounding = RANK_RATIO * (1 + np.abs(offsets))
     while left:

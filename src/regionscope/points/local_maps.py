@@ -30,10 +30,9 @@ class PointMap:
     def __call__(self, inputs: Tensor) -> Tensor:
         """(n, *output_shape) of inputs (n, *input_shape), also outside the region."""
         d = self.matrix.ndim - self.offset.ndim
-        return (
-            torch.tensordot(inputs.to(self.matrix), self.matrix.movedim(tuple(range(-d, 0)), tuple(range(d))), d)
-            + self.offset
-        )
+        slopes = self.matrix.movedim(tuple(range(-d, 0)), tuple(range(d)))
+        linear: Tensor = torch.tensordot(inputs.to(self.matrix), slopes, d)
+        return linear + self.offset
 
 
 def point_map(source: Source, i: int, memory: int) -> PointMap:

@@ -350,7 +350,7 @@ def read_norm(norm: object) -> float:
     value = math.inf if norm == "inf" else norm
     if isinstance(value, bool) or value not in (1, 2, math.inf):
         raise InputError(f"Expected norm to be 1, 2 or math.inf, got {norm!r}. Choose one of these.")
-    return float(value)  # type: ignore[arg-type]
+    return float(value)
 
 
 @dataclass(eq=False)

@@ -179,8 +179,8 @@ def _called(*rows: Tensor, function: Linear, constants: tuple[Tensor, ...]) -> T
 def _derivative(*rows: Tensor, function: Linear, constants: tuple[Tensor, ...]) -> Tensor:
     """By forward-mode differentiation at 0, for shifts that are no tensor, such as the value of a padding."""
     zeros = tuple(torch.zeros_like(x) for x in rows)
-    _, out = torch.func.jvp(lambda *x: function(*x, *constants), zeros, rows)
-    return out  # type: ignore[no-any-return]
+    out: Tensor = torch.func.jvp(lambda *x: function(*x, *constants), zeros, rows)[1]
+    return out
 
 
 def _linear_fold(kink: Kink, values: Live) -> LinearFold:

@@ -23,7 +23,7 @@ def figure17(table: SeedTable, runs: Mapping[str, Sequence[SeedRun]]) -> Finding
     lost = [[(course[0] - course[-1]) / course[0] for course in one["by_radius"]] for one in networks]
     missed = sum(share < 1 for row in shares for share in row)
     falls = [1 if all(course[-1] < course[0] for course in mine) else -1 for mine in curves]
-    rows = tuple(
+    rows: tuple[tuple[str | float, ...], ...] = tuple(
         (name, *(fmean(values) for values in zip(*(one[part][i] for one in networks), strict=True)))
         for part, label, levels in (("by_dims", "P", DIMS), ("by_radius", "r", RIGHT_RADII))
         for i, name in enumerate(f"{label} = {level:g}" for level in levels)

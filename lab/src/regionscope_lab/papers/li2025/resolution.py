@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
+from typing import Any
 
 from regionscope_lab.papers.declaration import Finding, Table
 from regionscope_lab.papers.rules import by_seed, every_case, in_range, over_seeds, share
@@ -60,7 +61,7 @@ def exact(table: SeedTable, runs: Runs) -> Finding:
     rows = tuple(
         (one["line"], one["pieces"][-1], one["regions"], one["grid"], one["seconds"], one["floor"]) for one in lines
     )
-    means = ("mean", *(fmean(float(row[k]) for row in rows) for k in range(1, 6)))
+    means: tuple[str | float, ...] = ("mean", *(fmean(float(row[k]) for row in rows) for k in range(1, 6)))
     return Finding(
         {"grid": in_range(share(seen, there), 0.99, 1.0)},
         (
@@ -81,7 +82,7 @@ def exact(table: SeedTable, runs: Runs) -> Finding:
 
 
 def section3(table: SeedTable, runs: Runs) -> Finding:
-    networks: dict[str, dict[str, dict[str, float]]] = {}
+    networks: dict[str, dict[str, dict[str, Any]]] = {}
     for one in table.answers("li2025.reparametrisation.rescaled"):
         networks.setdefault(one["run"], {})[one["kind"]] = one
     pairs = [
@@ -94,7 +95,7 @@ def section3(table: SeedTable, runs: Runs) -> Finding:
         name: [mine[kind][name] / mine["none"][name] for mine in networks.values() for kind in kinds]
         for name, kinds in _MOVES.items()
     }
-    rows = tuple(
+    rows: tuple[tuple[str | float, ...], ...] = tuple(
         (kind, *(fmean(mine[kind][name] / mine["none"][name] for mine in networks.values()) for name in _MOVES))
         for kind in _KINDS
     )

@@ -199,7 +199,7 @@ def figure5(table: SeedTable, runs: Runs) -> Finding:
     )
 
 
-def _orders(runs: Sequence[SeedRun]) -> tuple[str, str]:
+def _orders(runs: Sequence[SeedRun]) -> tuple[str, ...]:
     """Mean counts along the learning rate and along the batch size."""
     return tuple(
         ", ".join(

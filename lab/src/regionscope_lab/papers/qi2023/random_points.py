@@ -92,6 +92,7 @@ def figure4(table: SeedTable, runs: Runs) -> Finding:
         for n in sizes
     }
     seeds = sorted(right[sizes[0]])
+    peaks = [max(sizes, key={n: counts[n][seed] for n in sizes}.__getitem__) for seed in seeds]
     rows = tuple((n, paper.random(n, (300,))[0], fmean(counts[n].values()), fmean(right[n].values())) for n in sizes)
     return Finding(
         {
@@ -100,10 +101,7 @@ def figure4(table: SeedTable, runs: Runs) -> Finding:
                 ", ".join(f"{fmean(right[n].values()):.2f} ({n:,})" for n in sizes),
             ),
             "peak": by_seed(
-                [
-                    1 if sizes[0] < max(sizes, key=lambda n, seed=seed: counts[n][seed]) < sizes[-1] else -1
-                    for seed in seeds
-                ],
+                [1 if sizes[0] < n < sizes[-1] else -1 for n in peaks],
                 ", ".join(f"{fmean(counts[n].values()):,.0f} ({n:,})" for n in sizes),
             ),
         },

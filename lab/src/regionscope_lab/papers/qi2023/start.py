@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
+from typing import Any
 
 from regionscope.measures.statistics import t_interval
 from regionscope_lab.papers.declaration import Finding, Table
@@ -31,7 +32,7 @@ def theorem1(table: SeedTable, runs: Runs) -> Finding:
     }
     judged = {key: value for key, value in every.items() if key[0] == "he"}
 
-    def constant(group: Mapping[object, tuple[float, float, float]]) -> Graded:
+    def constant(group: Mapping[Any, tuple[float, float, float]]) -> Graded:
         """Largest by smallest mean, which the paper says is constant."""
         means = [value for value, _, _ in group.values()]
         reach = max(means) / min(means)

@@ -35,7 +35,9 @@ def _joined(answers: Sequence[Answer], *names: str) -> dict[tuple[Any, ...], dic
 
 def theorem31(table: SeedTable, runs: Runs) -> Finding:
     flows = _joined(table.answers("safran2022.end_to_end.flows_as_asked"), "theorem", "r", "n", "width")
-    parts, first_stage, unconverged, rows = {}, {}, [], []
+    parts: dict[Any, Any] = {}
+    first_stage: dict[Any, Any] = {}
+    unconverged, rows = [], []
     for (theorem, r, n, width), flow in flows.items():
         need = asked(theorem, r, n, width)
         reached = sum(value >= math.log(2 * n if theorem == "3.1" else n) for value in flow["log_loss"])
