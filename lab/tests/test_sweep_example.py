@@ -23,7 +23,7 @@ def test_the_grid_is_that_of_the_paper() -> None:
 def test_the_worked_example_in_small(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = f"--workers 1 --epochs 1 --slices 2 --out {tmp_path} --runs {tmp_path / 'runs'}"
+    options = f"--workers 1 --epochs 2 --slices 4 --out {tmp_path} --runs {tmp_path / 'runs'}"
     monkeypatch.setattr(sys, "argv", [str(EXAMPLES / "table1_digits.py"), *options.split()])
     runpy.run_path(sys.argv[0], run_name="__main__")
     printed = capsys.readouterr().out

@@ -20,6 +20,7 @@ COUNT = "count :four --data x4.npy"
 COMPLEXITY = "complexity :six --data x6.npy --dims 3"
 MISTAKES = {
     # models
+    "regions --box -1 1": "Expected --model WHERE:NAME, got none. Pass the function that builds the network.",
     "regions --model nothere.py:build --box -1 1": "model file, got 'nothere.py'",
     f"regions {BOX} --weights nothere.pt": "does not exist",
     "regions :cnn --box -1 1": "--input-shape",

@@ -46,7 +46,7 @@ def test_the_timeout_includes_reading(files: tuple[Path, Path, float], monkeypat
     assert run("verify", network, property, "--timeout", 60).stdout.startswith("unsat")
 
 
-def test_the_json_lists_every_file_of_the_network(files: tuple[Path, Path, float], stored: str) -> None:
+def test_the_json_lists_every_file_of_the_network(stored: str, files: tuple[Path, Path, float]) -> None:
     network, property, largest = files
     property.write_text(PROPERTY.format(largest + 0.5))
     document = json.loads(run("verify", network, property, "--json").stdout)
