@@ -39,10 +39,13 @@ def test_a_sum_of_shifted_images_is_a_depthwise_convolution(
     x, weight, bias = (
         torch.randn(shape, generator=draw, dtype=torch.float64) for shape in [(5, 4, 7, 9), (4, 1, *kernel), (4,)]
     )
+    x.requires_grad_(True)
     for shift in (bias, None):
         wanted = functional.conv2d(x, weight, shift, stride, padding, dilation, groups=4)
         outputs = conv2d_of_channels(x, weight, shift, stride=stride, padding=padding, dilation=dilation)
         torch.testing.assert_close(outputs, wanted, rtol=1e-14, atol=1e-14)
+        slopes = [torch.autograd.grad(y.square().sum(), x)[0] for y in (outputs, wanted)]
+        torch.testing.assert_close(*slopes, rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("multiplier", [1, 2])
