@@ -379,3 +379,19 @@ def test_masks_change_nothing_where_memory_holds_few_probe_points(in_network: bo
             model.extend([nn.Unflatten(1, (2, 2)), nn.AdaptiveMaxPool1d(1), nn.Flatten()])
         found.append(rs.decision_regions(model, line, memory=1 << 20).count)
     assert found[0] == found[1] > 1
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+@pytest.mark.parametrize("last", ["relu", "maximum", "clamp", "outputs"])
+def test_values_that_overflow_are_refused(last: str, dim: int) -> None:
+    """Outputs of inf - inf are NaN, which have no sign and no maximum."""
+    torch.manual_seed(0)
+    tail = {"relu": [nn.ReLU()], "maximum": [nn.Unflatten(1, (2, 4)), nn.MaxPool1d(2), nn.Flatten()], "outputs": []}
+    layers = [nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 8), *tail.get(last, [nn.Hardtanh()])]
+    net = nn.Sequential(*layers).double()
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter *= 1e300
+    for instrument in (rs.linear_regions, rs.decision_regions):
+        with pytest.raises(rs.InputError, match="Expected finite values on the slice"):
+            instrument(net, rs.Box([0.0, 0.0, 0.0], torch.eye(3)[:dim], 1.0))
