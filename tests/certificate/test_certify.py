@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 import check_certificate
 import damage
@@ -25,7 +26,8 @@ from fuzz.truth import truth_of
 from regionscope.certificate.bits import Bits, distinct
 from regionscope.certificate.claim import ClaimedPartition
 from regionscope.certificate.frames import corner_frames, frames_of
-from regionscope.certificate.integers import IntegerNetwork, homogeneous
+from regionscope.certificate.integers import IntegerNetwork, WideProduct, homogeneous
+from regionscope.certificate.matrices import LayerMatrix
 from regionscope.certificate.rounding_bounds import Value, first_steps, reads
 from regionscope.certificate.rounding_bounds import affine as columns_of_affine
 from regionscope.certificate.steps import AffineStep, Largest, read_steps
@@ -388,3 +390,21 @@ def test_what_cannot_be_certified_says_why(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setitem(sys.modules, "flint", None)
     with pytest.raises(MissingLibrary, match=r"certify\(\) needs python-flint"):
         part.certify()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-9, 2.0**60])
+def test_long_rows_are_multiplied_exactly(scale: float) -> None:
+    random = np.random.default_rng(0)
+    numbers = random.uniform(-1, 1, (3, 300)) * 2.0 ** random.integers(-20, 3, (3, 300)) * scale
+    numbers[:, ::7] = 0.0
+    columns = np.array([[int(x) << 60, -int(x) - 1] for x in random.integers(-(2**40), 2**40, 300)], dtype=object)
+    product = WideProduct.of(LayerMatrix(functional.linear, numbers, (300,)))
+    assert product is not None
+    product.scaled(3)
+    for _ in range(2):
+        exact = [
+            [3 * sum(Fraction(a) * b for a, b in zip(row, column, strict=True)) for column in columns.T]
+            for row in numbers
+        ]
+        assert [[Fraction(x, product.denominator) for x in row] for row in product(columns)] == exact
+    assert WideProduct.of(LayerMatrix(functional.linear, numbers[:, :200], (200,))) is None

@@ -15,14 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regionscope.certificate.matrices import Matrix
+from regionscope.certificate.matrices import LayerMatrix, Matrix
 from regionscope.certificate.steps import AnyStep, FoldStep, Largest, PiecewiseStep, Steps
 from regionscope.errors import MissingLibrary
 from regionscope.extras import import_extra
 from regionscope.geometry import Slice
+from regionscope.types import FloatArray
 
 Integers = NDArray[Any]  # of Python integers
 Pattern = NDArray[np.int16]
+_LIMB, _MOST_LIMBS = 19, 12  # bits of a limb, and the largest number of limbs of a matrix
+_WIDE, _WIDEST = 256, 1 << 15  # columns of a matrix that is cut into limbs
 Choose = Callable[[FoldStep, Integers], NDArray[np.int16]]
 
 
@@ -92,10 +95,53 @@ class _Product:
         return out
 
 
+class WideProduct:
+    """matrix @ columns in integers for a matrix with long rows, by its limbs: floats that are whole numbers below 2^19.
+
+    A sum of at most 2^15 products of two limbs is below 2^53, so BLAS adds it up without rounding.
+    """
+
+    def __init__(self, limbs: list[FloatArray], lowest: int) -> None:
+        """limbs: the highest first. lowest: exponent of the last one, which is negative or 0."""
+        self.limbs, self.denominator, self.factor = limbs[::-1], 1 << -lowest, 1
+        self.last: tuple[Integers, Integers] | None = None
+
+    @staticmethod
+    def of(matrix: Matrix) -> WideProduct | None:
+        """None if the matrix is another one, or its numbers differ too much in size."""
+        if not isinstance(matrix, LayerMatrix) or len(matrix.shape) > 1 or not _WIDE <= matrix.shape[0] <= _WIDEST:
+            return None
+        rest, limbs = matrix.numbers, []
+        low = int(np.frexp(np.abs(rest).max(initial=0.0))[1])
+        while len(limbs) < _MOST_LIMBS and (rest.any() or low > 0):
+            low -= _LIMB
+            limbs.append(np.trunc(np.ldexp(rest, -low)))
+            rest = rest - np.ldexp(limbs[-1], low)
+        return None if rest.any() or low > 0 or not limbs else WideProduct(limbs, low)
+
+    def scaled(self, factor: int) -> None:
+        """Multiply all entries by a whole number."""
+        self.factor *= factor
+
+    def __call__(self, columns: Integers) -> Integers:
+        if self.last is not None and self.last[0] is columns:  # those of the inputs are the same in every region
+            return self.last[1]
+        product: Integers = np.zeros((len(self.limbs[0]), columns.shape[1]), dtype=object)
+        negative, rest, place = columns < 0, np.abs(columns), 0
+        while rest.any():
+            digits = (rest & ((1 << _LIMB) - 1)).astype(np.float64)
+            digits[negative] *= -1
+            for i, limb in enumerate(self.limbs):
+                product = product + ((limb @ digits).astype(np.int64).astype(object) << (place + i) * _LIMB)
+            rest, place = rest >> _LIMB, place + 1
+        self.last = columns, product * self.factor
+        return self.last[1]
+
+
 @dataclass(frozen=True)
 class _AffineStep:
     writes: str
-    terms: list[tuple[str, _Product]]
+    terms: list[tuple[str, _Product | WideProduct]]
     shift: Integers
 
     def run(self, values: dict[str, Integers], ones: Integers, choose: Choose) -> None:
@@ -155,7 +201,7 @@ class IntegerNetwork:
             return _LargestStep(step)
         if isinstance(step, PiecewiseStep):
             return self._pieces(step)
-        products = [(source, _Product(matrix)) for source, matrix in step.terms]
+        products = [(source, WideProduct.of(matrix) or _Product(matrix)) for source, matrix in step.terms]
         shift, below = as_integers(step.shift)
         out = math.lcm(below, *(product.denominator * known[source] for source, product in products))
         for source, product in products:
