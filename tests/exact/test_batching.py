@@ -175,13 +175,16 @@ def test_probes_for_the_scale_of_zero_stay_within_memory(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("decision", [False, True])
 @pytest.mark.parametrize("corners", [2, 3])
 def test_corners_of_a_slice_without_folds_give_the_scale_of_zero_of_all_points(corners: int, decision: bool) -> None:
-    program = rs.network.trace(_cnn(), (1, 6, 6))
-    program = with_decision(program) if decision else program
+    network = rs.network.trace(_cnn(), (1, 6, 6))
+    program = with_decision(network) if decision else network
     points = _images(3)
     # beside a slice that folds at the first nonlinearity, all probe points of both run
     ends = points[0] + 1e-9 * points[:corners], points[:corners]
     slices: list[Slice] = [rs.Segment(*rows) if corners == 2 else rs.Simplex(rows) for rows in ends]
-    counts = [rs.linear_regions(program, slice).n_activation_regions for slice in slices]
+    counts = [
+        len(rs.decision_regions(network, slice).partition if decision else rs.linear_regions(network, slice))
+        for slice in slices
+    ]
     assert counts[0] == 1 < counts[1]
     room, tolerance = budget.Budget(1 << 30), Tolerance.of(program.dtype)
     alone = zero_tolerance.zero_tolerances_of(program, slices[:1], tolerance, room)
