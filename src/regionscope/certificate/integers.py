@@ -111,7 +111,8 @@ class WideProduct:
         """None if the matrix is another one, or its numbers differ too much in size."""
         if not isinstance(matrix, LayerMatrix) or len(matrix.shape) > 1 or not _WIDE <= matrix.shape[0] <= _WIDEST:
             return None
-        rest, limbs = matrix.numbers, []
+        rest = matrix.numbers
+        limbs: list[FloatArray] = []
         low = int(np.frexp(np.abs(rest).max(initial=0.0))[1])
         while len(limbs) < _MOST_LIMBS and (rest.any() or low > 0):
             low -= _LIMB
