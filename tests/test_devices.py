@@ -30,6 +30,7 @@ def test_the_device_refuses_what_a_gpu_refuses() -> None:
             there + torch.ones(3)
 
 
+@pytest.mark.filterwarnings("ignore:Rounding leaves")  # of lines that meet in a point up to rounding
 @pytest.mark.parametrize("case", SOME, ids=str)
 def test_exact_regions_there_are_those_here(case: Case) -> None:
     model = case.build()

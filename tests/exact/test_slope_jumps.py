@@ -77,6 +77,7 @@ def test_decided_quickly_or_from_derivatives(networks: list[tuple[nn.Sequential,
         assert part.n_linear_regions == by_derivatives(part)
 
 
+@pytest.mark.filterwarnings("ignore:Rounding leaves")  # of lines that meet in a point up to rounding
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_nasty_cases(case: Case) -> None:
