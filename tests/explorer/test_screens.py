@@ -55,7 +55,7 @@ def files(page_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     """One page of each kind: explorer, surface, report of a study, and a figure of the documentation."""
     folder = tmp_path_factory.mktemp("pages")
     box = Box(torch.zeros(3), torch.eye(3), 1.0)
-    study = Study(name="qi2023-figure99", source="Figure 99", claim="It holds.", analyse=lambda *_: Outcome(claims=()))
+    study = Study(name="beyond-figure99", source="Figure 99", claim="It holds.", analyse=lambda *_: Outcome(claims=()))
     outcome = Outcome(
         claims=(Claim("a count with a long name", "7,082", "7,100", shown(), "12"),),
         tables=(Table("Counts", tuple(f"column_{i}" for i in range(20)), (tuple(range(20)),)),),

@@ -12,8 +12,9 @@ from typer.testing import CliRunner, Result
 
 from regionscope_lab.cli.paper import paper
 from regionscope_lab.papers.catalogue import studies
+from regionscope_lab.papers.declaration import all_items
 
-STUDY = "qi2023-figure2"
+STUDY = "beyond-penalty"
 
 
 def run(*words: str) -> Result:
@@ -32,65 +33,59 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_an_archive_gives_the_same_report_elsewhere(tmp_path: Path) -> None:
-    name, archive = "li2025-table5", tmp_path / "runs.zip"
-    done = run("run", name, "--size", "smoke", "--folder", str(tmp_path / "first"), "--no-progress")
-    assert done.exit_code == 0, done.output
-    done = run("pack", str(archive), "--folder", str(tmp_path / "first"))
-    assert done.exit_code == 0, done.output
-    assert "runs.zip: 2 runs" in done.stdout.replace("\n", "")
-    done = run("report", name, "--size", "smoke", "--folder", str(tmp_path / "new"), "--archive", str(archive))
-    assert done.exit_code == 0, done.output
-    pages = [json.loads((tmp_path / one / "reports" / name / "data.json").read_text()) for one in ("first", "new")]
-    assert pages[0]["claims"] == pages[1]["claims"]
-
-
-def test_list_names_every_study(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    done = run("list")
-    assert done.exit_code == 0, done.output
-    names = [study.name for study in studies()]
-    assert len(set(names)) == len(names)
-    for study in studies():
-        assert study.name in done.stdout
-        assert study.name.startswith(f"{study.paper}-")
-
-
 def test_run_writes_the_page_the_figures_and_the_numbers(folder: Path) -> None:
     home = folder / "reports" / STUDY
     document = json.loads((home / "data.json").read_text())
     figures = sorted(path.name for path in home.glob("*.png"))
     assert document["study"] == STUDY
     assert document["size"] == "smoke"
-    assert figures == ["figure1.png", "figure2.png"]
+    assert figures
     assert all((home / name).read_bytes().startswith(b"\x89PNG") for name in figures)
     text = (home / "report.md").read_text()
     assert all(f"]({name})" in text for name in figures)
-    assert (home / "report.html").read_text().count("data:image/png;base64,") == 2
+    assert (home / "report.html").read_text().count("data:image/png;base64,") == len(figures)
 
 
-def test_running_again_trains_nothing(folder: Path) -> None:
-    results = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/result.json")}
+def test_running_again_computes_nothing(folder: Path) -> None:
+    results = {path: path.stat().st_mtime_ns for path in folder.glob("computed/*.json")}
     assert results
     done = run("run", STUDY, "--size", "smoke", "--folder", str(folder))
     assert done.exit_code == 0, done.output
-    assert {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/result.json")} == results
+    assert {path: path.stat().st_mtime_ns for path in folder.glob("computed/*.json")} == results
 
 
-def test_report_writes_pages_and_an_index_elsewhere(folder: Path, tmp_path: Path) -> None:
-    done = run("report", STUDY, "--size", "smoke", "--folder", str(folder), "-o", str(tmp_path / "pages"))
+def test_list_names_every_item_and_study(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    done = run("list")
     assert done.exit_code == 0, done.output
-    assert (tmp_path / "pages" / STUDY / "report.md").exists()
-    index = (tmp_path / "pages" / "index.md").read_text()
-    assert f"Smoke runs, which say nothing about the claims: [{STUDY}]({STUDY}/report.md)." in index
-    assert "60 not run" in index
-    assert f"{STUDY}: smoke run: says nothing about the claim (" in done.stdout
-    assert f"(1 of {len(studies())} studies)" in done.stdout
+    names = [*(one.full_name for one in all_items()), *(one.name for one in studies())]
+    assert len(set(names)) == len(names)
+    assert [name for name in names if name not in done.stdout] == []
+
+
+def test_an_item_is_run_without_a_grade_at_smoke_size(tmp_path: Path) -> None:
+    words = ("run", "safran2022-example1", "--size", "smoke", "--folder", str(tmp_path), "--no-progress")
+    done = run(*words)
+    assert done.exit_code == 0, done.output
+    assert "safran2022-example1: 0 runs, 2 computed answers; size smoke is not graded" in done.stdout
+    assert run(*words).stdout == done.stdout
+
+
+def test_grading_finds_a_page_that_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regionscope_lab.papers.pages.graded", lambda table: {})
+    monkeypatch.setattr("regionscope_lab.papers.pages.pages", lambda found: {"papers.md": "a", "papers/li2025.md": "b"})
+    words = ("grade", "--archive", str(tmp_path), "-o", str(tmp_path / "docs"))
+    assert run(*words).stdout == "2 pages, 2 changed\n"
+    assert run(*words, "--check").stdout == "2 pages, 0 changed\n"
+    (tmp_path / "docs" / "papers.md").write_text("other")
+    done = run(*words, "--check")
+    assert done.exit_code != 0
+    assert "got others: papers.md" in f"{done.output}{done.exception}"
 
 
 def test_a_signal_stops_with_a_sentence_and_a_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("regionscope_lab.cli.paper.interruptible", lambda: nullcontext(lambda: True))
-    done = run("run", STUDY, "--size", "smoke", "--folder", str(tmp_path), "--no-progress")
+    done = run("run", "humayun2023-figure13", "--size", "smoke", "--folder", str(tmp_path), "--no-progress")
     assert done.exit_code == 3
     assert "Run the same command again to resume." in done.stderr
     assert not (tmp_path / "reports").exists()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from regionscope_lab.papers.seed_table import SeedTable
 
 DOCS = Path(__file__).parents[3] / "docs"
 ARCHIVES = DOCS / "results" / "runs"
+BEFORE = json.loads((Path(__file__).parent / "values_before.json").read_text())
 FILES = sorted({(item.paper, item.file) for item in all_items()})
 
 
@@ -42,6 +45,14 @@ def test_every_claim_is_graded_from_the_stored_runs_or_says_why_not(item: Item, 
         else:
             assert finding.claims[claim.name].verdict is not Verdict.NOT_TESTED or claim.why
     assert all(len(row) == len(table.columns) for table in finding.tables for row in table.rows)
+    cells = {
+        f"{table.title}, row {i}, column {j}": value
+        for table in finding.tables
+        for i, row in enumerate(table.rows)
+        for j, value in enumerate(row)
+    }
+    for place, value in BEFORE.get(item.full_name, {}).items():  # as the reports had it before the runs were declared
+        assert math.isclose(float(cells[place]), value, rel_tol=1e-9), place
 
 
 def test_missing_runs_and_unknown_items_are_refused() -> None:

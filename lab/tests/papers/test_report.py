@@ -1,35 +1,26 @@
-"""The page of a study, on which text stays text; the index of all pages; the committed pages."""
+"""The page of a study beyond the papers, on which text stays text."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from regionscope.errors import InputError
 from regionscope.exact import decision_regions, linear_regions
 from regionscope.geometry import Box
 from regionscope_lab.config import DataSpec, Experiment, NetworkSpec
 from regionscope_lab.experiment import check
-from regionscope_lab.papers import catalogue, verdict
-from regionscope_lab.papers.catalogue import cause, find, studies
+from regionscope_lab.papers import verdict
+from regionscope_lab.papers.catalogue import studies
 from regionscope_lab.papers.charts import Bars, Lines, Picture, Pictures, Series
-from regionscope_lab.papers.index import index_markdown
-from regionscope_lab.papers.items import Item, NotRun, covered, evidence
-from regionscope_lab.papers.report import Page, as_data, as_html, as_markdown, claim_data
-from regionscope_lab.papers.study import PAPERS, SIZES, Claim, Outcome, Size, Study, Table, one_seed_claims, over_seeds
-from regionscope_lab.papers.verdict import Grade
+from regionscope_lab.papers.report import Page, as_data, as_html, as_markdown
+from regionscope_lab.papers.study import SIZES, Claim, Outcome, Size, Study, Table
 from regionscope_lab.papers.workspace import Workspace
-from regionscope_lab.store.files import read_document
-from regrade_results import stored_claims
 
 NASTY = "<b>a</b> | & \"quoted\" 'text' [x](y)"
 
@@ -44,7 +35,7 @@ def _analyse(workspace: Workspace, size: Size) -> Outcome:
 
 
 STUDY = Study(
-    name="qi2023-figure99",
+    name="beyond-figure99",
     source="Figure 99",
     claim=f"Claims {NASTY}.",
     analyse=_analyse,
@@ -128,7 +119,7 @@ def test_markdown_has_claims_tables_figures_notes_rules_and_the_command() -> Non
     assert "![One (line)](figure1.png)" in text
     assert "![Two](figure2.png)" in text
     assert "- counts. Rule: reproduced: within 1% of the paper's value" in text
-    assert "regionscope-lab paper run qi2023-figure99 --size desk" in text
+    assert "regionscope-lab paper run beyond-figure99 --size desk" in text
     assert "3 training runs, 1,234 s; regionscope 1.2.3, cores 2" in text
 
 
@@ -220,145 +211,6 @@ def test_the_data_are_strict_json_with_everything_but_partitions() -> None:
     assert document["seconds"] == 1234.4
 
 
-ROOT = Path(__file__).parents[3]
-RESULTS = ROOT / "docs" / "results"
-
-
-def _two_claims(workspace: Workspace, size: Size) -> Outcome:
-    return Outcome(claims=(Claim("a", "", "", verdict.differs(2.0, 1.0, 0.1)), Claim("b", "", "", verdict.holds(0, 1))))
-
-
-def study(name: str, source: str) -> Study:
-    return Study(name=name, source=source, claim="", analyse=_two_claims, scaled={"desk": "Half."})
-
-
-def page(source: str, size: str, **grades: str) -> dict[str, Any]:
-    return {
-        "paper": "qi2023", "source": source, "size": size, "config": {}, "verdict": "shown",
-        "claims": [{"what": what, "paper": "", "ours": "1", "spread": "", "verdict": {"grade": grade}}
-                   for what, grade in grades.items()],
-    }  # fmt: skip
-
-
-PAGES: Mapping[str, dict[str, Any]] = {
-    "small": page("Figures 1 and 2", "desk", wide="not reproduced", deep="reproduced"),
-    "large": page("Figure 1, on a GPU", "full", wide="same trend"),
-}
-ITEMS = {
-    "qi2023": (
-        Item(where="Figure 1", scale="one | run", claims="wide"),
-        Item(where="Figure 2", scale="two runs"),
-        Item(where="Figure 3", scale="three", not_run=(NotRun("all", "no time"),)),
-    )
-}
-STUDIES = [study("small", "Figures 1 and 2"), study("large", "Figure 1")]
-
-
-def test_an_item_is_graded_at_the_largest_size_that_was_run() -> None:
-    first, second, third = (evidence(item, "qi2023", PAGES) for item in ITEMS["qi2023"])
-    assert first is not None
-    assert (first.size, first.studies, first.grade) == ("full", ("large",), Grade.SAME_TREND)
-    assert second is not None
-    assert (second.size, second.studies, second.grade) == ("desk", ("small",), Grade.NOT_REPRODUCED)
-    assert third is None
-    assert evidence(ITEMS["qi2023"][0], "li2025", PAGES) is None
-
-
-def test_a_claim_that_two_pages_show_with_the_same_numbers_counts_once() -> None:
-    again, other = (page("Figure 1, again", "full", wide="same trend") for _ in range(2))
-    other["claims"][0]["ours"] = "2"
-    for second, count in ((again, 1), (other, 2)):
-        found = evidence(ITEMS["qi2023"][0], "qi2023", {**PAGES, "second": second})
-        assert found is not None
-        assert (found.studies, len(found.claims)) == (("large", "second"), count)
-
-
-def test_the_index_has_one_row_for_each_item() -> None:
-    text = index_markdown(STUDIES, PAGES, items=ITEMS)
-    rows = [line for line in text.splitlines() if line.startswith("| Figure")]
-    assert rows == [
-        "| Figure 1 | same trend | 1 same trend | full: as in the paper | one \\| run | [large](large/report.md) |",
-        "| Figure 2 | not reproduced | 1 reproduced, 1 not reproduced | desk: Half. | two runs "
-        "| [small](small/report.md) |",
-        "| Figure 3 | not run |  |  | three |  |",
-    ]
-    assert "- Figure 2, wide: The cause is not known." in text
-    assert "- Figure 3: all (no time)." in text
-    assert "3 tables, figures and theorems: 1 same trend, 1 not reproduced, 1 not run. 1 of them" in text
-    appendix = text[text.index("## Appendix") :]
-    assert "[small](small/report.md)" in appendix
-    assert "[large](large/report.md)" not in appendix
-    assert "rules.md" not in text
-    assert "(rules.md)" in index_markdown(STUDIES, PAGES, items=ITEMS, beside=("rules",))
-
-
-def test_claims_with_the_same_cause_share_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(catalogue.CAUSES, "small", {"": "Any.", "wide": "Wide."})
-    failed = page("Figure 2", "desk", wide="not reproduced", deep="not reproduced", blue="not reproduced")
-    lost = Item(
-        where="Figure 9", scale="", not_run=(NotRun("the wide", "no time", "wide"), NotRun("the red", "no data"))
-    )
-    text = index_markdown(STUDIES, {"small": failed}, items={"qi2023": (ITEMS["qi2023"][1], lost)})
-    assert [line for line in text.splitlines() if line.startswith("- ")] == [
-        "- Figure 2, wide: Wide.",
-        "- Figure 2, deep; blue: Any.",
-        "- Figure 9: the wide (no time).",
-        "- Figure 9: the red (no data).",
-    ]
-
-
-@pytest.mark.parametrize(("seeds", "grade"), [(1, Grade.SAME_TREND), (3, Grade.REPRODUCED)])
-def test_with_one_seed_errors_prove_a_trend_at_most(seeds: int, grade: Grade) -> None:
-    (source,) = catalogue.find("humayun2023-figure19")  # one run for each seed
-    one = over_seeds(replace(study("a", "Figure 1"), experiments=lambda size: source.experiments(size)[:seeds]))
-    judged, theorem = one.analyse(Workspace(Path()), "full").claims
-    assert (judged.verdict.grade, theorem.verdict.grade) == (grade, Grade.REPRODUCED)
-    assert one.seeded
-
-
-@pytest.fixture(scope="module")
-def committed() -> dict[str, dict[str, Any]]:
-    pages = {one.name: read_document(RESULTS / one.name / "data.json") for one in studies()}
-    return {name: page for name, page in pages.items() if page is not None}
-
-
-def test_committed_grades_are_those_of_the_rules(committed: dict[str, dict[str, Any]]) -> None:
-    seeded = {one.name for one in studies() if one.seeded}
-    for name, stored in committed.items():
-        claims = stored_claims(stored)
-        if name in seeded and re.fullmatch(r"\d+", stored["config"].get("seed", "")):
-            claims = one_seed_claims(claims)
-        assert [claim_data(one)["verdict"]["grade"] for one in claims] == [
-            one["verdict"]["grade"] for one in stored["claims"]
-        ], name
-        text = (RESULTS / name / "report.md").read_text()
-        assert f"**Verdict at size {stored['size']}: {stored['verdict']}.**" in text
-
-
-def test_everything_that_is_not_reproduced_has_a_cause(committed: dict[str, dict[str, Any]]) -> None:
-    lacking = [
-        (name, claim["what"])
-        for name, stored in committed.items()
-        for claim in stored["claims"]
-        if claim["verdict"]["grade"] == Grade.NOT_REPRODUCED.value and not cause(name, claim["what"])
-    ]
-    assert not lacking
-
-
-def test_every_study_has_a_name_of_its_paper_a_source_and_a_claim() -> None:
-    names = [study.name for study in studies()]
-    assert len(names) == len(set(names))
-    papers = [study.paper for study in studies()]
-    assert papers == sorted(papers, key=list(PAPERS).index)
-    items = {(paper, item.where) for paper, rows in catalogue.ITEMS.items() for item in rows}
-    for one in studies():
-        assert one.name.startswith(f"{one.paper}-")
-        assert one.claim.endswith(".")
-        assert one.scaled["smoke"]
-        assert set(one.scaled) <= set(SIZES)
-        assert any((one.paper, where) in items for where in covered(one.source)), one.name
-
-
 @pytest.mark.parametrize("size", SIZES)
 def test_every_experiment_can_be_made(size: Size) -> None:
     """Each once whatever its seed, which changes nothing that can be wrong."""
@@ -367,15 +219,6 @@ def test_every_experiment_can_be_made(size: Size) -> None:
     assert wanted
     for experiment in wanted.values():
         check(experiment)
-
-
-def test_find_by_name_paper_and_all() -> None:
-    assert [study.name for study in find("safran2022-example1")] == ["safran2022-example1"]
-    assert {study.paper for study in find("qi2023")} == {"qi2023"}
-    assert find("all") == studies()
-    for name, words in (("example1", r"Did you mean safran2022-example1\?"), ("nothing", "For all names, run: ")):
-        with pytest.raises(InputError, match=f"got '{name}'.*{words}"):
-            find(name)
 
 
 def test_what_the_colours_of_pictures_mean_is_said_once() -> None:

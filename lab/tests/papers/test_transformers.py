@@ -11,12 +11,12 @@ import pytest
 
 from regionscope_lab import sweep
 from regionscope_lab.papers.chart_figures import chart_figure
-from regionscope_lab.papers.humayun2023.curves import Curve
-from regionscope_lab.papers.li2025.tables import Point
 from regionscope_lab.papers.study import Claim, Study
 from regionscope_lab.papers.transformers import STUDIES
 from regionscope_lab.papers.transformers.correlation import outcome
+from regionscope_lab.papers.transformers.curves import Curve
 from regionscope_lab.papers.transformers.grokking import claims_of, phases
+from regionscope_lab.papers.transformers.points import Point
 from regionscope_lab.papers.transformers.settings import IMAGES, TEXT, grid
 from regionscope_lab.papers.verdict import Grade
 from regionscope_lab.papers.workspace import Workspace

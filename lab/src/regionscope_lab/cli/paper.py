@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -25,8 +24,7 @@ from regionscope_lab.papers.archive import pack, unpack
 from regionscope_lab.papers.catalogue import find, studies
 from regionscope_lab.papers.chart_figures import chart_figure
 from regionscope_lab.papers.charts import Chart
-from regionscope_lab.papers.declaration import all_items
-from regionscope_lab.papers.index import BESIDE, index_markdown
+from regionscope_lab.papers.declaration import Item, all_items
 from regionscope_lab.papers.seed_table import SeedTable
 from regionscope_lab.papers.study import Size, Study
 from regionscope_lab.papers.workspace import Workspace
@@ -44,7 +42,7 @@ NameArgument = Annotated[
     typer.Argument(
         metavar="NAME",
         help="Name of a study (see `paper list`), name of a paper such as li2025, or all.",
-        autocompletion=lambda: ["all", *(study.name for study in studies())],
+        autocompletion=lambda: ["all", *(item.full_name for item in all_items()), *(study.name for study in studies())],
     ),
 ]
 SizeOption = Annotated[
@@ -85,15 +83,16 @@ def run(
 
     Example: regionscope-lab paper run li2025-figure4 --size smoke
     """
-    chosen, scale = find(name), _size(size)
+    items, chosen, scale = *_chosen(name), _size(size)
     if dask is None:
         options.read_device(device)
     workspace = Workspace(folder, workers=workers, device=device)
     if archive is not None:
         unpack(archive, folder)
     several = workers > 1 or dask is not None
+    wanted = [one for item in items for mine in item.experiments(scale).values() for one in mine]
     while missing := workspace.missing(
-        experiment for study in chosen for experiment in study.planned(workspace, scale)
+        [*wanted, *(experiment for study in chosen for experiment in study.planned(workspace, scale))]
     ):
         with interruptible() as stop, shown_progress(len(missing), progress, workers=several) as shown:
             done = run_sweep(
@@ -106,8 +105,39 @@ def run(
             raise typer.Exit(3)
         if done.count("failed"):
             raise typer.Exit(1)
+    for item in items:
+        _write_item(item, scale, workspace, folder / "reports")
     for study in chosen:
         _write(study, scale, workspace, folder / "reports")
+
+
+def _chosen(name: str) -> tuple[tuple[Item, ...], tuple[Study, ...]]:
+    """The items of the papers and the studies beyond them that a name stands for."""
+    items = tuple(item for item in all_items() if name in ("all", item.full_name, item.paper))
+    known = [study for study in studies() if name in ("all", study.name, study.paper)]
+    return items, (tuple(known) if items else find(name))
+
+
+def _write_item(item: Item, size: str, workspace: Workspace, target: Path) -> None:
+    """Compute what the item reads beside its runs; at size full, grade it and write its page."""
+    output.check_out(target)
+    workspace.used.clear()
+    with work_bar(item.full_name) as workspace.on_share:
+        item.compute(workspace, _size(size))
+    runs = sum(len(mine) for mine in item.experiments(_size(size)).values())
+    done = f"{item.full_name}: {counted(runs, 'run')}, {counted(len(workspace.used), 'computed answer')}"
+    if size != "full":
+        typer.echo(f"{done}; size {size} is not graded")
+        return
+    stored = SeedTable.read(workspace.folder)
+    answers: dict[str, list[dict[str, Any]]] = {}
+    for path, document in workspace.used.items():
+        answers.setdefault(Path(path).name.rsplit("-", 1)[0], []).append(document)
+    finding = item.find(SeedTable(stored.runs, answers))
+    output.make_folder(target)
+    with output.writing_to(target / f"{item.full_name}.md"):
+        write_bytes(target / f"{item.full_name}.md", graded_pages.item_page(item, finding).encode())
+    typer.echo(f"{done}; {target / f'{item.full_name}.md'}")
 
 
 @paper.command("grade")
@@ -154,9 +184,9 @@ def report(
         Path | None, options.option("--output -o DIR", "Folder of the pages; by default reports/ in --folder.")
     ] = None,
 ) -> None:
-    """Write the pages from the stored runs, and an index of all pages, without training.
+    """Write the pages of studies beyond the papers from their stored runs, without training.
 
-    Example: regionscope-lab paper report all --size desk -o docs/results
+    Example: regionscope-lab paper report beyond --size full -o docs/results
     """
     chosen, scale = find(name), _size(size)
     target = out or folder / "reports"
@@ -164,7 +194,6 @@ def report(
         unpack(archive, folder)
     for study in chosen:
         _write(study, scale, Workspace(folder), target)
-    _index(target)
 
 
 @paper.command("pack")
@@ -238,17 +267,6 @@ def _made_with(known: Sequence[dict[str, Any]]) -> dict[str, Any]:
     first, *others = known or [provenance()]
     same = [name for name in _PROVENANCE if all(other.get(name) == first.get(name) for other in others)]
     return {name: first[name] for name in same if first.get(name) is not None}
-
-
-def _index(target: Path) -> None:
-    """The table of all studies, with the verdicts of those that have a page in ``target``."""
-    every = studies()
-    files = {study.name: target / study.name / "data.json" for study in every}
-    pages_of_studies = {name: json.loads(path.read_text()) for name, path in files.items() if path.exists()}
-    with output.writing_to(target):
-        beside = [name for name in BESIDE if (target / f"{name}.md").exists()]
-        write_bytes(target / "index.md", index_markdown(every, pages_of_studies, beside=beside).encode())
-    typer.echo(f"index: {target / 'index.md'} ({len(pages_of_studies)} of {len(every)} studies)")
 
 
 def _size(text: str) -> Size:

@@ -3,6 +3,7 @@
 A file ``<paper>/<name>.toml`` has ``[[runs]]`` (a sweep; ``like`` starts from an earlier one, and ``desk`` and
 ``smoke`` hold what the smaller sizes change) and ``[[item]]`` (a table, figure or theorem of the paper). The
 module of the same name, or of the name in ``module``, has one function for each item, from the runs to a ``Finding``.
+What is computed from stored networks, or without any, comes from ``compute`` of the module that ``compute`` names.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from regionscope.checks import unknown_name
 from regionscope.errors import InputError
@@ -22,6 +23,9 @@ from regionscope_lab.config import Experiment
 from regionscope_lab.papers.rules import Graded
 from regionscope_lab.papers.seed_table import SeedRun, SeedTable
 from regionscope_lab.sweep.grid import Sweep, override
+
+if TYPE_CHECKING:
+    from regionscope_lab.papers.workspace import Workspace
 
 Size = Literal["smoke", "desk", "full"]
 SIZES: tuple[Size, ...] = get_args(Size)
@@ -75,6 +79,7 @@ class Item:
     before: str = ""
     runs: tuple[str, ...] = ()
     reader: str = ""
+    computing: str = ""
 
     @property
     def full_name(self) -> str:
@@ -93,6 +98,12 @@ class Item:
     def experiments(self, size: Size) -> dict[str, tuple[Experiment, ...]]:
         """The runs that the item reads, by name."""
         return {name: runs_of(self.paper, self.file, size)[name] for name in self.runs}
+
+    def compute(self, workspace: Workspace, size: Size) -> None:
+        """Make the stored answers that the item reads beside its runs."""
+        if self.computing:
+            module = importlib.import_module(f"regionscope_lab.papers.{self.paper}.{self.computing}")
+            module.compute(workspace, size, self.experiments(size))
 
     def find(self, table: SeedTable, size: Size = "full") -> Finding:
         """Grade the stored runs; an item without a function is not tested by any run."""
@@ -195,7 +206,7 @@ def _item(paper: str, file: str, declared: Mapping[str, Any]) -> Item:
     claims = tuple(Claim(**{**general, **claim}) for claim in declared["claim"])
     return Item(
         paper, file, declared["name"], declared["where"], claims, declared.get("before", ""),
-        tuple(declared.get("runs", ())), declared.get("module", ""),
+        tuple(declared.get("runs", ())), declared.get("module", ""), declared.get("compute", ""),
     )  # fmt: skip
 
 

@@ -9,7 +9,6 @@ from importlib import resources
 from typing import Any
 
 from regionscope_lab.config import Experiment
-from regionscope_lab.papers.items import Item, NotRun
 from regionscope_lab.papers.study import Outcome, Size, Study
 from regionscope_lab.papers.workspace import Workspace
 from regionscope_lab.store import RunFolder
@@ -43,24 +42,6 @@ def grid_study(
     return read_study(
         name, experiments=lambda size: tuple(one for mine in grid(size).values() for one in mine), analyse=analyse
     )
-
-
-def items(paper: str) -> tuple[Item, ...]:
-    """The tables, figures and theorems of a paper; ``claims = false`` in the file stands for None."""
-    return tuple(
-        Item(
-            where=item["where"], scale=item["scale"], hypothesis=item.get("hypothesis", ""),
-            claims=item.get("claims", "") if item.get("claims") is not False else None,
-            not_run=tuple(NotRun(**cell) for cell in item.get("not_run", ())),
-        )
-        for item in _document(paper)["item"]
-    )  # fmt: skip
-
-
-def causes(paper: str) -> dict[str, dict[str, str]]:
-    """Why claims were not reproduced: by study, and by the start of the claim."""
-    found: dict[str, dict[str, str]] = _document(paper).get("cause", {})
-    return found
 
 
 @cache

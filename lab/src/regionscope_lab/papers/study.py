@@ -19,10 +19,6 @@ Size = Literal["smoke", "desk", "full"]
 SIZES: tuple[Size, ...] = get_args(Size)
 
 PAPERS = {
-    "li2025": "Li et al. 2025, Understanding Nonlinear Implicit Bias via Region Counts in Input Space",
-    "humayun2023": "Humayun et al. 2023, Deep Network Partition Density Exhibits Double Descent",
-    "qi2023": "Qi & Wei 2023, The Evolution of the Interplay between Input Distributions and Linear Regions",
-    "safran2022": "Safran et al. 2022, On the Effective Number of Linear Regions in Shallow Univariate ReLU Networks",
     "transformers": "Beyond the papers: transformers",
     "beyond": "Beyond the papers: penalties and predictors",
 }

@@ -18,8 +18,8 @@ from regionscope_lab.config import DataSpec
 from regionscope_lab.data import Dataset, load
 from regionscope_lab.papers import verdict
 from regionscope_lab.papers.charts import Bars, Chart, Scatter, Series
-from regionscope_lab.papers.li2025.settings import FITTED
 from regionscope_lab.papers.papers import read_study
+from regionscope_lab.papers.rules import FIT as FITTED
 from regionscope_lab.papers.study import Claim, Outcome, Size, Table, positive_over_seeds
 from regionscope_lab.papers.workspace import Place, Workspace
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from statistics import fmean
 from typing import Any, TypeVar
 
 import torch
@@ -15,26 +14,14 @@ from regionscope.geometry import Segment
 from regionscope.network.call.precision import full_precision
 from regionscope.sampled.components import count_components
 from regionscope_lab.config import Experiment
-from regionscope_lab.papers import verdict
-from regionscope_lab.papers.charts import Bars, Lines, Series
-from regionscope_lab.papers.li2025.cifar10 import runs_of_cifar10
+from regionscope_lab.papers.declaration import Size
 from regionscope_lab.papers.stored import last_model, training_points
-from regionscope_lab.papers.study import Claim, Outcome, Size, Table
 from regionscope_lab.papers.workspace import Place, Workspace
 
 _GRID = 200
-_FINE_ENOUGH = 0.01  # the paper's counts with 200 and with 500 points on a line agree to the third digit
-_SEGMENTS: dict[Size, int] = {"smoke": 4, "desk": 20, "full": 20}
+
 _FLOOR_VERTICES, _FLOOR_BATCH = 1 << 13, 2048  # vertices on which the floor is timed, and how many at a time
-
-Answer = Mapping[str, Any]
 Answered = TypeVar("Answered")
-
-
-def runs_of_exact(size: Size) -> tuple[Experiment, ...]:
-    """One run of the sweep of ``li2025-cifar10``: the middle setting of Table 1."""
-    first = [one for one in runs_of_cifar10(size) if one.seed == 0]
-    return (first[len(first) // 2],)
 
 
 def on_segment(place: Place, run: str, line: int) -> dict[str, Any]:
@@ -103,80 +90,9 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def exact(workspace: Workspace, size: Size) -> Outcome:
-    run = workspace.runs(runs_of_exact(size))[0]
-    asked = [{"run": run.path.name, "line": i} for i in range(_SEGMENTS[size])]
-    return of_segments(list(workspace.compute_with_place(on_segment, asked)), run.experiment.label)
-
-
-def of_segments(answers: Sequence[Answer], label: str) -> Outcome:
-    """answers: what ``on_segment`` returned for each line."""
-    regions, grid = fmean(one["regions"] for one in answers), fmean(one["grid"] for one in answers)
-    missed = [one["regions"] - one["grid"] for one in answers]
-    claims = (
-        Claim(
-            f"regions on a line: grid of {_GRID} points / exact",
-            "1 (Table 4: 2.78 with 200 and with 500 points)",
-            f"{grid:.2f} / {regions:.2f} = {grid / regions:.3f}",
-            verdict.agrees(1.0, grid / regions, within=_FINE_ENOUGH),
-            f"{len(answers)} lines, {sum(missed)} of {sum(one['regions'] for one in answers)} regions missed",
-        ),
-        _shown("linear pieces on a line", [one["pieces"][-1] for one in answers], "{:,.0f}"),
-        _shown("linear pieces for each decision region",
-               [one["pieces"][-1] / one["regions"] for one in answers], "{:,.0f}"),
-        _shown("seconds over those of a forward pass over the final vertices",
-               [one["seconds"] / one["floor"] for one in answers], "{:.2f}"),
-    )  # fmt: skip
-    return Outcome(
-        claims=claims,
-        tables=(_table(answers),),
-        charts=(_by_layer(answers), _side_by_side(answers)),
-        notes=(
-            f"The network: {label}. Lines join two random training points. Everything is computed in float64, the "
-            "forward pass that the seconds are compared with too.",
-            "The computation can take less time than a forward pass over the final vertices, since the first layers "
-            "run on fewer vertices.",
-        ),
-    )
-
-
-def _shown(what: str, values: Sequence[float], form: str) -> Claim:
-    spread = f"from {form.format(min(values))} to {form.format(max(values))}"
-    return Claim(what, "", form.format(fmean(values)), verdict.shown(), spread)
-
-
-def _table(answers: Sequence[Answer]) -> Table:
-    columns = (
-        "line", "pieces", "regions", f"grid of {_GRID}", "missed", "median piece", "shortest piece", "seconds", "floor",
-        "ratio", "GiB",
-    )  # fmt: skip
-    rows: tuple[tuple[str | float | int, ...], ...] = tuple(
-        (
-            " - ".join(map(str, one["ends"])), one["pieces"][-1], one["regions"], one["grid"],
-            one["regions"] - one["grid"], one["median"], one["shortest"], one["seconds"], one["floor"],
-            one["seconds"] / one["floor"], "" if one["gib"] is None else one["gib"],
-        )
-        for one in answers
-    )  # fmt: skip
-    return Table("Lines", columns, rows)
-
-
-def _by_layer(answers: Sequence[Answer]) -> Lines:
-    layers = list(zip(*(one["pieces"] for one in answers), strict=True))
-    x = tuple(float(i) for i in range(1, len(layers) + 1))
-    return Lines(
-        title="Linear pieces on a line after each nonlinearity", x_label="nonlinearity",
-        y_label=f"pieces (lines: {len(answers)}, mean)",
-        series=(Series(label="pieces", x=x, y=tuple(fmean(layer) for layer in layers)),),
-    )  # fmt: skip
-
-
-def _side_by_side(answers: Sequence[Answer]) -> Bars:
-    series = tuple(
-        Series(label=label, x=(), y=tuple(float(one[name]) for one in answers))
-        for label, name in (("exact", "regions"), (f"grid of {_GRID}", "grid"))
-    )
-    return Bars(
-        title="Decision regions on every line", x_label="line", y_label="regions",
-        names=tuple(str(i) for i in range(len(answers))), series=series,
-    )  # fmt: skip
+def compute(workspace: Workspace, size: Size, runs: Mapping[str, Sequence[Experiment]]) -> None:
+    """Lines of the middle setting of Table 1, first seed."""
+    first = [one for one in runs["resnet18"] if one.seed == 0]
+    (run,) = workspace.runs([first[len(first) // 2]])
+    lines = 4 if size == "smoke" else 20
+    workspace.compute_with_place(on_segment, [{"run": run.path.name, "line": line} for line in range(lines)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 from typing import Any
 
 import torch
@@ -13,40 +12,15 @@ from regionscope.errors import InputError
 from regionscope.measures import distance_from, output_margin, parameter_norms, region_count, sharpness
 from regionscope_lab import zoo
 from regionscope_lab.config import Experiment
-from regionscope_lab.papers import verdict
-from regionscope_lab.papers.charts import Bars, Series
-from regionscope_lab.papers.li2025 import settings
+from regionscope_lab.papers.declaration import Size
 from regionscope_lab.papers.stored import last_model, training_points
-from regionscope_lab.papers.study import Claim, Outcome, Size, Table
 from regionscope_lab.papers.workspace import Place, Workspace
-
-Answer = Mapping[str, Any]
 
 _KINDS = {
     "layers": "first layer times 2, second divided by 2",
     "neurons": "every hidden neuron times a random factor, undone in the next layer",
     "last": "last layer times 2",
 }
-_MEASURES = {
-    "norm": "norm of the weights",
-    "distance": "distance from the initial weights",
-    "margin": "mean output margin",
-    "sharpness": "sharpness",
-    "regions": "regions on a line",
-}
-_MOVES = (  # what the paper says moves, and under which change
-    ("norm", "neurons"), ("distance", "layers"), ("distance", "neurons"), ("margin", "last"), ("sharpness", "neurons"),
-)  # fmt: skip
-_CHANGED = 0.01  # share by which a number must change to count as moved
-_LINES: dict[Size, int] = {"smoke": 10, "desk": 100, "full": 100}
-
-
-def runs_of_section3(size: Size) -> tuple[Experiment, ...]:
-    """The middle setting of the MLP on digits, with every seed; a small network shows it as well as a large one."""
-    every = settings.grid("smoke" if size == "smoke" else "desk", "mlp", "digits")
-    seeds = dict.fromkeys(one.seed for one in every)
-    each = [[one for one in every if one.seed == seed] for seed in seeds]
-    return tuple(same[len(same) // 2] for same in each)
 
 
 def rescale(model: nn.Module, kind: str) -> None:
@@ -105,59 +79,9 @@ def rescaled(place: Place, run: str, kind: str, lines: int) -> dict[str, Any]:
     }
 
 
-def section3(workspace: Workspace, size: Size) -> Outcome:
-    runs = [run.path.name for run in workspace.runs(runs_of_section3(size))]
-    kinds = ("none", *_KINDS)
-    asked = [{"run": run, "kind": kind, "lines": _LINES[size]} for run in runs for kind in kinds]
-    answers = iter(workspace.compute_with_place(rescaled, asked))
-    return of_rescaled([{kind: next(answers) for kind in kinds} for _ in runs])
-
-
-def of_rescaled(networks: Sequence[Mapping[str, Answer]]) -> Outcome:
-    """``networks``: for each the answers by kind of change, and for "none"."""
-    pairs = [
-        (before, after)
-        for one in networks
-        for kind in _KINDS
-        for before, after in zip(one["none"]["regions"], one[kind]["regions"], strict=True)
-    ]
-    unlike = sum(before != after for before, after in pairs)
-    claims = [
-        Claim("region counts that differ after a change", "0", f"{unlike} of {len(pairs)}",
-              verdict.holds(unlike, len(pairs)), f"{len(networks)} networks, {len(_KINDS)} changes, exact counts"),
-    ]  # fmt: skip
-    for name, kind in _MOVES:
-        ratios = _ratios(networks, name, kind)
-        still = sum(abs(ratio - 1) <= _CHANGED for ratio in ratios)
-        claims.append(
-            Claim(f"{_MEASURES[name]}, after / before: {_KINDS[kind]}", "changes", f"{fmean(ratios):.3f}",
-                  verdict.holds(still, len(ratios)), f"from {min(ratios):.3f} to {max(ratios):.3f}")
-        )  # fmt: skip
-    largest = max(one[kind]["change"] for one in networks for kind in ("layers", "neurons"))
-    claims.append(
-        Claim("largest change of an output, share of the largest", "0", f"{largest:.0e}", verdict.shown(),
-              "without the last layer's change, which keeps labels only")
-    )  # fmt: skip
-    means = {kind: [fmean(_ratios(networks, name, kind)) for name in _MEASURES] for kind in _KINDS}
-    return Outcome(
-        claims=tuple(claims),
-        tables=(Table("After / before, mean over networks", ("change", *_MEASURES.values()),
-                      tuple((_KINDS[kind], *values) for kind, values in means.items())),),
-        charts=(Bars(
-            title="Effect of weight changes that keep every label", x_label="", y_label="after / before",
-            names=tuple(_MEASURES), series=tuple(Series(label=kind, x=(), y=tuple(v)) for kind, v in means.items()),
-        ),),
-        notes=(
-            "A claim that a number changes counts as failed for a network where it changes by 1% or less. Outputs are "
-            "the same after the first two changes up to rounding; the third doubles them and keeps their order.",
-        ),
-    )  # fmt: skip
-
-
-def _ratios(networks: Sequence[Mapping[str, Answer]], name: str, kind: str) -> list[float]:
-    """After / before for each network; of region counts, the sums over all lines."""
-
-    def number(answer: Answer) -> float:
-        return float(sum(answer[name])) if name == "regions" else float(answer[name])
-
-    return [number(one[kind]) / number(one["none"]) for one in networks]
+def compute(workspace: Workspace, size: Size, runs: Mapping[str, Sequence[Experiment]]) -> None:
+    """Every change of every network, and none."""
+    lines = 10 if size == "smoke" else 100
+    stored = workspace.runs(runs["digits"])
+    asked = [{"run": run.path.name, "kind": kind, "lines": lines} for run in stored for kind in ("none", *_KINDS)]
+    workspace.compute_with_place(rescaled, asked)

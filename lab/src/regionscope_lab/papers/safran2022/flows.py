@@ -4,91 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from regionscope_lab import shallow
-from regionscope_lab.papers.study import Size
-from regionscope_lab.papers.workspace import Place
+from regionscope_lab.config import Experiment
+from regionscope_lab.papers.declaration import Size
+from regionscope_lab.papers.workspace import Place, Workspace
 from regionscope_lab.shallow.state import ENDS
 
 RADIUS = 1.0
 DELTA = 0.1  # for the standard deviation of the second layer, as in Theorem 2.3
 INITIAL = 1000  # seeds of the initial weights begin here, those of the samples at 0
-
-
-@dataclass(frozen=True)
-class FlowGrid:
-    """Teachers of width r, each with flows of width ``share`` (32 r + 67) on n points: one for each seed."""
-
-    teachers: tuple[int, ...]
-    points: tuple[int, ...]
-    seeds: int
-    share: float = 4.0
-    max_log_loss: float = 1e6
-
-    def settings(self) -> list[dict[str, Any]]:
-        """What to compute, teacher by teacher, and within one by the number of points."""
-        return [
-            {
-                "r": r,
-                "width": math.ceil(self.share * shallow.region_bound(r)),
-                "n": n,
-                "seeds": self.seeds,
-                "max_log_loss": self.max_log_loss,
-            }
-            for r in self.teachers
-            for n in self.points
-        ]
-
-
-REGION_GRID: dict[Size, FlowGrid] = {
-    "smoke": FlowGrid((1, 2), (4,), 2, 0.2),
-    "desk": FlowGrid((1, 2, 3, 4, 5, 6, 7, 8), (100,), 5),
-    "full": FlowGrid((1, 2, 3, 4, 5, 6, 7, 8), (200,), 50, 16.0),
-}
-ERROR_GRID: dict[Size, FlowGrid] = {
-    "smoke": FlowGrid((2,), (2, 3, 4), 2, 0.2),
-    "desk": FlowGrid((2, 4), (12, 25, 50, 100, 200), 5),
-    "full": FlowGrid((2, 4, 8), (12, 25, 50, 100, 200, 400, 800), 50, 16.0),
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ends:
-    """What was found at the end of the flows of one setting, flow by flow, for those that classified their sample.
-
-    line, inside: effective linear regions on the line and on (-1, 1). exact: linear regions of the network as it is.
-    decades: how far the tolerance of ``line`` may change without changing it. within: the tolerance from which on the
-    count is at most 32 r + 67 (infinite when there is none). minimum: fewest regions that classify the sample. kkt: KKT
-    residual. error: exact test error. converged: whether the direction ended the flow, and not the budget.
-    """
-
-    r: int
-    n: int
-    width: int
-    seeds: int
-    line: tuple[int, ...]
-    inside: tuple[int, ...]
-    exact: tuple[int, ...]
-    decades: tuple[float, ...]
-    within: tuple[float, ...]
-    minimum: tuple[int, ...]
-    kkt: tuple[float, ...]
-    error: tuple[float, ...]
-    converged: tuple[bool, ...]
-
-    def __len__(self) -> int:
-        return len(self.line)
-
-    @staticmethod
-    def of(setting: Mapping[str, Any], answer: Mapping[str, Any]) -> Ends:
-        """From a stored answer; a number that was not finite comes back as nothing."""
-        known: dict[str, Any] = {name: setting[name] for name in ("r", "n", "width", "seeds")}
-        known |= {name: tuple(math.inf if v is None else v for v in values) for name, values in answer.items()}
-        return Ends(**known)
 
 
 def late_flows(place: Place, *, r: int, width: int, n: int, seeds: int, max_log_loss: float) -> dict[str, Any]:
@@ -134,3 +62,20 @@ def _within(tolerances: Sequence[float], counts: Sequence[int], bound: int) -> f
             break
         least = tolerance
     return least
+
+
+def compute(workspace: Workspace, size: Size, runs: Mapping[str, Sequence[Experiment]]) -> None:
+    """Late flows for Theorem 2.3, Theorem 4.2 and Corollary 5.1."""
+    share = 0.2 if size == "smoke" else 4.0
+    late = {"smoke": ((1, 2), 3, 20, 1e2), "desk": ((1, 2), 30, 1000, 1e6), "full": ((1, 2, 3, 4), 30, 10_000, 1e7)}[
+        size
+    ]
+    teachers, n, width, most = late
+    flows = [{"r": r, "width": width, "n": n, "seeds": 1, "max_log_loss": most} for r in reversed(teachers)]
+    cells = {(2, 3), (2, 4)} if size == "smoke" else {(r, 100) for r in range(1, 9)}
+    cells |= set() if size == "smoke" else {(r, points) for r in (2, 4) for points in (12, 25, 50, 100, 200)}
+    flows += [
+        {"r": r, "width": math.ceil(share * shallow.region_bound(r)), "n": points, "seeds": 5, "max_log_loss": 1e6}
+        for r, points in sorted(cells)
+    ]
+    workspace.compute_with_place(late_flows, flows)

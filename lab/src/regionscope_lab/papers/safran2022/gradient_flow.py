@@ -37,7 +37,7 @@ def theorem31(table: SeedTable, runs: Runs) -> Finding:
     flows = _joined(table.answers("safran2022.end_to_end.flows_as_asked"), "theorem", "r", "n", "width")
     parts: dict[Any, Any] = {}
     first_stage: dict[Any, Any] = {}
-    unconverged, rows = [], []
+    rows: list[tuple[Any, ...]] = []
     for (theorem, r, n, width), flow in flows.items():
         need = asked(theorem, r, n, width)
         reached = sum(value >= math.log(2 * n if theorem == "3.1" else n) for value in flow["log_loss"])
@@ -58,8 +58,6 @@ def theorem31(table: SeedTable, runs: Runs) -> Finding:
         if width >= need.k:
             graded = in_range(share(reached, len(flow["log_loss"])), 1 - DELTA, 1.0)
             (parts if theorem == "3.1" else first_stage)[r, width] = graded
-        if theorem == "2.3":
-            unconverged += flow["regions"]
     total = sum(row[7] for row in rows)
     words = f"{total} of {sum(row[6] for row in rows)} flows of both theorems"
     columns = (

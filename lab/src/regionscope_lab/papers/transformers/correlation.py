@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from regionscope_lab.papers.li2025 import paper
-from regionscope_lab.papers.li2025.claims import correlation_claim, points_table, scatter
-from regionscope_lab.papers.li2025.settings import FITTED
-from regionscope_lab.papers.li2025.tables import Point, fitting, points, stored
 from regionscope_lab.papers.papers import read_study
+from regionscope_lab.papers.rules import FIT as FITTED
 from regionscope_lab.papers.study import Outcome, Size, Study
+from regionscope_lab.papers.transformers.claims import correlation_claim, points_table, scatter
+from regionscope_lab.papers.transformers.points import Point, fitting, points, stored
 from regionscope_lab.papers.transformers.settings import IMAGES, TEXT, TransformerGrid, grid
 from regionscope_lab.papers.workspace import Workspace
 
 _LINES = "regions on a line"
-_RESNET = paper.expected(paper.TABLE2, "resnet18", "cifar10")[0]
+_RESNET = 0.98  # Li et al. 2025, Table 2
 _EXPECTED = (_RESNET, f"{_RESNET:+.2f} for ResNet18")
 _OTHERS = {
     "regions_refined": "regions on a line, refined",

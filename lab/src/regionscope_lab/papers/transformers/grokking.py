@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from regionscope.measures.statistics import mean
 from regionscope_lab.config import Experiment
 from regionscope_lab.papers import verdict
-from regionscope_lab.papers.humayun2023.curves import Curve, accuracy, accuracy_chart, chart, read_curve
 from regionscope_lab.papers.papers import grid_study
 from regionscope_lab.papers.study import Claim, Outcome, Size, Table, positive_over_seeds
+from regionscope_lab.papers.transformers.curves import Curve, accuracy, accuracy_chart, chart, read_curve
 from regionscope_lab.papers.transformers.settings import FINE, RADIUS, sums
 from regionscope_lab.store import RunFolder
 
