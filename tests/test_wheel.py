@@ -158,6 +158,7 @@ def test_the_version_is_the_same_everywhere() -> None:
     assert newest is not None
     assert newest[1] == regionscope.__version__
     assert f"\nversion: {regionscope.__version__}\n" in text("CITATION.cff")
+    assert f'\n  version: "{regionscope.__version__}"\n' in text("packaging/recipe.yaml")
     lab = tomllib.loads(text("lab/pyproject.toml"))["project"]
     assert lab["version"] == regionscope.__version__
     assert f"regionscope=={regionscope.__version__}" in lab["dependencies"]
