@@ -36,10 +36,13 @@ def mlp(*sizes: int, seed: int = 0, bias: bool = True) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
+PENTAGON = torch.tensor([[3.0, 0.2], [1.0, 2.0], [-2.0, 1.0], [-1.7, -1.1], [2.0, -1.0]], dtype=torch.float64)
+
 SLICES = {
     "segment": (mlp(4, 10, 10, 3), rs.Segment([0.0, 1, 0, -1], [1.0, -2, 1, 2])),
     "triangle": (mlp(4, 10, 10, 3), rs.Simplex([[0.0, 1, 0, -1], [2.0, -2, 1, 2], [-2.0, 0, 3, 1]])),
     "square": (mlp(2, 10, 10, 3), SQUARE),
+    "pentagon": (mlp(4, 10, 10, 3), rs.Polygon(PENTAGON @ torch.tensor([[1.0, 0.3, -1, 0], [0.2, 1, 0, 2]]).double())),
     "cube": (mlp(3, 6, 6, 3), CUBE),
     "box through points": (
         mlp(4, 10, 10, 3),

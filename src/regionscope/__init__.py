@@ -37,13 +37,13 @@ if TYPE_CHECKING:
         level_set,
         linear_regions,
     )
-    from regionscope.geometry import Box, Segment, Simplex, Slice
+    from regionscope.geometry import Box, Polygon, Polyline, Segment, Simplex, Slice
     from regionscope.measures import RegionCount, region_count
     from regionscope.monitor import Monitor, every, log_spaced
     from regionscope.network import Program, block, select_output, trace
-    from regionscope.network.onnx import OnnxNetwork, read_onnx
+    from regionscope.network.onnx import read_onnx
     from regionscope.points import PointRegions, regions_at
-    from regionscope.sampled import EmbeddingSlice, embedding_slice
+    from regionscope.sampled import embedding_slice
     from regionscope.tolerance import Tolerance
     from regionscope.types import Estimate, Status
     from regionscope.verification import Property, Verification, read_vnnlib, verify
@@ -55,7 +55,6 @@ __all__ = [
     "CheckFailed",
     "ComplexityWatch",
     "DecisionRegions",
-    "EmbeddingSlice",
     "Estimate",
     "Flips",
     "InputError",
@@ -65,9 +64,10 @@ __all__ = [
     "MissingLibrary",
     "Monitor",
     "NotPiecewiseAffine",
-    "OnnxNetwork",
     "Partition",
     "PointRegions",
+    "Polygon",
+    "Polyline",
     "Program",
     "Property",
     "RegionCount",

@@ -35,7 +35,7 @@ from regionscope.certificate.unit_bounds import screen
 from regionscope.certificate.vertices import screen_by_vertices
 from regionscope.errors import LimitReached, MissingLibrary
 from regionscope.network import trace
-from small_slices import mlp
+from small_slices import PENTAGON, mlp
 
 SQUARE = rs.Box.between(-1.0, 1.0, (2,))
 
@@ -81,6 +81,16 @@ def test_certificates_agree_with_exact_arithmetic(seed: int) -> None:
     if net.dim == 2:
         shapes = {str(label): (one.components, one.holes) for label, one in found.topology().items()}
         assert {label: (one["components"], one["holes"]) for label, one in proved["topology"].items()} == shapes
+
+
+def test_the_sides_of_a_polygon_are_exact() -> None:
+    """Its corners have long mantissas, so that the normals of its sides are rounded."""
+    for seed in range(3):
+        corners = PENTAGON / 3 @ torch.randn(2, 4, generator=torch.Generator().manual_seed(seed)).double()
+        certificate = rs.linear_regions(mlp(4, 10, 10, 3), rs.Polygon(corners)).certify()
+        assert certificate
+        assert certificate.document is not None
+        check_certificate.check(json.loads(json.dumps(certificate.document())))
 
 
 def test_a_partition_that_merges_thin_regions_is_refuted_with_the_true_count() -> None:

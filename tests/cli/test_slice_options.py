@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import regionscope as rs
@@ -67,6 +68,23 @@ def test_a_file_of_points_is_beside_the_slice(folder: Path) -> None:
     )
     assert one["flips"] == two["flips"]
     assert one["slice"] == two["slice"]
+
+
+def test_a_file_names_the_corners_of_a_polygon_or_the_points_of_a_path(folder: Path) -> None:
+    points = np.array([[0.0, 0.0], [1.0, 0.0], [1.5, 1.0], [0.0, 1.0]])
+    np.save(folder / "four.npy", points)
+    net = rs.read_onnx("flat.onnx")
+    for kind, slice in (("polygon", rs.Polygon(points)), ("polyline", rs.Polyline(points))):
+        (folder / "slice.toml").write_text(f'{kind} = "four.npy"')
+        done = run("regions --model flat.onnx --slice slice.toml --json -o picture.png")
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout)["linear_regions"] == rs.linear_regions(net, slice).n_linear_regions
+        assert json.loads(done.stdout)["slice"]["size"] == slice.size
+        done = run("decisions --model flat.onnx --slice slice.toml -o picture.png")
+        assert done.exit_code == 0, done.output
+    done = run("regions --model flat.onnx --slice slice.toml --count-only")
+    assert done.exit_code == 2
+    assert "got a Polyline" in done.output
 
 
 def test_numbers_at_the_axes_are_those_of_the_user() -> None:

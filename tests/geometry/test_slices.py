@@ -13,8 +13,9 @@ import torch
 from torch.utils.data import TensorDataset
 
 from regionscope.errors import SliceError
-from regionscope.geometry import Box, Segment, Simplex, Slice
+from regionscope.geometry import Box, Polygon, Polyline, Segment, Simplex, Slice
 from regionscope.geometry.slices import on_slice
+from small_slices import PENTAGON
 
 EYE = [[1.0, 0.0], [0.0, 1.0]]
 SLICES: dict[str, Slice] = {
@@ -26,6 +27,9 @@ SLICES: dict[str, Slice] = {
     "interval": Box([1.0, 2.0], [[0.0, 2.0]], 0.5),
     "square": Box([0.0, 0.0], EYE, 1.0),
     "skew": Box([0.0, 0.0, 1.0], [[1.0, 0.0, 2.0], [1.0, 1.0, 0.0]], [2.0, 0.25]),
+    "pentagon": Polygon(
+        (PENTAGON @ torch.randn(2, 5, generator=torch.Generator().manual_seed(0)).double())[[3, 0, 2, 1, 4]]
+    ),
     "cube": Box(torch.zeros(3), torch.eye(3), (1, 2, 3)),
     "through": Box.through(np.random.default_rng(1).normal(size=(3, 7)), margin=0.1),
 }
@@ -273,3 +277,32 @@ def test_points_of_a_small_slice_far_away_lie_on_it_up_to_single_precision() -> 
     line = Segment(*ends)
     assert on_slice(line, ends + torch.tensor([6e-5, 0.0]))[1].all()
     assert on_slice(line, ends + torch.tensor([6e-3, 0.0]))[1].tolist() == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("points", "match"),
+    [
+        ([[0, 0], [2, 0], [1, 0.5], [2, 2]], "convex polygon, got point 2, which is not a corner"),
+        ([[0, 0], [1, 0], [2, 0], [2, 2]], "convex polygon, got point 1, which is not a corner"),
+        ([[0, 0], [1, 0], [2, 0]], "span 2 dimensions, got 3 points that span 1. Pass points of one plane"),
+        ([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 1]], "got 4 points that span 3. Pass points of one plane"),
+        ([[0, 0], [1, 0], [0, 1], [1, 0]], "Expected distinct points, got the same point at 1 and 3"),
+    ],
+)
+def test_points_that_are_no_corners_of_a_convex_polygon_are_refused(points: list[list[float]], match: str) -> None:
+    with pytest.raises(SliceError, match=match):
+        Polygon(points)
+
+
+def test_a_path_has_the_coordinates_of_its_legs() -> None:
+    path = Polyline([[0.0, 0.0], [3.0, 4.0], [3.0, 0.0], [0.0, 0.0]])
+    assert path.size == sum(leg.size for leg in path.legs) == 12.0
+    alpha = torch.tensor([[0.0], [0.25], [1.0]])
+    for i, leg in enumerate(path.legs):
+        torch.testing.assert_close(path.embed(alpha + i), leg.embed(alpha))
+    coords, distances = path.project([[4.0, 4.0], [-1.0, 0.0], [2.0, 0.0]])
+    assert coords.flatten().tolist() == [1.0, 0.0, pytest.approx(2 + 1 / 3)]
+    assert distances.tolist() == [1.0, 1.0, 0.0]
+    assert path.contains([[-0.1], [1.5], [3.1]]).tolist() == [False, True, False]
+    with pytest.raises(SliceError, match="neighbouring points that differ, got the same point at 1 and 2"):
+        Polyline([[0.0], [1.0], [1.0]])

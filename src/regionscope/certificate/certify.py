@@ -21,7 +21,7 @@ import numpy as np
 from regionscope.certificate.claim import Subject
 from regionscope.certificate.float_proof import prove_in_floats
 from regionscope.certificate.integer_proof import IntegerProof, prove_in_integers
-from regionscope.certificate.integers import Integers, as_integers
+from regionscope.certificate.integers import Integers, as_integers, border_of
 from regionscope.certificate.regions import pattern_of
 from regionscope.certificate.result import Certificate, Refutation
 from regionscope.certificate.steps import AffineStep, AnyStep, Largest, Steps
@@ -226,14 +226,14 @@ FORMAT = "regionscope certificate 1"
 def document(steps: Steps, slice: Slice, graph: RegionGraph, counts: dict[str, Any]) -> dict[str, Any]:
     """The evidence of a certificate, ready for ``json.dump``."""
     flat = np.concatenate([slice.basis.flatten(1).cpu().numpy(), slice.origin.reshape(1, -1).cpu().numpy()])
-    normals, bounds = (part.cpu().numpy() for part in slice.halfspaces)
+    border, below = border_of(slice)
     corners = slice.corners.cpu().numpy()
     walls = np.unique(np.sort(graph.pairs, 1), axis=0) if len(graph.pairs) else graph.pairs
     return {
         "format": FORMAT,
         "slice": {
             "inputs": _fractions(flat.T),
-            "border": _fractions(np.concatenate([-normals, bounds[:, None]], 1)),
+            "border": {"numbers": border.tolist(), "over": below},
             "corners": _fractions(np.concatenate([corners, np.ones((len(corners), 1))], 1)),
         },
         "network": {

@@ -19,7 +19,7 @@ from regionscope.certificate.matrices import LayerMatrix, Matrix
 from regionscope.certificate.steps import AnyStep, FoldStep, Largest, PiecewiseStep, Steps
 from regionscope.errors import MissingLibrary
 from regionscope.extras import import_extra
-from regionscope.geometry import Slice
+from regionscope.geometry import Polygon, Slice
 from regionscope.types import FloatArray
 
 Integers = NDArray[Any]  # of Python integers
@@ -179,6 +179,19 @@ class _LargestStep:
             values[self.fold.writes] = here[self.fold.groups[np.arange(len(piece)), piece]]
 
 
+def border_of(slice: Slice) -> tuple[Integers, int]:
+    """Rows (h, k + 1) of integers that are >= 0 inside the slice, for each of its half-spaces, over a denominator.
+
+    The sides of a polygon pass through its corners exactly; their float64 normals are rounded.
+    """
+    if isinstance(slice, Polygon):
+        corners, below = as_integers(slice.corners.cpu().numpy())
+        (x, y), (next_x, next_y) = corners.T, np.roll(corners, -1, 0).T
+        return np.stack([(y - next_y) * below, (next_x - x) * below, x * next_y - y * next_x], 1), below**2
+    normals, bounds = (part.cpu().numpy() for part in slice.halfspaces)
+    return as_integers(np.concatenate([-normals, bounds[:, None]], 1))  # b - A c >= 0
+
+
 class IntegerNetwork:
     """The steps of a network on a slice, compiled to integers once."""
 
@@ -186,8 +199,7 @@ class IntegerNetwork:
         self.source, self.dim = steps, slice.dim
         flat = np.concatenate([slice.basis.flatten(1).cpu().numpy(), slice.origin.reshape(1, -1).cpu().numpy()])
         self.inputs, denominator = as_integers(flat.T)
-        normals, bounds = (part.cpu().numpy() for part in slice.halfspaces)
-        self.border, _ = as_integers(np.concatenate([-normals, bounds[:, None]], 1))  # b - A c >= 0
+        self.border, _ = border_of(slice)
         corners = slice.corners.cpu().numpy()
         self.corners = [homogeneous(corner) for corner in corners]
         self.denominators = {steps.input_name: denominator}

@@ -20,9 +20,10 @@ from regionscope.cli import load
 from regionscope.cli.command_line import note_file
 from regionscope.errors import InputError
 from regionscope.file_io import check_file
-from regionscope.geometry import Box, Slice
+from regionscope.geometry import Box, Polygon, Polyline, Slice
 
-_KINDS = ("points", "plane", "box")  # of a slice in a file
+_FILES: dict[str, Callable[[Any], Slice]] = {"points": load.hull, "polygon": Polygon, "polyline": Polyline}
+_KINDS = (*_FILES, "plane", "box")  # of a slice in a file
 
 
 @dataclass(frozen=True)
@@ -126,16 +127,17 @@ def read_plane(text: str) -> InputPlane:
 
 @dataclass(frozen=True)
 class SliceFile:
-    """A slice in a TOML file: one of its points, its box and its plane."""
+    """A slice in a TOML file: one of its points, its box and its plane. kind: what the points are."""
 
     points: Path | None
     box: tuple[float, float] | None
     plane: InputPlane | None
+    kind: str = "points"
 
     def slice(self, shape: Callable[[], tuple[int, ...]], points_shape: tuple[int, ...] | None) -> Slice:
         """The slice. shape: of one input, called if needed; points_shape: of one input of the file of points."""
         if self.points is not None:
-            return load.hull(load.load_points(self.points, input_shape=points_shape))
+            return _FILES[self.kind](load.load_points(self.points, input_shape=points_shape))
         if self.box is not None:
             return load.box(*self.box, shape())
         assert self.plane is not None
@@ -143,7 +145,7 @@ class SliceFile:
 
 
 def read_slice_file(path: Path) -> SliceFile:
-    """Read ``points = "FILE"``, ``box = [LO, HI]``, or a table ``plane`` with another one for its ``scaling``.
+    """Read ``points = "FILE"``, ``polygon``, ``polyline``, ``box = [LO, HI]``, or a table ``plane`` with ``scaling``.
 
     In ``plane`` two inputs have a range [LO, HI], all others a number. ``scaling`` has ``I = {offset = A, unit = B}``.
     """
@@ -158,18 +160,21 @@ def read_slice_file(path: Path) -> SliceFile:
             raise unknown_name(f"a key of {path}", key, (*_KINDS, "scaling"))
     if len(document.keys() & {*_KINDS}) != 1 or ("scaling" in document and "plane" not in document):
         raise InputError(
-            f"Expected one of points, plane and box in {path}, and scaling with a plane only, got "
+            f"Expected one of {', '.join(_KINDS)} in {path}, and scaling with a plane only, got "
             f"{', '.join(document) or 'none'}. Keep one slice in the file."
         )
-    plane, box, points = (document.get(key) for key in ("plane", "box", "points"))
+    plane, box = document.get("plane"), document.get("box")
+    kind = next((key for key in _FILES if key in document), "points")
+    points = document.get(kind)
     if points is not None and not isinstance(points, str):
-        raise InputError(f'Expected points = "FILE" in {path}, got {points!r}. Write the name of a file of points.')
+        raise InputError(f'Expected {kind} = "FILE" in {path}, got {points!r}. Write the name of a file of points.')
     if box is not None and not (_are_numbers(box) and len(box) == 2):
         raise InputError(f"Expected box = [LO, HI] in {path}, got {box!r}. Write two numbers.")
     return SliceFile(
         None if points is None else path.parent / points,
         None if box is None else (float(box[0]), float(box[1])),
         None if plane is None else _plane_of_tables(path, plane, document.get("scaling", {})),
+        kind,
     )
 
 

@@ -8,6 +8,7 @@ walls and ``affine_maps``, which ``check`` proves and ``storage`` writes to disk
   of memory and regions, ``zero_tolerance`` says how near to zero counts as zero, from the ``magnitudes`` of values.
 - ``stream``: the same regions handed over part by part, for more of them than memory holds.
 - Equal neighbours: ``slope_jumps`` decides from derivatives whether a wall separates two different maps.
+- ``path`` joins the regions of the legs of a ``Polyline``.
 - Following regions: ``tracking`` finds the region of a point, and the same region after more training.
 - ``surfaces``: level sets and decision boundaries (``level_set``), with ``bounding`` to leave out the rest.
 - ``questions``: what a partition answers without sampling, from attributions to topology.
@@ -17,6 +18,7 @@ from regionscope.exact.affine_maps import AffineMaps
 from regionscope.exact.decision import DecisionRegions, decision_regions
 from regionscope.exact.linear import linear_regions
 from regionscope.exact.partition import Partition
+from regionscope.exact.path import PathPartition
 from regionscope.exact.questions.attributions import Attributions, integrated_gradients
 from regionscope.exact.questions.extremes import Extremes, RegionExtremes
 from regionscope.exact.questions.flips import Flip, Flips, first_flip, flips
@@ -41,6 +43,7 @@ __all__ = [
     "LevelSet",
     "Lipschitz",
     "Partition",
+    "PathPartition",
     "RegionExtremes",
     "RegionTotals",
     "SizeHistogram",

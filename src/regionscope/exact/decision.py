@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
@@ -18,12 +18,13 @@ from regionscope.errors import CheckFailed, InputError
 from regionscope.exact.check import warn_of_rounding
 from regionscope.exact.linear import exact_regions, on_workers, program_of
 from regionscope.exact.partition import Partition
+from regionscope.exact.path import in_order, join_legs
 from regionscope.exact.questions.export import pandas_table
 from regionscope.exact.questions.topology import ClassTopology, topology
 from regionscope.exact.storage import array_names, load_arrays, save_arrays
 from regionscope.extras import data_frame
 from regionscope.formatting import size_name
-from regionscope.geometry import Slice
+from regionscope.geometry import Polyline, Slice
 from regionscope.geometry import arrays as xp
 from regionscope.geometry.bitsets import lowest
 from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
@@ -45,6 +46,7 @@ class DecisionRegions:
         the last entry of its pattern.
     piece_labels: (r,) label of each piece. piece_regions: (r,) the decision region it belongs to.
     labels: (count,) label of each decision region.
+    legs: on a Polyline, the decision regions of each leg.
 
     A decision region is a connected set of one label. Sets that touch only in a point (in general, in less than a wall)
     count as two. Ties between classes go to the lowest index; a single output is labelled 1 where it is positive, else
@@ -55,6 +57,7 @@ class DecisionRegions:
     piece_labels: Tensor
     piece_regions: Tensor
     labels: Tensor
+    legs: tuple[DecisionRegions, ...] = field(default=(), repr=False)
 
     def __repr__(self) -> str:
         classes = len(self.labels.unique())
@@ -83,6 +86,8 @@ class DecisionRegions:
     @cached_property
     def n_undecided(self) -> int:
         """Number of pieces, and of their labels, that rounding leaves open; see ``Partition.n_undecided``."""
+        if self.legs:
+            return sum(leg.n_undecided for leg in self.legs)
         return 0 if self._doubts is None else self._doubts.n_open
 
     @cached_property
@@ -189,8 +194,9 @@ class DecisionRegions:
         part = self.partition.to(device)
         if part is self.partition:
             return self
+        legs = tuple(leg.to(device) for leg in self.legs)
         return DecisionRegions(
-            part, self.piece_labels.to(device), self.piece_regions.to(device), self.labels.to(device)
+            part, self.piece_labels.to(device), self.piece_regions.to(device), self.labels.to(device), legs
         )
 
     def certify(self, *, max_recomputed: int = 10_000) -> Certificate:
@@ -214,7 +220,7 @@ class DecisionRegions:
         part = Partition.from_arrays(about, arrays, program)
         if part.program is not None and len(part.program.kinks) == len(part.by_layer):  # as the caller traced it
             part = replace(part, program=with_decision(part.program))
-        return DecisionRegions(part, *(arrays[name] for name in _LABELS))
+        return DecisionRegions(part, arrays["piece_labels"], arrays["piece_regions"], arrays["labels"])
 
 
 def holds_decisions(path: Path) -> bool:
@@ -252,7 +258,8 @@ def decision_regions(
     Arguments and cost are as in ``linear_regions``, except ``on_limit``: an incomplete partition has no decisions, so
     reaching a limit always raises ``LimitReached``.
     """
-    slices = read_slices(slice)
+    path = slice if isinstance(slice, Polyline) else None
+    slices = list(path.legs) if path is not None else read_slices(slice)
     program = program_of(select_output(model, output, args), slices)
     if len(program.output_shape) > 1:
         raise InputError(
@@ -271,13 +278,21 @@ def decision_regions(
     for part in result.partitions():
         layers = dict(list(part.by_layer.items())[:-1])
         results.append(label_pieces(replace(part, by_layer=layers)).decided())
+    if path is not None:
+        joined = join_legs(path, [leg.partition for leg in results])
+        labels = torch.cat([leg.piece_labels[in_order(leg.partition)[0]] for leg in results])
+        return replace(join_pieces(joined, labels), legs=tuple(results))
     return results if isinstance(slice, Sequence) else results[0]
 
 
 def label_pieces(part: Partition) -> DecisionRegions:
     """Labels of pieces that are cut at the decision boundary, and their connected components."""
     _check_leads(part.outputs)
-    piece_labels = labels_of(part.outputs, part.corners, part.offsets, part.stats.rounding)
+    return join_pieces(part, labels_of(part.outputs, part.corners, part.offsets, part.stats.rounding))
+
+
+def join_pieces(part: Partition, piece_labels: Tensor) -> DecisionRegions:
+    """The connected components of pieces with these labels (r,)."""
     pairs = part.neighbours
     same = piece_labels[pairs[:, 0]] == piece_labels[pairs[:, 1]]
     piece_regions = xp.components(len(part), pairs[same])

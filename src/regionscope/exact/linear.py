@@ -21,12 +21,13 @@ from regionscope.exact.check import check_sample
 from regionscope.exact.line import partition_lines
 from regionscope.exact.magnitudes import LineProbes
 from regionscope.exact.partition import Partition
+from regionscope.exact.path import PathPartition, join_legs
 from regionscope.exact.plane import partition_planes
 from regionscope.exact.polytopes import partition_cells
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.space import partition_space
 from regionscope.exact.zero_tolerance import zero_tolerances_of
-from regionscope.geometry import Slice
+from regionscope.geometry import Polyline, Slice
 from regionscope.geometry.slices import read_slices
 from regionscope.network import Program, full_precision, trace
 from regionscope.network.output import Arguments, Output, select_output
@@ -36,6 +37,13 @@ from regionscope.types import Progress, Stats, Status
 Consume = Callable[[RegionBatch], None]
 
 
+@overload
+def linear_regions(
+    model: nn.Module | Program, slice: Polyline, *,
+    max_regions: int | None = ..., on_limit: Literal["raise", "return"] = ..., memory: int | None = ...,
+    tolerance: Tolerance | None = ..., progress: Progress | None = ..., output: Output | None = ...,
+    args: Arguments = ...,
+) -> PathPartition: ...  # fmt: skip
 @overload
 def linear_regions(
     model: nn.Module | Program, slice: Slice, *,
@@ -72,7 +80,8 @@ def linear_regions(
     The computation is in float64, whatever the dtype of the weights.
 
     model: any ``nn.Module`` that torch.fx can trace and that is piecewise affine, or one already read by ``trace``.
-    slice: a Segment, Simplex or Box, or a list of slices of the same dimension, computed together.
+    slice: a Segment, Simplex, Box or Polygon, or a list of slices of the same dimension, computed together; or one
+        Polyline, whose result is a ``PathPartition``.
     max_regions, on_limit: stop when a slice has more regions; "raise" LimitReached, or "return" the partition after the
         last nonlinearity that fits, with the reason in ``status``.
     memory: bytes of live values held at a time (2 GiB by default, on a GPU half of its free memory). Larger partitions
@@ -87,7 +96,8 @@ def linear_regions(
 
     Cost: about one forward pass over the final vertices.
     """
-    slices = read_slices(slice)
+    path = slice if isinstance(slice, Polyline) else None
+    slices = list(path.legs) if path is not None else read_slices(slice)
     program = program_of(select_output(model, output, args), slices)
     if dask is not None:
         if on_limit != "raise":
@@ -104,6 +114,8 @@ def linear_regions(
         limit.add_note('Pass on_limit="return" for the regions of the layers before it.')
         raise
     parts = [part.decided() for part in result.partitions()]
+    if path is not None:
+        return join_legs(path, parts)
     return parts if isinstance(slice, Sequence) else parts[0]
 
 

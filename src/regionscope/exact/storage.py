@@ -17,12 +17,12 @@ from torch import Tensor
 from regionscope.checks import is_integer
 from regionscope.errors import InputError, WrongFile
 from regionscope.file_io import ARRAY_FILE_ERRORS, check_parent, parse_json, replace_file
-from regionscope.geometry import Box, Segment, Simplex, Slice
+from regionscope.geometry import Box, Polygon, Segment, Simplex, Slice
 from regionscope.tolerance import LOST_SHARE, Tolerance
 from regionscope.types import Stats, Status
 
 _FORMAT = 3
-_KINDS: dict[str, type[Segment] | type[Simplex] | type[Box]] = {"Segment": Segment, "Simplex": Simplex, "Box": Box}
+_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Segment, Simplex, Box, Polygon)}
 
 
 def save_arrays(path: Path, about: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Path:
@@ -160,16 +160,8 @@ def _opened(path: Path) -> Iterator[Any]:
 
 def slice_to_json(slice: Slice) -> dict[str, Any]:
     """A slice as JSON: its kind and its parts. JSON writes a float64 with all the digits that give it back."""
-    about: dict[str, Any] = {
-        "kind": type(slice).__name__,
-        "origin": slice.origin.tolist(),
-        "basis": slice.basis.tolist(),
-    }
-    if isinstance(slice, Segment):
-        about |= {"lo": slice.lo, "hi": slice.hi}
-    if isinstance(slice, Box):
-        about["radius"] = slice.radius.tolist()
-    return about
+    parts = {name: part.tolist() if isinstance(part, Tensor) else part for name, part in vars(slice).items()}
+    return {"kind": type(slice).__name__, **parts}
 
 
 def slice_from_json(about: Mapping[str, Any]) -> Slice:
@@ -180,4 +172,5 @@ def slice_from_json(about: Mapping[str, Any]) -> Slice:
         for name, value in parts.items()
         if isinstance(value, list)
     }
-    return _KINDS[about["kind"]].from_parts(**(parts | arrays))
+    slice: Slice = _KINDS[about["kind"]].from_parts(**(parts | arrays))
+    return slice

@@ -1,6 +1,6 @@
 """Arrays only: slices of the input space, and cutting many convex cells at once. Never sees a network.
 
-- ``slices`` (``Segment``, ``Simplex``, ``Box``), ``points`` and ``haar`` (random
+- ``slices`` (``Segment``, ``Simplex``, ``Box``, ``Polygon``, ``Polyline``), ``points`` and ``haar`` (random
   directions): where to look.
 - ``planar/``: cutting polygons in the plane. ``spatial/``: cutting cells in space, by all units at once.
   ``polytope/``: cutting polytopes of any dimension, by one unit after another.
@@ -9,6 +9,6 @@
 - ``arrays``, ``ragged`` and ``bitsets``: work in blocks, arrays of rows of different lengths, small sets.
 """
 
-from regionscope.geometry.slices import Box, Projection, Segment, Simplex, Slice
+from regionscope.geometry.slices import Box, Polygon, Polyline, Projection, Segment, Simplex, Slice
 
-__all__ = ["Box", "Projection", "Segment", "Simplex", "Slice"]
+__all__ = ["Box", "Polygon", "Polyline", "Projection", "Segment", "Simplex", "Slice"]

@@ -166,8 +166,11 @@ def check_rank(directions: Tensor, what: str, *, rounding: Tensor) -> None:
         )
 
 
-def orthonormal_frame(flat: Tensor, dim: int | None, rounding: Tensor) -> Tensor:
-    """Orthonormal rows (k, d) spanning the differences of the points (n, d), known up to ``rounding`` (n - 1, d)."""
+def orthonormal_frame(flat: Tensor, dim: int | None, rounding: Tensor, *, advice: str = "") -> Tensor:
+    """Orthonormal rows (k, d) spanning the differences of the points (n, d), known up to ``rounding`` (n - 1, d).
+
+    advice: what to do where they span another number of dimensions.
+    """
     n, d = flat.shape
     offsets = flat[1:] - flat[0]
     norms = flat.norm(dim=1).max()
@@ -179,8 +182,8 @@ def orthonormal_frame(flat: Tensor, dim: int | None, rounding: Tensor) -> Tensor
     wanted = min(n - 1, d) if dim is None else dim
     if rank != wanted:
         raise SliceError(
-            f"Expected points that span {counted(wanted, 'dimension')}, got {n} points that span {rank}. Pass "
-            f"dim={rank}."
+            f"Expected points that span {counted(wanted, 'dimension')}, got {n} points that span {rank}. "
+            + (advice or f"Pass dim={rank}.")
         )
     if rank == d:
         return torch.eye(d, dtype=torch.float64, device=flat.device)

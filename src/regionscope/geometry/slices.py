@@ -7,6 +7,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -79,11 +80,9 @@ class Slice(Protocol):
     def to(self, device: torch.device | str) -> Self: ...
 
 
-class _AffineSlice(ABC):
-    """What the three nouns share. Values are frozen: attributes are set once, in the constructor."""
+class _Domain(ABC):
+    """What all slices share. Values are frozen: attributes are set once, in the constructor."""
 
-    origin: Tensor
-    basis: Tensor
     _parts: ClassVar[tuple[str, ...]] = ("origin", "basis")
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -116,6 +115,66 @@ class _AffineSlice(ABC):
         return f"{type(self).__name__}(dim={self.dim}, input_shape={self.input_shape}, {size})"
 
     @property
+    @abstractmethod
+    def dim(self) -> int:
+        """Number of coordinates k."""
+
+    @property
+    @abstractmethod
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input, without a batch axis."""
+
+    @property
+    @abstractmethod
+    def size(self) -> float:
+        """Length, area or volume of the slice in input space."""
+
+    @property
+    @abstractmethod
+    def corners(self) -> Tensor:
+        """Corners of the domain (m, k), in coordinates."""
+
+    @property
+    @abstractmethod
+    def halfspaces(self) -> tuple[Tensor, Tensor]:
+        """A (h, k) and b (h,) such that A c <= b holds for the coordinates c of the domain, and for no others."""
+
+    def contains(self, coords: PointLike, *, margin: float | Tensor = OUTSIDE_DISTANCE) -> Tensor:
+        """Whether each of the coordinates (n, k) lies in the slice (n,).
+
+        margin: how far beyond a side they may lie, as a share of the width of the slice there; one number, or (n, 1).
+
+        >>> Segment([0.0], [2.0]).contains([[0.5], [1.5]]).tolist()
+        [True, False]
+        """
+        c = self._read_coords(coords)
+        normals, bounds, corners = (part.to(c.device) for part in (*self.halfspaces, self.corners))
+        heights = corners @ normals.T
+        return (c @ normals.T <= bounds + margin * (heights.amax(0) - heights.amin(0))).all(1)
+
+    def _read_coords(self, coords: PointLike) -> Tensor:
+        read = coords if isinstance(coords, Tensor) else read_point(coords, "coordinates")
+        if read.ndim != 2 or read.shape[1] != self.dim:
+            raise SliceError(f"Expected coordinates of shape (v, {self.dim}), got {tuple(read.shape)}. Reshape them.")
+        return read.to(torch.float64)
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same slice with its tensors on ``device``."""
+        device = read_device(device)
+        moved = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                object.__setattr__(moved, name, value.to(device))
+        return moved
+
+
+class _AffineSlice(_Domain):
+    """A domain in coordinates c, mapped into the inputs by c -> origin + c @ basis."""
+
+    origin: Tensor
+    basis: Tensor
+
+    @property
     def dim(self) -> int:
         """Number of coordinates k."""
         return self.basis.shape[0]
@@ -136,16 +195,6 @@ class _AffineSlice(ABC):
     def size(self) -> float:
         """Length, area or volume of the slice in input space."""
         return self.scale * self._coordinate_size()
-
-    @property
-    @abstractmethod
-    def corners(self) -> Tensor:
-        """Corners of the domain (m, k), in coordinates."""
-
-    @property
-    @abstractmethod
-    def halfspaces(self) -> tuple[Tensor, Tensor]:
-        """A (h, k) and b (h,) such that A c <= b holds for the coordinates c of the domain, and for no others."""
 
     @abstractmethod
     def _coordinate_size(self) -> float:
@@ -182,34 +231,6 @@ class _AffineSlice(ABC):
         orthonormal, upper = torch.linalg.qr(basis.T)
         coords = torch.linalg.solve_triangular(upper, (offsets @ orthonormal).T, upper=True).T
         return Projection(coords.contiguous(), (offsets - coords @ basis).norm(dim=1))
-
-    def contains(self, coords: PointLike, *, margin: float | Tensor = OUTSIDE_DISTANCE) -> Tensor:
-        """Whether each of the coordinates (n, k) lies in the slice (n,).
-
-        margin: how far beyond a side they may lie, as a share of the width of the slice there; one number, or (n, 1).
-
-        >>> Segment([0.0], [2.0]).contains([[0.5], [1.5]]).tolist()
-        [True, False]
-        """
-        c = self._read_coords(coords)
-        normals, bounds, corners = (part.to(c.device) for part in (*self.halfspaces, self.corners))
-        heights = corners @ normals.T
-        return (c @ normals.T <= bounds + margin * (heights.amax(0) - heights.amin(0))).all(1)
-
-    def _read_coords(self, coords: PointLike) -> Tensor:
-        read = coords if isinstance(coords, Tensor) else read_point(coords, "coordinates")
-        if read.ndim != 2 or read.shape[1] != self.dim:
-            raise SliceError(f"Expected coordinates of shape (v, {self.dim}), got {tuple(read.shape)}. Reshape them.")
-        return read.to(torch.float64)
-
-    def to(self, device: torch.device | str) -> Self:
-        """The same slice with its tensors on ``device``."""
-        device = read_device(device)
-        moved = copy.copy(self)
-        for name, value in vars(self).items():
-            if isinstance(value, Tensor):
-                object.__setattr__(moved, name, value.to(device))
-        return moved
 
 
 class Segment(_AffineSlice):
@@ -282,6 +303,144 @@ class Simplex(_AffineSlice):
 
     def _coordinate_size(self) -> float:
         return 1.0 / math.factorial(self.dim)
+
+
+class Polygon(_AffineSlice):
+    """A convex polygon in a plane of the input space, from its corners in any order.
+
+    Coordinates are lengths: from the first point, along the axes of inputs of two numbers, and otherwise along an
+    orthonormal frame of the plane (see ``Box.through``).
+
+    >>> Polygon([[0.0, 0.0], [2.0, 0.0], [3.0, 1.0], [0.0, 2.0]]).size
+    4.0
+    """
+
+    outline: Tensor
+    _parts: ClassVar[tuple[str, ...]] = ("origin", "basis", "outline")
+
+    def __init__(self, points: Sequence[PointLike] | Tensor | np.ndarray[Any, Any]) -> None:
+        read = read_points(points, "point", least=3)
+        check_distinct(read)
+        flat = read.flatten(1)
+        rounding = rounding_of_differences(flat, spacing(points))
+        frame = orthonormal_frame(flat, 2, rounding, advice="Pass points of one plane that are not all on a line.")
+        coords = (flat - flat[0]) @ frame.T
+        offsets = coords - coords.mean(0)
+        order = torch.atan2(offsets[:, 1], offsets[:, 0]).argsort()
+        sides = coords[order].roll(-1, 0) - coords[order]
+        sines = _cross(sides.roll(1, 0), sides) / (sides.norm(dim=1) * sides.roll(1, 0).norm(dim=1))
+        if float(sines.min()) <= RANK_RATIO:
+            raise SliceError(
+                f"Expected the corners of a convex polygon, got point {int(order[sines.argmin()])}, which is not a "
+                "corner of the hull of all points. Leave it out, or use several convex polygons."
+            )
+        self._set(origin=read[0], basis=frame.reshape(2, *read.shape[1:]), outline=coords[order])
+
+    @property
+    def corners(self) -> Tensor:
+        """The corners, counter-clockwise: (m, 2)."""
+        return self.outline
+
+    @property
+    def halfspaces(self) -> tuple[Tensor, Tensor]:
+        """One for each side, in the order of the corners where the sides start."""
+        after = self.outline.roll(-1, 0)
+        normals = torch.stack([after[:, 1] - self.outline[:, 1], self.outline[:, 0] - after[:, 0]], 1)
+        return normals, torch.maximum((normals * self.outline).sum(1), (normals * after).sum(1))
+
+    def _coordinate_size(self) -> float:
+        offsets = self.outline - self.outline[0]
+        return float(_cross(offsets, offsets.roll(-1, 0)).sum()) / 2
+
+
+def _cross(a: Tensor, b: Tensor) -> Tensor:
+    """The area between vectors of the plane (n, 2): positive where b lies on the left of a."""
+    return a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]
+
+
+class Polyline(_Domain):
+    """The path through n inputs in order; the point at i + alpha is ``points[i] + alpha (points[i + 1] - points[i])``.
+
+    Its straight pieces are its ``legs``. Two points give a path with the coordinate of ``Segment``.
+
+    >>> Polyline([[0.0, 0.0], [3.0, 4.0], [3.0, 0.0]]).size
+    9.0
+    """
+
+    points: Tensor
+    _parts: ClassVar[tuple[str, ...]] = ("points",)
+
+    def __init__(self, points: Sequence[PointLike] | Tensor | np.ndarray[Any, Any]) -> None:
+        read = read_points(points, "point", least=2)
+        for i in range(len(read) - 1):
+            if float((read[i + 1] - read[i]).norm()) <= RANK_RATIO * float(
+                torch.maximum(*map(torch.norm, read[i : i + 2]))
+            ):
+                raise SliceError(
+                    f"Expected neighbouring points that differ, got the same point at {i} and {i + 1}. Remove one."
+                )
+        self._set(points=read)
+
+    @property
+    def legs(self) -> tuple[Segment, ...]:
+        """The segments from each point to the next."""
+        return tuple(Segment(a, b) for a, b in pairwise(self.points))
+
+    @property
+    def dim(self) -> int:
+        """1."""
+        return 1
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input, without a batch axis."""
+        return tuple(self.points.shape[1:])
+
+    @property
+    def size(self) -> float:
+        """Length of the path in input space."""
+        return float(self.points.diff(dim=0).flatten(1).norm(dim=1).sum())
+
+    @property
+    def corners(self) -> Tensor:
+        """The coordinates of all points, 0 to n - 1: (n, 1)."""
+        return torch.arange(len(self.points), dtype=torch.float64, device=self.points.device)[:, None]
+
+    @property
+    def halfspaces(self) -> tuple[Tensor, Tensor]:
+        """-c <= 0 and c <= n - 1."""
+        return self.points.new_tensor([[-1.0], [1.0]]), self.points.new_tensor([0.0, len(self.points) - 1.0])
+
+    @property
+    def origin(self) -> Tensor:
+        """Raises ``InputError``, like ``basis`` and ``scale``: a path is not one affine map."""
+        raise InputError("Expected a straight slice, got a Polyline. Use its legs, one by one or as a list.")
+
+    basis = origin
+
+    @property
+    def scale(self) -> float:
+        """Raises ``InputError``; see ``origin``."""
+        return float(self.origin)
+
+    def embed(self, coords: PointLike, *, dtype: torch.dtype | None = None) -> Tensor:
+        """Inputs (v, *input_shape) of coordinates (v, 1), in float64 or ``dtype``."""
+        c, points = self._read_coords(coords), self.points
+        points = points.to(c.device)
+        leg = c[:, 0].floor().long().clamp(0, len(points) - 2)
+        alpha = (c[:, 0] - leg).reshape(-1, *[1] * (points.ndim - 1))
+        return torch.lerp(points[leg], points[leg + 1], alpha).to(dtype or torch.float64)
+
+    def project(self, inputs: Inputs) -> Projection:
+        """Coordinates (n, 1) and distances (n,) of the nearest points of the path. Cost: a projection on each leg."""
+        coords, distances = [], []
+        for i, leg in enumerate(self.legs):
+            alpha = leg.project(inputs).coords.clamp(0, 1)
+            coords.append(i + alpha)
+            x = read_examples(inputs).all().to(torch.float64)
+            distances.append((x - leg.embed(alpha)).flatten(1).norm(dim=1))
+        nearest = torch.stack(distances).min(0)
+        return Projection(torch.stack(coords)[nearest.indices, torch.arange(len(alpha))], nearest.values)
 
 
 class Box(_AffineSlice):
@@ -402,10 +561,12 @@ def _check_margin(margin: float) -> None:
 
 
 def read_slices(slice: Slice | Sequence[Slice]) -> list[Slice]:
-    """One slice or several of one dimension, as a list; ``InputError`` for anything else."""
+    """One straight slice or several of one dimension, as a list; ``InputError`` for anything else."""
     slices = list(slice) if isinstance(slice, Sequence) else [slice]
     if not slices:
         raise InputError("Expected at least one Segment, Simplex or Box, got an empty list. Add a slice to the list.")
+    if any(isinstance(item, Polyline) for item in slices):
+        raise InputError("Expected straight slices, got a Polyline. Pass its legs, or one Polyline to linear_regions.")
     for item in slices:
         if not hasattr(type(item), "embed"):  # isinstance would compute every property of the protocol
             raise InputError(

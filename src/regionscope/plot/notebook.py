@@ -21,7 +21,7 @@ from regionscope.complexity.history import ComplexityHistory
 from regionscope.complexity.local_complexity import LocalComplexity
 from regionscope.exact import DecisionRegions, LevelSet, Partition
 from regionscope.formatting import estimated, size_name
-from regionscope.geometry import Box, Segment, Simplex, Slice
+from regionscope.geometry import Box, Polygon, Polyline, Segment, Simplex, Slice
 from regionscope.measures.region_count import RegionCount
 from regionscope.monitor import Monitor
 from regionscope.plot import style
@@ -120,7 +120,9 @@ def _outline(slice: Slice) -> Figure:
     flat = slice.dim == 1
     figure, (ax,) = style.figure(1, 1, width=4.2, height=1.8 if flat else 3.6)
     corners = slice.corners.cpu().numpy()
-    ends = np.column_stack([corners, [1.0, 1.0]]) if flat else corners  # thumbnails of a line stand on its upper border
+    ends = (
+        np.column_stack([corners, np.ones(len(corners))]) if flat else corners
+    )  # thumbnails of a line stand on its upper border
     ax.fill(ends[:, 0], ends[:, 1], facecolor=style.PALE, edgecolor=style.BLACK, linewidth=1.2)
     frame_slice(slice, ax)
     images = math.prod(slice.input_shape) >= _IMAGE and _is_image(slice.input_shape)
@@ -233,6 +235,8 @@ _SHOWN: dict[type, Callable[[Any], Shown]] = {
     Segment: _slice,
     Simplex: _slice,
     Box: _slice,
+    Polygon: _slice,
+    Polyline: _slice,
     Partition: _partition,
     DecisionRegions: _decision,
     LevelSet: _level_set,

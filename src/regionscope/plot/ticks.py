@@ -18,7 +18,7 @@ from matplotlib.ticker import (
     ScalarFormatter,
 )
 
-from regionscope.geometry import Slice
+from regionscope.geometry import Polyline, Slice
 
 _MOST, _STEPS = 4, (1, 2, 5, 10)
 _MARKS = 6
@@ -71,6 +71,8 @@ class InputLabels(Formatter):
 
 def shows_inputs(slice: Slice) -> bool:
     """Whether coordinate i of the slice moves input number i and nothing else, for all inputs."""
+    if isinstance(slice, Polyline):
+        return False
     basis = slice.basis.flatten(1).cpu()
     return slice.origin.numel() == slice.dim and not bool((basis != basis.diag().diag()).any())
 
@@ -80,17 +82,21 @@ def input_ticks(slice: Slice, axes: Sequence[Axis]) -> None:
 
     That needs a slice of the dimension of its inputs; elsewhere the ticks are coordinates of the slice. What is drawn
     stays in coordinates of the slice. An axis with ticks and without a name gets one that says which of both it shows.
+    A dotted line marks each inner corner of a path.
     """
-    start, basis, inputs = slice.origin.flatten().cpu(), slice.basis.flatten(1).cpu(), shows_inputs(slice)
+    inputs, path = shows_inputs(slice), isinstance(slice, Polyline)
+    for corner in slice.corners[1:-1, 0].tolist() if path else ():
+        axes[0].axes.axvline(corner, color="0.7", linestyle=":", linewidth=0.8, zorder=2.6)
     for i, axis in enumerate(axes):
         if _hidden(axis):
             continue
-        zero, step = float(start[i]), float(basis[i, i])
-        if inputs and (zero, step) != (0.0, 1.0):
+        zero, step = (float(slice.origin.flatten()[i]), float(slice.basis.flatten(1)[i, i])) if inputs else (0.0, 1.0)
+        if (zero, step) != (0.0, 1.0):
             axis.set_major_locator(InputTicks(zero, step))
             axis.set_major_formatter(InputLabels(zero, step))
         if not axis.get_label_text():
             coordinate = f"slice coordinate {i + 1}" if slice.dim > 1 else "position on the slice"
+            coordinate = "point of the path" if path else coordinate
             axis.set_label_text(f"input {i}" if inputs else coordinate)
 
 

@@ -16,7 +16,7 @@ from regionscope.exact.decision import DecisionRegions, decision_regions
 from regionscope.exact.linear import program_of
 from regionscope.exact.questions.paths import gradients
 from regionscope.extras import data_frame
-from regionscope.geometry import Segment, Slice
+from regionscope.geometry import Polyline, Segment, Slice
 from regionscope.geometry.points import PointLike, read_point
 from regionscope.network import Program, select_output
 from regionscope.network.output import Arguments, Output
@@ -102,7 +102,8 @@ def flips(
 ) -> Flips:
     """All points of a segment where the predicted class changes, with the classes before and after.
 
-    slice: a Segment, or another slice of dimension 1. Classes, ties and the other arguments as in ``decision_regions``.
+    slice: a Segment, a Polyline, or another slice of dimension 1. Classes, ties and the other arguments as in
+    ``decision_regions``.
     Cost: ``decision_regions`` on the segment.
 
     >>> two = nn.Linear(1, 2)
@@ -111,8 +112,9 @@ def flips(
     >>> found.coords.tolist(), found.before.tolist(), found.after.tolist(), found.slope.tolist()
     ([0.5], [0], [1], [2.0])
     """
-    if not isinstance(slice, Slice) or slice.dim != 1:
-        got = f"dimension {slice.dim}" if isinstance(slice, Slice) else type(slice).__name__
+    is_slice = hasattr(type(slice), "embed")  # isinstance would compute every property of the protocol
+    if not is_slice or slice.dim != 1:
+        got = f"dimension {slice.dim}" if is_slice else type(slice).__name__
         raise InputError(f"Expected a slice of dimension 1, got {got}. Pass a Segment.")
     program = program_of(select_output(model, output, args), [slice])
     dec = decision_regions(program, slice, memory=memory, progress=progress)
@@ -160,12 +162,20 @@ def _flips_between(program: Program, slice: Slice, pieces: _Pieces) -> Flips:
     else:
         weights = torch.eye(c, dtype=torch.float64, device=coords.device)[after]
         weights[torch.arange(len(changes), device=coords.device), before] -= 1
-    along = slice.basis.flatten().to(coords.device)
-    along = along / along.norm()
     slope_before, slope = (
-        gradients(program, slice.embed(pieces.middle[some, None]), weights) @ along for some in (changes, changes + 1)
+        (gradients(program, slice.embed(pieces.middle[some, None]), weights) * _along(slice, pieces.middle[some])).sum(
+            1
+        )
+        for some in (changes, changes + 1)
     )
     return Flips(coords, slice.embed(coords[:, None]), before, after, slope, slope_before)
+
+
+def _along(slice: Slice, coords: Tensor) -> Tensor:
+    """The unit vector along a line, or along a path at each of the coordinates: (1, d) or (n, d)."""
+    directions = slice.points.diff(dim=0)[coords.long()] if isinstance(slice, Polyline) else slice.basis
+    flat: Tensor = directions.flatten(1).to(coords.device)
+    return torch.nn.functional.normalize(flat, dim=1)
 
 
 def first_flip(
