@@ -22,7 +22,7 @@ CASES: list[Case] = [*ON_A_LINE, *IN_A_PLANE, *[turned(case) for case in IN_A_PL
 
 _SLOW = {  # the slowest of the slow twin
     "residual CNN with BatchNorm", "CNN with max pool", "max pool with overlapping padded windows",
-    "max pool of tied pixels after a convolution", "skip across three nonlinearities", "wide first layer",
+    "max pool of tied pixels after a convolution", "skip across three folds", "wide first layer",
     "MLP on a cube", "zero-bias MLP on a cube", "max pool on a cube", "MLP in four dimensions",
     "average pool and functional ReLU", "sawtooth of depth 10", "MLP on a tetrahedron",
     "five planes in general position", "MLP, single logit", "max pool before any ReLU", "maxout network",

@@ -70,7 +70,7 @@ class Problem:
 
     def _spoil(self, name: str, parameter: nn.Parameter) -> None:
         if self.kind == "relu6" and parameter.ndim > 1:
-            parameter.mul_(4.0)  # so that the upper kink is reached
+            parameter.mul_(4.0)  # so that the upper fold is reached
         if self.zero_bias and name.endswith("bias"):
             parameter.zero_()
         if self.repeat:

@@ -11,7 +11,7 @@ of regions that share a wall, and the counts. The argument that is checked, for 
 
 All patterns are different, no two of them hold on common inner points, and the slice is connected: all regions are
 listed. The counts follow from the patterns, from the equality of integer functions, and from the labels. Before that:
-nonlinearities are continuous, no corner of the slice is missing, and the decision is that of the outputs. A file of the
+folds are continuous, no corner of the slice is missing, and the decision is that of the outputs. A file of the
 corpus also has other counts, which are checked, too. A tensor is a list of affine functions
 a_1 c_1 + ... + a_k c_k + a_0 of the slice coordinates: integer rows over one denominator.
 """
@@ -27,7 +27,7 @@ class Fault(Exception):
 
 
 def check_form(document):
-    """Raise Fault unless the format is known, denominators are positive, and nonlinearities are continuous."""
+    """Raise Fault unless the format is known, denominators are positive, and folds are continuous."""
     if document["format"] != "regionscope certificate 1":
         raise Fault(f"Expected the format 'regionscope certificate 1', got {document['format']!r}")
     fractions, about = [*document["slice"].values()], document["network"]
@@ -40,13 +40,13 @@ def check_form(document):
             for p, level in enumerate(at["numbers"]):
                 for a, b, c, d in zip(*slopes["numbers"][p : p + 2], *shifts["numbers"][p : p + 2], strict=True):
                     if (b - a) * level * shifts["over"] + (d - c) * slopes["over"] * at["over"] != 0:
-                        raise Fault("a nonlinearity is not continuous")
+                        raise Fault("a fold is not continuous")
             if at["numbers"] != sorted({*at["numbers"]}) or len(slopes["numbers"]) != len(at["numbers"]) + 1:
                 raise Fault("thresholds are not ascending, or not one fewer than pieces")
     if not len({*about["layers"]}) == len(about["layers"]) == len(silent):
-        raise Fault("nonlinearities do not have one name each")
+        raise Fault("folds do not have one name each")
     if any(silent[:-1]) or any(silent) != bool(about["decision"]):
-        raise Fault("a nonlinearity writes nothing, or the decision is not the last one")
+        raise Fault("a fold writes nothing, or the decision is not the last one")
     if min(each["over"] for each in fractions) <= 0:
         raise Fault("a denominator is not positive")
 
@@ -151,7 +151,7 @@ class Network:
         if self.about["decision"]:  # the largest of all outputs, or whether the only one is above 0
             asked = last["groups"] if last["kind"] == "largest" else [last["at"]["numbers"]] * self.units[-1]
             if asked != [[*range(len(outputs[0]))]] or values[last["source"]] != outputs:
-                raise Fault("the last nonlinearity does not decide between the outputs")
+                raise Fault("the last fold does not decide between the outputs")
         return named, outputs
 
 

@@ -85,9 +85,9 @@ def verify(entry: Entry, program: Program, slice: Slice, partition: ReferencePar
         raise AssertionError(f"{entry.name}: the sizes do not add up to the slice")
     values = program.begin(slice.embed(torch.from_numpy(partition.interior)))
     patterns = [torch.zeros(len(partition.interior), 0, dtype=torch.int16)]
-    for kink in program.kinks:
-        patterns.append(kink.pattern(values).to(torch.int16))
-        values = kink.advance(values)
+    for fold in program.folds:
+        patterns.append(fold.pattern(values).to(torch.int16))
+        values = fold.advance(values)
     if len(torch.unique(torch.cat(patterns, 1), dim=0)) != partition.n_activation_regions:
         raise AssertionError(f"{entry.name}: two regions have the same activation pattern")
     if entry.linear not in (None, partition.n_linear_regions):

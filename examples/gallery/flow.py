@@ -1,7 +1,7 @@
 """Gradient flow of a univariate network
 
 Safran et al. 2022: however wide the network, its direction converges to one with few linear regions. Three moments of
-one flow: the function, the data, and a bar for each neuron at its kink.
+one flow: the function, the data, and a bar for each neuron at its fold.
 """
 
 from regionscope.plot import style

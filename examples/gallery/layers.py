@@ -1,6 +1,6 @@
 """Regions after each layer
 
-The regions after each nonlinearity, with the walls that it adds in black, as in Figure 2 of Qi and Wei 2023.
+The regions after each fold, with the walls that it adds in black, as in Figure 2 of Qi and Wei 2023.
 """
 
 import regionscope as rs

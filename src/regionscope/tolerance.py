@@ -37,7 +37,7 @@ FITS = (1e-36, 1e6)  # zero tolerances of a layer for which neither its values n
 class Tolerance:
     """Thresholds below which a value counts as zero, relative to the size of the values.
 
-    zero: a pre-activation ``u`` of a nonlinearity has no sign when ``|u| <= zero * s``, where ``s`` is the largest
+    zero: a pre-activation ``u`` of a fold has no sign when ``|u| <= zero * s``, where ``s`` is the largest
         absolute value of that unit on fixed probe points of the slice. The vertex is then snapped:
         it lies on the unit's zero set. Rounding in a forward pass stays well below this.
     slope: relative accuracy of the affine maps that ``Partition.check`` requires.

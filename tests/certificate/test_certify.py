@@ -306,7 +306,7 @@ def test_a_wrong_merge_and_a_wrong_layer_are_refuted() -> None:
     wrong = replace(part, compared=(flipped, undecided)).certify()
     assert [one.reason for one in wrong.refuted] == ["linear regions"]
     walls = replace(part.walls, layer=torch.where(part.walls.layer == 0, 1, part.walls.layer))
-    assert "another nonlinearity" in str(replace(part, walls=walls).certify())
+    assert "another fold" in str(replace(part, walls=walls).certify())
 
 
 def test_the_checker_reads_files_and_rejects_changed_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -175,7 +175,7 @@ def test_a_limit_is_named_as_it_is(command: str, function: str, monkeypatch: pyt
         r"Expected at most --max-regions 3 regions, got more after '\w+'\. Raise --max-regions or use a smaller slice\."
     )
     assert re.fullmatch(f"regionscope: {limit}\n", done.stderr)
-    sentence = "Stopped at the time limit after nonlinearity 1 of 2. Raise the time limit."
+    sentence = "Stopped at the time limit after fold 1 of 2. Raise the time limit."
 
     def late(*_: Any, **__: Any) -> None:
         raise rs.LimitReached(sentence)

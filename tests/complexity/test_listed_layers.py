@@ -211,7 +211,7 @@ def test_every_way_to_write_an_activation_counts_the_same(function: Callable[[Te
         (lambda x: torch.clip(x, max=0.5), (0.5,)),
     ],
 )
-def test_kinks_away_from_zero(function: Callable[[Tensor], Tensor], at: tuple[float, ...]) -> None:
+def test_folds_away_from_zero(function: Callable[[Tensor], Tensor], at: tuple[float, ...]) -> None:
     torch.manual_seed(1)
     model, x = Calls(function), 6 * torch.randn(60, 4)
     found = local_complexity(model, x, dims=4, radius=1.5, frames=torch.eye(4))

@@ -87,7 +87,7 @@ def test_data_off_the_slice_is_measured_in_input_space() -> None:
     assert float(found.to_data.folds.sum()) == pytest.approx(float((ends[:, 0] - ends[:, 1]).norm(dim=1).sum()))
 
 
-def test_kinks_on_a_segment() -> None:
+def test_folds_on_a_segment() -> None:
     segment = rs.Segment([-1.0, 0.0], [1.0, 0.0])
     found = fold_migration(lines(-0.5, 0.25, 0.3), segment, torch.tensor([[-1.0, 0.0]]), bins=4)
     assert found.to_data.folds[0].tolist() == [0.0, 1.0, 2.0, 0.0]

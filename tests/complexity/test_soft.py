@@ -80,7 +80,7 @@ def test_constant_units_count_nothing_and_have_finite_gradients(
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_units_that_only_reach_their_kink_count_nothing(sign: float) -> None:
+def test_units_that_only_reach_their_fold_count_nothing(sign: float) -> None:
     class Twice(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.relu(sign * torch.relu(x))

@@ -169,7 +169,7 @@ def test_probes_for_the_scale_of_zero_stay_within_memory(monkeypatch: pytest.Mon
     few = zero_tolerance.zero_tolerances_of(program, [slice, slice], tolerance, budget.Budget(14 * program.row_bytes))
     assert max(rows) == 9  # three probe points in three versions
     assert all(torch.allclose(a, b, rtol=1e-12, atol=0.0) for a, b in zip(few, whole, strict=True))
-    assert [len(near) for near in few] == [2] * (len(program.kinks) + 1)
+    assert [len(near) for near in few] == [2] * (len(program.folds) + 1)
 
 
 @pytest.mark.parametrize("decision", [False, True])
@@ -178,7 +178,7 @@ def test_corners_of_a_slice_without_folds_give_the_scale_of_zero_of_all_points(c
     network = rs.network.trace(_cnn(), (1, 6, 6))
     program = with_decision(network) if decision else network
     points = _images(3)
-    # beside a slice that folds at the first nonlinearity, all probe points of both run
+    # beside a slice that meets the first fold, all probe points of both run
     ends = points[0] + 1e-9 * points[:corners], points[:corners]
     slices: list[Slice] = [rs.Segment(*rows) if corners == 2 else rs.Simplex(rows) for rows in ends]
     counts = [

@@ -58,7 +58,7 @@ def assert_equal_to_reference(
     assert_same_sizes(fast.sizes, slow.sizes)
     if not bool(fast._compared[1].any()):
         assert fast.n_linear_regions == slow.n_linear_regions
-    if program.kinks:
+    if program.folds:
         assert len(torch.unique(fast.patterns(), dim=0)) == fast.n_activation_regions
     assert len(fast.neighbours) == len(slow.neighbours)
     decided = decision_regions(program, slice)

@@ -17,8 +17,8 @@ from regionscope.exact.polytopes import CellPartition, partition_cells
 from regionscope.exact.zero_tolerance import zero_tolerances_of
 from regionscope.geometry import Box, Simplex, Slice
 from regionscope.geometry.polytope.complex import centres
+from regionscope.geometry.polytope.cut import cut_along
 from regionscope.geometry.polytope.faces import facets, volumes
-from regionscope.geometry.polytope.split import split
 from regionscope.network import Program, patterns, trace
 from regionscope.tolerance import Tolerance
 from small_slices import mlp
@@ -33,7 +33,7 @@ class Run:
 
 def run(program: Program, *slices: Slice, max_regions: int | None = None) -> Run:
     zero_tolerances = zero_tolerances_of(program, slices, Tolerance.of(program.dtype), Budget(1 << 30))
-    record = Record.start(len(program.kinks), len(slices), None)
+    record = Record.start(len(program.folds), len(slices), None)
     return Run(partition_cells(program, slices, zero_tolerances, Budget(1 << 30, max_regions), record), record)
 
 
@@ -112,7 +112,7 @@ def test_the_slow_twin_agrees(k: int, bias: bool) -> None:
         assert np.allclose(np.sort(sizes.numpy()), np.sort(twin.sizes), atol=1e-12)
 
 
-def test_units_with_two_kinks_and_maxima() -> None:
+def test_units_with_two_folds_and_maxima() -> None:
     class Mixed(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -134,14 +134,14 @@ def test_a_limit_stops_at_the_layer_that_breaks_it() -> None:
     program = trace(mlp(3, 8, 8, 2).double(), (3,))
     first, second = run(program, cube(3)).record.counts[:, 0].tolist()
     assert run(program, cube(3), max_regions=second).found.cells.n_cells == second
-    for limit, kink in ((second - 1, 1), (first, 1), (first - 1, 0), (1, 0)):
+    for limit, fold in ((second - 1, 1), (first, 1), (first - 1, 0), (1, 0)):
         with pytest.raises(TooManyRegions) as stopped:
             run(program, cube(3), max_regions=limit)
-        assert stopped.value.kink == kink
+        assert stopped.value.fold == fold
 
 
 def test_a_cut_that_rounding_spoils_is_never_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    true_split = split
-    monkeypatch.setattr(engine, "split", lambda *args, **kwargs: replace(true_split(*args, **kwargs), unresolved=1))
+    true_cut = cut_along
+    monkeypatch.setattr(engine, "cut_along", lambda *args, **kwargs: replace(true_cut(*args, **kwargs), unresolved=1))
     with pytest.raises(CheckFailed, match=r"fit a flat cut, got 1 region"):
         run(trace(mlp(3, 4, 2).double(), (3,)), cube(3))

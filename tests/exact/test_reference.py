@@ -21,16 +21,16 @@ from twins.reference import (
     reference_partition,
     reference_regions,
 )
-from twins.reference_space import clip, measure, root_cell
+from twins.reference_space import measure, positive_part, root_cell
 
 
 def patterns(program: Program, slice: Slice, coords: np.ndarray) -> Tensor:
     """Activation patterns (r, units) at the given coordinates."""
     values = program.begin(slice.embed(torch.from_numpy(coords)))
     found = [torch.zeros(len(coords), 0, dtype=torch.int16)]
-    for kink in program.kinks:
-        found.append(kink.pattern(values).to(torch.int16))
-        values = kink.advance(values)
+    for fold in program.folds:
+        found.append(fold.pattern(values).to(torch.int16))
+        values = fold.advance(values)
     return torch.cat(found, 1)
 
 
@@ -50,7 +50,7 @@ def check_invariants(
     counts = [1, *partition.by_layer.values()]
     assert counts == sorted(counts)
     assert counts[-1] == partition.n_activation_regions >= partition.n_linear_regions
-    assert list(partition.by_layer) == [kink.name for kink in program.kinks]
+    assert list(partition.by_layer) == [fold.name for fold in program.folds]
     outputs = program(slice.embed(torch.from_numpy(decision.interior)))
     zero = 1e-12 * float(outputs.abs().max())
     chosen = outputs[torch.arange(len(outputs)), torch.from_numpy(decision.labels) if outputs.shape[1] > 1 else 0]
@@ -88,21 +88,21 @@ def test_random_networks(problem: Problem) -> None:
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
-def test_clipping_a_cube_by_its_diagonal(k: int) -> None:
+def test_cutting_a_cube_by_its_diagonal(k: int) -> None:
     """sum x = 0 halves [-1, 1]^k; sum x >= k - 1 cuts off a simplex of volume 1 / k! at the corner (1, ..., 1)."""
     box = Box([0.0] * k, torch.eye(k), 1.0)
     normals, offsets = box.halfspaces
     cube = root_cell(box.corners.numpy(), normals.numpy(), offsets.numpy())
     total = cube.vertices.sum(axis=1)
-    half = clip(cube, total, 99, 1e-12)
-    corner = clip(cube, total - (k - 1), 99, 1e-12)
+    half = positive_part(cube, total, 99, 1e-12)
+    corner = positive_part(cube, total - (k - 1), 99, 1e-12)
     assert half is not None
     assert measure(half) == pytest.approx(2.0**k / 2)
     assert corner is not None
     assert measure(corner) == pytest.approx(1 / math.factorial(k))
     assert len(corner.vertices) == k + 1
-    assert clip(cube, total - k, 99, 1e-12) is None
-    assert clip(cube, total + k, 99, 1e-12) is cube
+    assert positive_part(cube, total - k, 99, 1e-12) is None
+    assert positive_part(cube, total + k, 99, 1e-12) is cube
 
 
 def test_neighbours_share_more_than_a_point() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import regionscope as rs
 from compare_space import CUBE, KINDS, MAXIMA, TETRAHEDRON, compare, network, unit_by_unit
 from regionscope.exact import space as engine
-from regionscope.exact.budget import Budget, Record, shares_of_kinks
+from regionscope.exact.budget import Budget, Record, shares_of_folds
 from regionscope.exact.polytopes import partition_cells
 from regionscope.exact.region_batch import RegionBatch
 from regionscope.exact.space import SpacePartition, partition_space
@@ -31,7 +31,7 @@ from twins.reference import reference_partition
 
 def run(program: Program, *slices: Slice, max_regions: int | None = None) -> tuple[SpacePartition, Record]:
     zero_tolerances = zero_tolerances_of(program, slices, Tolerance.of(program.dtype), Budget(1 << 30))
-    record = Record.start(len(program.kinks), len(slices), None)
+    record = Record.start(len(program.folds), len(slices), None)
     (found,) = partition_space(program, slices, zero_tolerances, Budget(1 << 30, max_regions), record)
     assert isinstance(found, SpacePartition)  # no unit had to be cut by itself
     return found, record
@@ -203,7 +203,7 @@ def test_progress_moves_within_max_pooling(monkeypatch: pytest.MonkeyPatch, reso
     part = rs.linear_regions(net, rs.Box.between(-0.2, 0.2, (3,)), progress=seen.append)
     part.check()
     assert len(calls) == 2  # 16 windows of 4, at most 32 comparisons at a time
-    pooling, _ = shares_of_kinks(trace(net, (3,)), 3)
+    pooling, _ = shares_of_folds(trace(net, (3,)), 3)
     assert seen == pytest.approx([pooling / 2, pooling if resolved else 0.5, 1.0])
 
 
@@ -237,7 +237,7 @@ def test_only_the_cells_that_are_kept_go_on(engine_of: Callable[..., Any]) -> No
         lowest = torch.zeros(len(offsets) - 1).double()
         return lowest.scatter_reduce(0, owners(offsets), coords[corners, 2], "amin") < -0.4
 
-    record = Record.start(len(program.kinks), 1, None)
+    record = Record.start(len(program.folds), 1, None)
     found = engine_of(program, [CUBE], zero_tolerances, Budget(1 << 30), record, keep)
     batch = RegionBatch.of_space(found if isinstance(found, list) else [found], program)
     whole = rs.linear_regions(program, CUBE)

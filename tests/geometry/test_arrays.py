@@ -12,12 +12,12 @@ from regionscope.geometry import arrays, interpolation
 from regionscope.geometry.bitsets import WORD, holds, lowest, n_words, pack, popcount, unpack
 from regionscope.geometry.crossing import SignTable, Units, place_points
 from regionscope.geometry.interpolation import Interpolation
-from regionscope.geometry.planar.cut import PlanarSplit, split
+from regionscope.geometry.planar.cut import PlanarCut, cut_units
 from regionscope.geometry.planar.mesh import Mesh
 from regionscope.geometry.ragged import gather_rows, sort_by
 
 
-def _cut_twice() -> tuple[PlanarSplit, torch.Tensor]:
+def _cut_twice() -> tuple[PlanarCut, torch.Tensor]:
     """Lines of two layers, some of them through one point."""
     generator = torch.Generator().manual_seed(0)
     none, corners = torch.full((4,), -1), torch.arange(4)
@@ -27,7 +27,7 @@ def _cut_twice() -> tuple[PlanarSplit, torch.Tensor]:
         weights = torch.randn(2, 12, generator=generator, dtype=torch.float64)
         values = coords @ weights + 0.3 * torch.randn(12, generator=generator, dtype=torch.float64)
         values[:, :4] = coords @ weights[:, :4]
-        result = split(mesh, Units(values, (0.0, 0.5), torch.full((len(coords), 12), 1e-12).double()), layer=layer)
+        result = cut_units(mesh, Units(values, (0.0, 0.5), torch.full((len(coords), 12), 1e-12).double()), layer=layer)
         mesh, coords = result.mesh, result.interpolation.apply(coords)
     return arrays.as_tensors(result), coords
 

@@ -12,8 +12,8 @@ from regionscope.geometry.bitsets import lowest
 from regionscope.geometry.crossing import Units
 from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
 from regionscope.geometry.planar.arrangement import Chords
-from regionscope.geometry.planar.cut import split
-from regionscope.geometry.planar.envelope import envelope_on_cell, split_maxima, tie_weights
+from regionscope.geometry.planar.cut import cut_units
+from regionscope.geometry.planar.envelope import cut_maxima, envelope_on_cell, tie_weights
 from regionscope.geometry.planar.mesh import Mesh, areas
 
 
@@ -31,7 +31,7 @@ def _arrange(weights: torch.Tensor, offsets: torch.Tensor) -> tuple[Mesh, torch.
     while cells is None or len(cells):
         values = coords @ weights.T + offsets
         near = torch.full((len(coords),), 1e-12, dtype=torch.float64)
-        result = split(mesh, Units(values, (0.0,), near), layer=0, cells=cells, zeros=zeros)
+        result = cut_units(mesh, Units(values, (0.0,), near), layer=0, cells=cells, zeros=zeros)
         mesh, coords = result.mesh, result.interpolation.apply(coords)
         cells, zeros, rounds = result.unsettled, result.zeros, rounds + 1
     return mesh, coords, rounds
@@ -119,8 +119,8 @@ def test_each_unit_has_its_own_tolerance() -> None:
     size = torch.tensor([1.0, 1e-15], dtype=torch.float64)
     values = coords * size
     one, own = torch.full((4,), 1e-12, dtype=torch.float64), 1e-12 * size.expand(4, 2)
-    assert split(mesh, Units(values, (0.0,), one), layer=0).mesh.n_cells == 2
-    assert split(mesh, Units(values, (0.0,), own), layer=0).mesh.n_cells == 4
+    assert cut_units(mesh, Units(values, (0.0,), one), layer=0).mesh.n_cells == 2
+    assert cut_units(mesh, Units(values, (0.0,), own), layer=0).mesh.n_cells == 4
 
 
 def _envelope(slopes: torch.Tensor, constants: torch.Tensor) -> tuple[Mesh, torch.Tensor, torch.Tensor]:
@@ -131,7 +131,7 @@ def _envelope(slopes: torch.Tensor, constants: torch.Tensor) -> tuple[Mesh, torc
     while cells is None or len(cells):
         near = torch.full((len(coords),), 1e-12, dtype=torch.float64)
         candidates = Candidates(coords @ slopes.T + constants, groups, near)
-        result = split_maxima(mesh, candidates, coords, layer=0, cells=cells)
+        result = cut_maxima(mesh, candidates, coords, layer=0, cells=cells)
         mesh, coords, cells = result.mesh, result.interpolation.apply(coords), result.unsettled
     near = torch.full((len(coords),), 1e-12, dtype=torch.float64)
     leading = leaders(Candidates(coords @ slopes.T + constants, groups, near))

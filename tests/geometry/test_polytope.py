@@ -17,9 +17,9 @@ from torch import Tensor
 from regionscope.geometry import Box, Simplex, Slice
 from regionscope.geometry.bitsets import pack
 from regionscope.geometry.polytope.complex import Complex, centres
+from regionscope.geometry.polytope.cut import cut_along
 from regionscope.geometry.polytope.faces import facets, is_polytope, maximal, volumes
-from regionscope.geometry.polytope.maximum import PolytopeEnvelope, clip_max
-from regionscope.geometry.polytope.split import split
+from regionscope.geometry.polytope.maximum import PolytopeEnvelope, cut_maxima
 
 ZERO = 1e-12
 DIMS = (1, 2, 3, 4)
@@ -41,7 +41,7 @@ def cut(cells: Complex, coords: Tensor, normals: Tensor, offsets: Tensor) -> tup
     """Cut by the hyperplanes normals @ x + offsets = 0, one after another."""
     for i, (w, b) in enumerate(zip(normals, offsets, strict=True)):
         u = coords @ w + b
-        result = split(cells, torch.where(u.abs() <= ZERO, 0, u.sign()), u, label=i)
+        result = cut_along(cells, torch.where(u.abs() <= ZERO, 0, u.sign()), u, label=i)
         assert result.unresolved == 0
         cells, coords = result.cells, result.new.extend(coords)
     return cells, coords
@@ -174,19 +174,19 @@ def test_signs_that_fit_no_flat_cut_are_resolved_or_reported() -> None:
     """Around a square + 0 + -: no line does that. A tiny value gives way to its sign, an exact 0 is reported."""
     cells, _ = begin(cube(2))
     codes = torch.tensor([1, 0, 1, -1])
-    moved = split(cells, codes, torch.tensor([1.0, 1e-15, 1.0, -1.0]).double())
+    moved = cut_along(cells, codes, torch.tensor([1.0, 1e-15, 1.0, -1.0]).double())
     assert (moved.unresolved, moved.cells.n_cells, len(moved.snapped)) == (0, 2, 0)
-    assert split(cells, codes, torch.tensor([1.0, 0.0, 1.0, -1.0]).double()).unresolved == 1
+    assert cut_along(cells, codes, torch.tensor([1.0, 0.0, 1.0, -1.0]).double()).unresolved == 1
 
 
 def rows(cells: Complex, values: Tensor) -> tuple[Tensor, ...]:
     return values.split(cells.offsets.diff().tolist())
 
 
-def test_parents_sides_walls_and_vertices_of_a_split() -> None:
+def test_parents_sides_walls_and_vertices_of_a_cut() -> None:
     cells, coords = begin(cube(3), cube(3, 2.0))
     u = coords[:, 0] - 1.5  # cuts the second cube only
-    result = split(cells, u.sign(), u, label=5)
+    result = cut_along(cells, u.sign(), u, label=5)
     assert result.old_cell.tolist() == [0, 1, 1]
     assert result.side.tolist() == [0, 1, -1]
     assert result.cells.slice_id.tolist() == [0, 1, 1]
@@ -201,10 +201,10 @@ def test_parents_sides_walls_and_vertices_of_a_split() -> None:
     assert found.corners[found.offsets[shared] : found.offsets[shared + 1]].tolist() == [16, 17, 18, 19]
 
 
-def test_a_split_within_some_cells_only() -> None:
+def test_a_cut_within_some_cells_only() -> None:
     cells, coords = cut(*begin(cube(2)), torch.tensor([[1.0, 0.0]]).double(), torch.zeros(1).double())
     u = coords[:, 1]
-    result = split(cells, u.sign(), u, label=1, within=torch.tensor([True, False]))
+    result = cut_along(cells, u.sign(), u, label=1, within=torch.tensor([True, False]))
     assert result.old_cell.tolist() == [1, 0, 0]
     assert volumes(result.cells, result.new.extend(coords)).tolist() == pytest.approx([2.0, 1.0, 1.0])
 
@@ -217,7 +217,7 @@ def test_more_facets_than_bits_in_a_word() -> None:
     cells, coords = begin(cube(2, 2.0))
     for i, w in enumerate(normals):
         u = 1 - coords @ w
-        result = split(cells, u.sign(), u, label=i)
+        result = cut_along(cells, u.sign(), u, label=i)
         coords = result.new.extend(coords)
         cells = result.cells.take(result.side > 0)
     assert cells.offsets.tolist() == [0, 150]
@@ -234,7 +234,7 @@ def test_sets_drawn_at_random_are_maximal() -> None:
 def envelope(
     cells: Complex, coords: Tensor, slopes: Tensor, heights: Tensor
 ) -> tuple[PolytopeEnvelope, Complex, Tensor]:
-    result = clip_max(cells, coords @ slopes + heights, ZERO, label=99)
+    result = cut_maxima(cells, coords @ slopes + heights, ZERO, label=99)
     assert result.unresolved == 0
     compacted, kept = result.cells.compact()
     return result, compacted, result.extend(coords)[kept]

@@ -91,7 +91,7 @@ def test_kac_rice_is_the_mean_of_random_networks(widths: list[int]) -> None:
 
 
 def test_kac_rice_through_the_origin_by_hand() -> None:
-    """One unit w x + b in one dimension: the kink -b / w is Cauchy, and half of them lie in [-1, 1]."""
+    """One unit w x + b in one dimension: the fold -b / w is Cauchy, and half of them lie in [-1, 1]."""
     found = kac_rice(1, [100], torch.tensor([-1.0]), torch.tensor([1.0]), bias=2**0.5, nodes=2000)
     assert found == pytest.approx(1 + 100 * 0.5, rel=1e-5)
 

@@ -1,4 +1,4 @@
-"""Cases on lines, in planes and in space: coincidences, ties, regions that touch, every kind of nonlinearity."""
+"""Cases on lines, in planes and in space: coincidences, ties, regions that touch, every kind of fold."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ ON_A_LINE = [
     case("|x| from two opposite neurons", lambda: relu_net([[1], [-1]], [[1, 1]]), interval(), (2, 2, 1)),
     case("x from two opposite neurons", lambda: relu_net([[1], [-1]], [[1, -1]]), interval(), (2, 1, 2)),
     case(
-        "kink at the end of the segment", lambda: relu_net(([[1], [1]], [0, -1]), [[1, 1]]), interval(0, 1), (1, 1, 1)
+        "fold at the end of the segment", lambda: relu_net(([[1], [1]], [0, -1]), [[1, 1]]), interval(0, 1), (1, 1, 1)
     ),
     case(
-        "kinks at 0 and 1 of an extended segment",
+        "folds at 0 and 1 of an extended segment",
         lambda: relu_net(([[1], [1]], [0, -1]), [[1, 2]]),
         interval(0, 1).extended(-1, 2),
         (3, 3, 2),
     ),
-    case("no nonlinearity", lambda: linear([[1.0], [-1.0]], [0.25, 0.0]), interval(), (1, 1, 2)),
+    case("no fold", lambda: linear([[1.0], [-1.0]], [0.25, 0.0]), interval(), (1, 1, 2)),
     case(
         "constant network", lambda: relu_net(([[0], [0]], [1, -1]), ([[0, 0], [0, 0]], [1, 2])), interval(), (1, 1, 1)
     ),
     case("zero network", lambda: relu_net([[0], [0]], [[0, 0], [0, 0]]), interval(), (1, 1, 1)),
-    case("hardtanh has two kinks", lambda: nn.Hardtanh(), interval(-2, 2), (3, 3, 2)),
-    case("ReLU6 has two kinks", lambda: nn.ReLU6(), interval(-3, 9), (3, 3, 2)),
+    case("hardtanh has two folds", lambda: nn.Hardtanh(), interval(-2, 2), (3, 3, 2)),
+    case("ReLU6 has two folds", lambda: nn.ReLU6(), interval(-3, 9), (3, 3, 2)),
     case(
-        "ReLU6 kinks that coincide",
+        "ReLU6 folds that coincide",
         lambda: layers(([[1], [1]], [0, 6]), nn.ReLU6(), [[1, 2]]),
         interval(-10, 10),
         (4, 4, 2),
     ),
     case(
-        "ReLU6 resting on its upper kink",
+        "ReLU6 resting on its upper fold",
         lambda: layers(([[0], [1]], [6, 0]), nn.ReLU6(), [[1, 1]]),
         interval(),
         (2, 2, 1),
@@ -210,10 +210,10 @@ IN_A_PLANE = [
         square(),
         (4, 4, 1),
     ),
-    case("no nonlinearity, three classes meet", lambda: linear([[1, 0], [0, 1], [-1, -1]]), square(), (1, 1, 3)),
-    case("no nonlinearity, four classes meet", lambda: linear(SPLIT), square(), (1, 1, 4)),
+    case("no fold, three classes meet", lambda: linear([[1, 0], [0, 1], [-1, -1]]), square(), (1, 1, 3)),
+    case("no fold, four classes meet", lambda: linear(SPLIT), square(), (1, 1, 4)),
     case(
-        "no nonlinearity, one class never wins",
+        "no fold, one class never wins",
         lambda: linear([[1, 0], [-1, 0], [0, 0]], [0, 0, -1]),
         square(),
         (1, 1, 2),

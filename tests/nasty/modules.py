@@ -126,7 +126,7 @@ class Maxout(nn.Module):
 
 
 class LongSkip(nn.Module):
-    """A residual connection that crosses three nonlinearities, inside another that crosses all five."""
+    """A residual connection that crosses three folds, inside another that crosses all five."""
 
     def __init__(self, d: int, width: int, c: int) -> None:
         super().__init__()

@@ -77,9 +77,9 @@ SEEDED = [
         ),
         square(3),
     ),
-    case("skip across three nonlinearities", seeded(14, lambda: LongSkip(2, 8, 3)), square(3)),
+    case("skip across three folds", seeded(14, lambda: LongSkip(2, 8, 3)), square(3)),
     case(
-        "skip across three nonlinearities on a segment",
+        "skip across three folds on a segment",
         seeded(14, lambda: LongSkip(6, 12, 3)),
         Segment(*(5 * random_points(2, 6))),
     ),

@@ -1,4 +1,4 @@
-"""The program computes what the module computes, for every architecture, in one go and kink by kink."""
+"""The program computes what the module computes, for every architecture, in one go and fold by fold."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def assert_close(got: Tensor, expected: Tensor) -> None:
 
 def step_by_step(program: Program, x: Tensor, *, consume: bool) -> Tensor:
     values = program.begin(x)
-    for kink in program.kinks:
-        kink.cuts(values)
-        values = kink.advance(values, consume=consume)
+    for fold in program.folds:
+        fold.compared(values)
+        values = fold.advance(values, consume=consume)
     return program.outputs(values)
 
 
@@ -71,16 +71,16 @@ def assert_rows_close(got: Tensor, expected: Tensor) -> None:
 def test_every_live_value_is_needed_and_left_alone(architecture: Architecture) -> None:
     program, x = traced(architecture), inputs(architecture, 3)
     values = program.begin(x)
-    assert len({kink.name for kink in program.kinks}) == len(program.kinks)
-    assert program.n_units == sum(kink.n_units for kink in program.kinks)
-    for i, kink in enumerate(program.kinks):
-        assert kink.cuts(values).n_units == kink.n_units
+    assert len({fold.name for fold in program.folds}) == len(program.folds)
+    assert program.n_units == sum(fold.n_units for fold in program.folds)
+    for i, fold in enumerate(program.folds):
+        assert fold.compared(values).n_units == fold.n_units
         assert all(tensor.shape[0] == 3 for tensor in values.values())
-        assert sum(tensor[0].numel() * 8 for tensor in values.values()) <= kink.row_bytes
+        assert sum(tensor[0].numel() * 8 for tensor in values.values()) <= fold.row_bytes
         for name in values:
             assert depends_on(program, i, values, name)
         copies = {name: tensor.clone() for name, tensor in values.items()}
-        after = kink.advance(values)
+        after = fold.advance(values)
         assert values.keys() == copies.keys()
         assert all(torch.equal(values[name], copies[name]) for name in copies)
         values = after
@@ -91,8 +91,8 @@ def depends_on(program: Program, start: int, values: Values, name: str) -> bool:
     """Whether running on without ``name`` fails: it is read by some later instruction, or is the output."""
     rest = {key: tensor for key, tensor in values.items() if key != name}
     try:
-        for kink in program.kinks[start:]:
-            rest = kink.advance(rest)
+        for fold in program.folds[start:]:
+            rest = fold.advance(rest)
         program.outputs(rest)
     except KeyError:
         return True
@@ -105,7 +105,7 @@ def test_a_program_comes_back_from_pickle(architecture: Architecture) -> None:
     again = pickle.loads(pickle.dumps(program))
     assert torch.equal(again(x), program(x))
     assert torch.equal(patterns(again, x), patterns(program, x))
-    assert [kink.name for kink in again.kinks] == [kink.name for kink in program.kinks]
+    assert [fold.name for fold in again.folds] == [fold.name for fold in program.folds]
 
 
 def counted(program: Program, x: Tensor) -> int:
@@ -122,14 +122,14 @@ def test_a_program_counts_alike_in_a_worker_process() -> None:
 
 
 def refined(program: Program, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Walk along segments from ``a`` to ``b`` as an engine does: before each kink, cut each of them at every fold.
+    """Walk along segments from ``a`` to ``b`` as an engine does: before each fold, cut each of them at every fold.
 
     Returns the positions (n,) along the segment and the outputs (n, c) at those positions, for one segment.
     """
     positions = torch.tensor([0.0, 1.0], dtype=torch.float64)
     values = program.begin(torch.stack([a, b]))
-    for kink in program.kinks:
-        signs = fold_signs(kink.cuts(values))
+    for fold in program.folds:
+        signs = fold_signs(fold.compared(values))
         cuts: list[tuple[float, int, float]] = []
         for left in range(len(positions) - 1):
             u, w = signs[left], signs[left + 1]
@@ -143,7 +143,7 @@ def refined(program: Program, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
             order = positions.argsort()
             positions = positions[order]
             values = {name: interpolated(tensor, left, share)[order] for name, tensor in values.items()}
-        values = kink.advance(values, consume=True)
+        values = fold.advance(values, consume=True)
     return positions, program.outputs(values)
 
 
@@ -163,7 +163,7 @@ def fold_signs(cuts: Any) -> Tensor:
 
 
 @every_architecture
-def test_kink_by_kink_on_a_segment_and_patterns_of_inputs(architecture: Architecture) -> None:
+def test_fold_by_fold_on_a_segment_and_patterns_of_inputs(architecture: Architecture) -> None:
     """Vertices that are only ever interpolated carry the same values as a forward pass through those inputs."""
     program = traced(architecture)
     a, b = inputs(architecture, 2, seed=2)
@@ -187,8 +187,8 @@ def test_resnet18_in_cifar_form() -> None:
     torch.manual_seed(0)
     module = ResNet()
     program = trace(module, (3, 32, 32))
-    assert len(program.kinks) == 17
-    assert program.kinks[0].name == "stem.2"
-    assert program.kinks[2].name == "layers.0.relu#2"
+    assert len(program.folds) == 17
+    assert program.folds[0].name == "stem.2"
+    assert program.folds[2].name == "layers.0.relu#2"
     x = torch.randn(2, 3, 32, 32, dtype=torch.float64)
     assert_close(program(x), in_double(module, x))

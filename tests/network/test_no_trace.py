@@ -150,7 +150,7 @@ def test_a_way_to_the_original_that_cannot_be_followed_is_refused() -> None:
 def test_a_compiled_part_is_read_uncompiled() -> None:
     part = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
     program = trace(nn.Sequential(torch.compile(part, backend="eager"), nn.Linear(4, 2)), (3,))
-    assert [kink.name for kink in program.kinks] == ["0.1"]
+    assert [fold.name for fold in program.folds] == ["0.1"]
 
 
 def test_nothing_of_torch_is_patched_while_a_forward_is_read() -> None:

@@ -78,8 +78,8 @@ def test_neighbours_differ_by_what_shares_the_facet(network: tuple[nn.Module, Te
     beside = at.neighbours(0)
     mine, others = patterns(program, x[:1]), patterns(program, beside.inside)
     assert len(others.unique(dim=0)) == len(beside) == len(at.facets(0))
-    starts = np.cumsum([0, *(kink.n_units for kink in program.kinks)])
-    columns = starts[beside.facets.kink] + beside.facets.unit
+    starts = np.cumsum([0, *(fold.n_units for fold in program.folds)])
+    columns = starts[beside.facets.fold] + beside.facets.unit
     assert (mine[0, columns] != others[np.arange(len(others)), columns]).all()
     again = regions_at(model, torch.cat([x, beside.inside]))
     assert torch.equal(again.neighbours(0).ids, again.ids[len(x) :])

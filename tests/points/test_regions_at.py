@@ -71,14 +71,14 @@ def test_distances_equal_those_of_the_slow_twin(network: tuple[nn.Module, Tensor
     program = with_decision(trace(model, tuple(x.shape[1:])))
     for i, point in enumerate(x):
         cell_walls = walls(program, point)
-        last = len(program.kinks) - 1
-        cell = {(w.kink, w.unit, w.candidate): w.distance(norm) for w in cell_walls if w.kink < last}
+        last = len(program.folds) - 1
+        cell = {(w.fold, w.unit, w.candidate): w.distance(norm) for w in cell_walls if w.fold < last}
         expected = min(cell.values())
         assert at.distance[i].item() == pytest.approx(expected, rel=1e-9)
-        assert cell[at.nearest.kink[i].item(), at.nearest.unit[i].item(), at.nearest.candidate[i].item()] == (
+        assert cell[at.nearest.fold[i].item(), at.nearest.unit[i].item(), at.nearest.candidate[i].item()] == (
             pytest.approx(expected, rel=1e-9)
         )
-        margin = min((w.distance(norm) for w in cell_walls if w.kink == last), default=math.inf)
+        margin = min((w.distance(norm) for w in cell_walls if w.fold == last), default=math.inf)
         assert at.label_exact[i].item() == (margin <= expected)
         assert at.label_distance[i].item() == pytest.approx(min(margin, expected), rel=1e-9)
     assert not at.on_fold.any()
@@ -99,7 +99,7 @@ def test_a_step_shorter_than_the_distance_changes_nothing_and_a_longer_one_chang
     torch.testing.assert_close(lengths, at.distance, rtol=1e-9, atol=0)
     before, shorter, longer = (patterns(program, x + share * steps) for share in (0.0, 0.999, 1.001))
     assert torch.equal(before, shorter)
-    starts = torch.tensor([0, *(kink.n_units for kink in program.kinks)]).cumsum(0)
+    starts = torch.tensor([0, *(fold.n_units for fold in program.folds)]).cumsum(0)
     for i, changed in enumerate(before != longer):
         sharing = at.sharing(i)
         assert (at.nearest.modules[i], at.nearest.unit[i]) in sharing

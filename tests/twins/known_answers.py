@@ -51,7 +51,7 @@ class KnownAnswer:
     layers: the architecture, ``[type, *arguments]`` for each layer. seed, weights: at least one of them is set.
     dtype: precision of the weights. weights_sha256: of all parameters in order, as little-endian numbers.
     closed_form: the formula of the counts, empty when they were computed.
-    by_layer: name of each nonlinearity in the built module -> activation regions after it.
+    by_layer: name of each fold in the built module -> activation regions after it.
     """
 
     name: str

@@ -15,9 +15,9 @@ _ZERO = 1e-9  # of the largest gradient of the layer: smaller ones, and gaps of 
 
 @dataclass(frozen=True)
 class Wall:
-    """Where one unit folds, seen from one input: nonlinearity, unit, candidate (-1: none), gap and gradient (d,)."""
+    """Where one unit folds, seen from one input: fold, unit, candidate (-1: none), gap and gradient (d,)."""
 
-    kink: int
+    fold: int
     unit: int
     candidate: int
     gap: float
@@ -36,36 +36,36 @@ def walls(program: Program, point: Tensor) -> list[Wall]:
     for instruction in program.instructions:
         instruction.run(values, consume=False, pure=True)
     all_walls: list[Wall] = []
-    for k, kink in enumerate(program.kinks):
-        cuts = kink.cuts(values)
-        if isinstance(cuts, Thresholds):
-            n = cuts.values.shape[1]
+    for k, fold in enumerate(program.folds):
+        compared = fold.compared(values)
+        if isinstance(compared, Thresholds):
+            row = compared.values[0]
             terms = [
-                (t * n + i, -1, (cuts.values[0, i] - threshold) * torch.sign(cuts.values[0, i].detach() - threshold))
-                for t, threshold in enumerate(cuts.at)
-                for i in range(n)
+                (t * len(row) + i, -1, (value - threshold) * torch.sign(value.detach() - threshold))
+                for t, threshold in enumerate(compared.at)
+                for i, value in enumerate(row)
             ]
         else:
-            rows = cuts.values[0, cuts.groups]
+            rows = compared.values[0, compared.groups]
             top = rows.argmax(1)
             terms = [
                 (g, j, rows[g, top[g]] - rows[g, j])
                 for g in range(len(rows))
                 for j in range(rows.shape[1])
-                if cuts.groups[g, j] != cuts.groups[g, top[g]]
+                if compared.groups[g, j] != compared.groups[g, top[g]]
             ]
         all_walls += _walls_of(k, terms, x)
-        for instruction in kink.instructions:
+        for instruction in fold.instructions:
             instruction.run(values, consume=False, pure=True)
     return all_walls
 
 
-def _walls_of(kink: int, terms: list[tuple[int, int, Tensor]], x: Tensor) -> list[Wall]:
+def _walls_of(fold: int, terms: list[tuple[int, int, Tensor]], x: Tensor) -> list[Wall]:
     walls = []
     for unit, candidate, gap in terms:
         gradient = torch.zeros_like(x)
         if gap.requires_grad:
             (gradient,) = torch.autograd.grad(gap, x, retain_graph=True, materialize_grads=True)
-        walls.append(Wall(kink, unit, candidate, gap.item(), gradient.flatten()))
+        walls.append(Wall(fold, unit, candidate, gap.item(), gradient.flatten()))
     largest = max((float(wall.gradient.norm()) for wall in walls), default=0.0)
     return [wall for wall in walls if float(wall.gradient.norm()) > _ZERO * largest]

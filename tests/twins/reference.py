@@ -1,10 +1,10 @@
 """The slow, obvious twin of the exact engine: cut one convex cell at a time, evaluate the network afresh at corners.
 
-Before each nonlinearity the network is run from the input to there at the corners of every cell; on a cell each unit is
+Before each fold the network is run from the input to there at the corners of every cell; on a cell each unit is
 affine, so its values at the corners say whether and where it folds. Nothing is shared between neighbours, nothing is
 interpolated from layer to layer. Used by tests and to verify the corpus; any slice dimension, small networks.
 
-Cost: a network pass over all corners for each nonlinearity, and Python work for each cut.
+Cost: a network pass over all corners for each fold, and Python work for each cut.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from regionscope.geometry import Slice
 from regionscope.network import Maxima, Program, Thresholds
 from regionscope.tolerance import Tolerance
 from regionscope.types import FloatArray, IntArray
-from twins.reference_space import Cell, clip, measure, neighbours, ordered, root_cell
+from twins.reference_space import Cell, measure, neighbours, ordered, positive_part, root_cell
 
 TOLERANCE = Tolerance.of(torch.float64)
 
@@ -35,7 +35,7 @@ class ReferencePartition:
     vertices: for each region its corners (m, k) in slice coordinates; k = 1 ascending, k = 2 counter-clockwise.
     sizes: (r,) measured in input space.
     interior: (r, k), a point strictly inside each region.
-    by_layer: name of each nonlinearity -> number of activation regions after it, in order.
+    by_layer: name of each fold -> number of activation regions after it, in order.
     linear: (r,) the number of the linear region that each activation region belongs to.
     neighbours: pairs of regions whose common boundary has positive (k - 1)-measure.
     """
@@ -80,12 +80,12 @@ class ReferenceDecision:
 
 
 def reference_partition(program: Program, slice: Slice) -> ReferencePartition:
-    """Cut ``slice`` at every kink of the program, in order."""
+    """Cut ``slice`` at every fold of the program, in order."""
     return _partition(program, slice, *_activation_cells(program, slice))
 
 
 def reference_regions(program: Program, slice: Slice) -> tuple[ReferencePartition, ReferenceDecision]:
-    """Both partitions of ``slice`` from one pass through the program: cut at every kink, and for the labels once more
+    """Both partitions of ``slice`` from one pass through the program: cut at every fold, and for the labels once more
     where the largest output changes; there, pieces of equal label are joined.
     """
     cells, by_layer = _activation_cells(program, slice)
@@ -133,27 +133,27 @@ def _activation_cells(program: Program, slice: Slice) -> tuple[list[Cell], dict[
     cells = [root_cell(slice.corners.numpy(), normals.numpy(), offsets.numpy())]
     numbers = itertools.count(len(offsets))
     by_layer = {}
-    for depth, kink in enumerate(program.kinks):
+    for depth, fold in enumerate(program.folds):
         corners = np.concatenate([cell.vertices for cell in cells])
-        cuts = kink.cuts(_values_before(program, depth, _embed(program, slice, corners)))
-        values = cuts.values.double().numpy()
+        compared = fold.compared(_values_before(program, depth, _embed(program, slice, corners)))
+        values = compared.values.double().numpy()
         zero = TOLERANCE.zero * float(np.abs(values).max(initial=0.0))
         parts: list[Cell] = []
         for cell, rows in zip(cells, _rows_of(cells, values), strict=True):
-            parts += _cut(cell.with_values(rows), cuts, zero, numbers)
+            parts += _cut(cell.with_values(rows), compared, zero, numbers)
         cells = parts
-        by_layer[kink.name] = len(cells)
+        by_layer[fold.name] = len(cells)
     return cells, by_layer
 
 
-def _cut(cell: Cell, cuts: Thresholds | Maxima, zero: float, numbers: Iterator[int]) -> list[Cell]:
-    """All activation regions of one nonlinearity inside one cell that carries the values the nonlinearity looks at."""
+def _cut(cell: Cell, compared: Thresholds | Maxima, zero: float, numbers: Iterator[int]) -> list[Cell]:
+    """All activation regions of one fold inside one cell that carries the values the fold looks at."""
     parts = [cell]
-    if isinstance(cuts, Maxima):
-        for group in cuts.groups.tolist():
+    if isinstance(compared, Maxima):
+        for group in compared.groups.tolist():
             parts = [part for whole in parts for _, part in _upper_envelope(whole, group, zero, numbers)]
         return parts
-    for at, unit in itertools.product(cuts.at, range(cell.values.shape[1])):
+    for at, unit in itertools.product(compared.at, range(cell.values.shape[1])):
         parts = [part for whole in parts for part in _two_sides(whole, unit, at, zero, numbers)]
     return parts
 
@@ -164,7 +164,9 @@ def _two_sides(cell: Cell, unit: int, at: float, zero: float, numbers: Iterator[
     if u.max() <= zero or u.min() >= -zero:
         return [cell]
     facet = next(numbers)
-    return [part for part in (clip(cell, -u, facet, zero), clip(cell, u, facet, zero)) if part is not None]
+    return [
+        part for part in (positive_part(cell, -u, facet, zero), positive_part(cell, u, facet, zero)) if part is not None
+    ]
 
 
 def _upper_envelope(cell: Cell, group: list[int], zero: float, numbers: Iterator[int]) -> list[tuple[int, Cell]]:
@@ -188,7 +190,7 @@ def _upper_envelope(cell: Cell, group: list[int], zero: float, numbers: Iterator
         part: Cell | None = cell
         for j in rivals:
             if part is not None and j != i:
-                part = clip(part, part.values[:, i] - part.values[:, j], facets[frozenset((i, j))], zero)
+                part = positive_part(part, part.values[:, i] - part.values[:, j], facets[frozenset((i, j))], zero)
         return part
 
     winners = [i for i in distinct if where_largest(i, distinct) is not None]
@@ -209,10 +211,10 @@ def _embed(program: Program, slice: Slice, coords: FloatArray) -> Tensor:
 
 
 def _values_before(program: Program, depth: int, inputs: Tensor) -> dict[str, Tensor]:
-    """Run the network from its input up to kink number ``depth``."""
+    """Run the network from its input up to fold number ``depth``."""
     values = program.begin(inputs)
-    for kink in program.kinks[:depth]:
-        values = kink.advance(values)
+    for fold in program.folds[:depth]:
+        values = fold.advance(values)
     return values
 
 

@@ -48,7 +48,7 @@ def root_cell(corners: FloatArray, normals: FloatArray, offsets: FloatArray) -> 
     return Cell(corners, facets, np.zeros((len(corners), 0)))
 
 
-def clip(cell: Cell, u: FloatArray, facet: int, zero: float) -> Cell | None:
+def positive_part(cell: Cell, u: FloatArray, facet: int, zero: float) -> Cell | None:
     """The part of the cell where the affine function with values ``u`` (m,) at its vertices is not negative.
 
     None when that part has no interior, the cell itself when it is all of it. A value within ``zero`` of 0 is 0. A new
@@ -150,7 +150,7 @@ def _overlaps(sides: list[Cell], facet: int, touch: float) -> Iterator[tuple[int
         rest: Cell | None = replace(flat[a], facets=tuple(facets - {facet} for facets in flat[a].facets))
         for number, border in enumerate(borders[b], start=1):
             if rest is not None:
-                rest = clip(rest, rest.vertices @ border[:-1] + border[-1], -number, touch)
+                rest = positive_part(rest, rest.vertices @ border[:-1] + border[-1], -number, touch)
         if rest is not None:
             yield a, b
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 import regionscope as rs
 from onnx_graphs import MODELS, needs_models, node, relu_network, write
 from regionscope.exact.bounding.bounds import bound_cells, on_vertices, rounding_of
-from regionscope.exact.bounding.stages import Staged, read_stages, with_slacks
+from regionscope.exact.bounding.hinge_network import HingeNetwork, read_hinge_network, with_slacks
 from regionscope.verification.decide import margin_by_partition
 from regionscope.verification.property import Case, Constraint, Property
 from regionscope.verification.search import largest_margin
@@ -87,12 +87,12 @@ def test_the_search_finds_the_margin_of_the_partition(name: str, k: int) -> None
     program = rs.trace(network, (k,))
     factors, bounds = np.array([[1.0, -1.0], [0.5, 1.0], [-1.0, 0.2]]), np.array([0.1, 0.2, -0.3])
     alternatives = [[0, 1], [2]]
-    staged = with_slacks(read_stages(program, where.embed, k), factors, bounds)
+    hinges = with_slacks(read_hinge_network(program, where.embed, k), factors, bounds)
     points = torch.rand(50, k, dtype=torch.float64) * 2 - 1
     rows = np.concatenate([np.ones((50, 1)), points.numpy()], 1)
     wanted = bounds[:, None] - factors @ program(where.embed(points)).numpy().T
-    np.testing.assert_allclose(staged.run(rows), wanted, atol=1e-12)
-    found = largest_margin(staged, alternatives, where, deadline=math.inf, max_cells=10**6)
+    np.testing.assert_allclose(hinges.run(rows), wanted, atol=1e-12)
+    found = largest_margin(hinges, alternatives, where, deadline=math.inf, max_cells=10**6)
     twin = margin_by_partition(program, where, factors, bounds, alternatives)
     assert found.complete
     assert abs(found.margin - twin.margin) < 1e-9
@@ -102,9 +102,9 @@ def test_the_search_finds_the_margin_of_the_partition(name: str, k: int) -> None
 
 def test_opposite_and_equal_units_are_merged() -> None:
     program = rs.trace(Doubled(2), (2,))
-    staged = with_slacks(read_stages(program, lambda c: c, 2), np.eye(2), np.zeros(2))
-    assert sum(kink.n_units for kink in program.kinks) == 17
-    assert sum(len(stage.units) for stage in staged.stages) == 5
+    hinges = with_slacks(read_hinge_network(program, lambda c: c, 2), np.eye(2), np.zeros(2))
+    assert sum(fold.n_units for fold in program.folds) == 17
+    assert sum(len(layer.units) for layer in hinges.layers) == 5
 
 
 @pytest.mark.usefixtures("stored")
@@ -280,34 +280,34 @@ def test_a_witness_that_float32_does_not_confirm_is_unknown(tmp_path: Path) -> N
 
 def test_the_rounding_bound_holds_for_values_and_enclosures() -> None:
     """Against rational numbers, on a thin cell far from the origin of its coordinates and on the whole square."""
-    staged = with_slacks(read_stages(rs.trace(Skip(2), (2,)), lambda x: x, 2), np.eye(2), np.zeros(2))
+    hinges = with_slacks(read_hinge_network(rs.trace(Skip(2), (2,)), lambda x: x, 2), np.eye(2), np.zeros(2))
     random = np.random.default_rng(0)
     corners = np.concatenate([np.ones((4, 1)), [[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]]], 1)
-    tolerances, error = rounding_of(staged, corners)
+    tolerances, error = rounding_of(hinges, corners)
     thin = np.concatenate([np.ones((3, 1)), random.uniform(0.7, 0.7 + 1e-9, (3, 2))], 1)
     for points in (corners[:3], thin):
-        bounds = bound_cells(staged, points[None], tolerances)
-        run, high, low = staged.run(points), *(on_vertices(f, points[None])[:, 0] for f in (bounds.high, bounds.low))
+        bounds = bound_cells(hinges, points[None], tolerances)
+        run, high, low = hinges.run(points), *(on_vertices(f, points[None])[:, 0] for f in (bounds.high, bounds.low))
         for i, point in enumerate(points):
-            exact = np.array([float(value) for value in rational(staged, point)])
+            exact = np.array([float(value) for value in rational(hinges, point)])
             assert (np.abs(run[:, i] - exact) <= error).all()
             assert (high[:, i] >= exact - error).all()
             assert (low[:, i] <= exact + error).all()
     assert error.max() < 1e-9
 
 
-def rational(staged: Staged, point: np.ndarray) -> list[Fraction]:
-    """``staged.run`` at one point without rounding."""
+def rational(hinges: HingeNetwork, point: np.ndarray) -> list[Fraction]:
+    """``hinges.run`` at one point without rounding."""
 
     def times(matrix: Any, state: list[Fraction]) -> list[Fraction]:
         rows = matrix.toarray() if hasattr(matrix, "toarray") else matrix
         return [sum((Fraction(float(a)) * b for a, b in zip(row, state, strict=True)), Fraction(0)) for row in rows]
 
-    state = times(staged.first, [Fraction(float(x)) for x in point])
-    for stage in staged.stages:
-        rest = [state[u] - Fraction(float(t)) for u, t in zip(stage.units, stage.at, strict=True)]
-        bent = [max(r, Fraction(0)) - Fraction(float(t)) * r for r, t in zip(rest, stage.tilt, strict=True)]
-        state = [a + Fraction(float(b)) for a, b in zip(times(stage.matrix, state + bent), stage.offset, strict=True)]
+    state = times(hinges.first, [Fraction(float(x)) for x in point])
+    for layer in hinges.layers:
+        rest = [state[u] - Fraction(float(t)) for u, t in zip(layer.units, layer.at, strict=True)]
+        bent = [max(r, Fraction(0)) - Fraction(float(t)) * r for r, t in zip(rest, layer.tilt, strict=True)]
+        state = [a + Fraction(float(b)) for a, b in zip(times(layer.matrix, state + bent), layer.offset, strict=True)]
     return state
 
 
@@ -409,8 +409,8 @@ def test_the_rounding_bound_covers_merging() -> None:
         network = nn.Sequential(nn.Linear(1, 4), nn.LeakyReLU(0.3), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
         for layer, weight in zip(network[::2], weights, strict=True):
             layer.double().weight.data, layer.bias.data = torch.from_numpy(weight), torch.zeros(len(weight)).double()
-        staged = with_slacks(read_stages(rs.trace(network, (1,)), lambda x: x, 1), np.eye(2), np.zeros(2))
-        _, error = rounding_of(staged, np.array([[1.0, -1.0], [1.0, 1.0]]))
+        hinges = with_slacks(read_hinge_network(rs.trace(network, (1,)), lambda x: x, 1), np.eye(2), np.zeros(2))
+        _, error = rounding_of(hinges, np.array([[1.0, -1.0], [1.0, 1.0]]))
         for x in (Fraction(-1), Fraction(1, 2), Fraction(1)):
             state = [x]
             for i, weight in enumerate(weights):
@@ -420,7 +420,7 @@ def test_the_rounding_bound_covers_merging() -> None:
                 ]
                 slope = (Fraction(0.3), Fraction(0), Fraction(1))[i]
                 state = [max(z, slope * z) for z in state]
-            found = staged.run(np.array([[1.0, float(x)]]))[:, 0]
+            found = hinges.run(np.array([[1.0, float(x)]]))[:, 0]
             for value, exact, bound in zip(found, state, error, strict=True):
                 assert abs(Fraction(float(value)) + exact) <= Fraction(float(bound))
 

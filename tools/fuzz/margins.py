@@ -10,24 +10,24 @@ import math
 from collections.abc import Iterable
 
 from fuzz.polytopes import Function, Point, Polytope, corners, neighbours, value
-from fuzz.program import Kinked, Largest
+from fuzz.program import Largest, Piecewise
 from fuzz.truth import Truth
 
 
 def smallest_sign(truth: Truth) -> float:
     """The smallest nonzero number whose sign decides about a fold or a label."""
-    steps = [i for i, step in enumerate(truth.program.steps) if isinstance(step, Kinked | Largest)]
+    steps = [i for i, step in enumerate(truth.program.steps) if isinstance(step, Piecewise | Largest)]
     return min([*(_of_step(truth, i) for i in steps), _of_labels(truth)])
 
 
 def _of_step(truth: Truth, i: int) -> float:
     """Over all corners: the nonzero inputs of a fold, as a share of the largest one."""
     step = truth.program.steps[i]
-    assert isinstance(step, Kinked | Largest)
+    assert isinstance(step, Piecewise | Largest)
     largest, smallest = 0.0, math.inf
     for cell in truth.cells:
         units = [tuple(unit) for unit in cell.tensors[step.source].tolist()]
-        if isinstance(step, Kinked):
+        if isinstance(step, Piecewise):
             functions = [(*unit[:-1], unit[-1] - t) for unit in units for t in step.thresholds]
         else:
             functions = [_minus(units[i], units[j]) for group in step.groups for i in group for j in group if i < j]

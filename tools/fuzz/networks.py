@@ -272,7 +272,7 @@ def _widths(rng: Rng, dim: int, depth: int, first: int | None = None) -> list[in
 
 
 def _dense(rng: Rng, dim: int, *folds: Layer) -> tuple[list[Layer], tuple[int, ...]]:
-    """A plain network with these nonlinearities in turn."""
+    """A plain network with these folds in turn."""
     widths = _widths(rng, dim, int(rng.integers(1, 4 if dim < 3 else 3)))
     layers: list[Layer] = []
     for (a, b), fold in zip(itertools.pairwise(widths), itertools.cycle(folds), strict=False):

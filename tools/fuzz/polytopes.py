@@ -36,7 +36,7 @@ def corners(polytope: Polytope) -> list[Point]:
     return polytope[0] if len(polytope) == 1 else list(dict.fromkeys(point for face in polytope for point in face))
 
 
-def clip_face(face: Face, function: Function) -> Face:
+def positive_face(face: Face, function: Function) -> Face:
     """The part of a face where the function is not negative."""
     values = [value(function, point) for point in face]
     kept = []
@@ -50,11 +50,11 @@ def clip_face(face: Face, function: Function) -> Face:
     return list(dict.fromkeys(kept)) if len(face) == 2 else kept
 
 
-def clip(polytope: Polytope, function: Function) -> Polytope:
+def positive_part(polytope: Polytope, function: Function) -> Polytope:
     """The part of a polytope where the function is not negative; it must take both signs."""
     if len(polytope) == 1:
-        return [clip_face(polytope[0], function)]
-    faces = [face for face in (clip_face(face, function) for face in polytope) if len(face) > 2]
+        return [positive_face(polytope[0], function)]
+    faces = [face for face in (positive_face(face, function) for face in polytope) if len(face) > 2]
     follows: dict[Point, list[Point]] = defaultdict(list)
     for face in faces:
         edge = [point for point in face if not value(function, point)]
@@ -137,7 +137,7 @@ def _overlap(face: Face, other: Face, polytope: Polytope) -> bool:
         return True
     for facet, plane, side in _half_spaces(polytope):
         if facet != other:
-            face = clip_face(face, plane if side else tuple(-number for number in plane))
+            face = positive_face(face, plane if side else tuple(-number for number in plane))
             if len(face) < k:
                 return False
     return True

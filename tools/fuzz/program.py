@@ -73,7 +73,7 @@ class Affine:
 
 
 @dataclass(frozen=True)
-class Kinked:
+class Piecewise:
     """Each unit u is slopes[j] * u + constants[j] on its j-th piece; pieces are separated by the thresholds."""
 
     source: int
@@ -99,7 +99,7 @@ class Join:
     add: bool
 
 
-Step = Affine | Kinked | Largest | Join
+Step = Affine | Piecewise | Largest | Join
 
 
 @dataclass
@@ -157,7 +157,7 @@ def _append(program: Program, layers: Sequence[Layer], weights: Weights, prefix:
         elif kind == "Flatten":
             program.shapes[-1] = (int(np.prod(program.shapes[-1])),)
         else:
-            _append_kinked(program, kind, arguments)
+            _append_piecewise(program, kind, arguments)
 
 
 def _append_pair(program: Program, kind: str, source: int) -> None:
@@ -231,7 +231,7 @@ def _append_largest(program: Program, kind: str, arguments: list[Any]) -> None:
     program.append(Largest(len(program.steps), found), program.exponents[-1], after)
 
 
-def _append_kinked(program: Program, kind: str, arguments: list[Any]) -> None:
+def _append_piecewise(program: Program, kind: str, arguments: list[Any]) -> None:
     before = program.exponents[-1]
     if kind in ("Hardtanh", "ReLU6"):
         low, high = (0.0, 6.0) if kind == "ReLU6" else (*arguments, -1.0, 1.0)[:2]
@@ -248,4 +248,6 @@ def _append_kinked(program: Program, kind: str, arguments: list[Any]) -> None:
         shift = Affine(len(program.steps), np.diag([2**extra] * n).astype(object), np.array([0] * n, dtype=object))
         program.append(shift, before + extra, program.shapes[-1])
     fixed = tuple(int(Fraction(c) * 2**exponent) for c in constants)
-    program.append(Kinked(len(program.steps), thresholds, tuple(whole.tolist()), fixed), exponent, program.shapes[-1])
+    program.append(
+        Piecewise(len(program.steps), thresholds, tuple(whole.tolist()), fixed), exponent, program.shapes[-1]
+    )

@@ -13,8 +13,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from fuzz.polytopes import Face, Function, Point, Polytope, clip, corners, joined, signs
-from fuzz.program import Affine, Integers, Join, Kinked, Largest, Layer, Program, Weights, compiled, integers
+from fuzz.polytopes import Face, Function, Point, Polytope, corners, joined, positive_part, signs
+from fuzz.program import Affine, Integers, Join, Largest, Layer, Piecewise, Program, Weights, compiled, integers
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Cell:
 class Truth:
     """Exact counts of a network on a slice.
 
-    by_layer: activation regions after each nonlinearity. linear: number of linear regions. labels: of each decision
+    by_layer: activation regions after each fold. linear: number of linear regions. labels: of each decision
     region, sorted. boundary: on a segment, where the label changes. cells: the activation regions.
     """
 
@@ -97,7 +97,7 @@ def truth_of(layers: Sequence[Layer], weights: Weights, place: Place) -> Truth:
     program = compiled(layers, weights, place.origin.shape, exponent)
     cells, by_layer = [Cell(place.hull, [functions])], []
     for step in program.steps:
-        if isinstance(step, Kinked | Largest):
+        if isinstance(step, Piecewise | Largest):
             cells = [piece for cell in cells for piece in _folded(cell, step)]
             by_layer.append(len(cells))
         else:
@@ -126,7 +126,7 @@ def _affine(tensors: list[Integers], step: Affine | Join) -> Integers:
     return first + second if step.add else np.concatenate([first, second])
 
 
-def _folded(cell: Cell, step: Kinked | Largest) -> list[Cell]:
+def _folded(cell: Cell, step: Piecewise | Largest) -> list[Cell]:
     """The pieces of a cell on which every unit of the step keeps its piece, with the step's output on each."""
     units = [tuple(unit) for unit in cell.tensors[step.source].tolist()]
     pieces: list[tuple[Polytope, list[Function]]] = [(cell.polytope, [])]
@@ -148,21 +148,21 @@ def _as_tensor(rows: list[Function]) -> Integers:
     return tensor
 
 
-def _cut(polytope: Polytope, unit: Function, step: Kinked) -> list[tuple[Polytope, Function]]:
+def _cut(polytope: Polytope, unit: Function, step: Piecewise) -> list[tuple[Polytope, Function]]:
     """Cut a polytope at the thresholds of one unit; each part with the unit's output there."""
     parts, rest = [], polytope
     for j, threshold in enumerate(step.thresholds):
         above = (*unit[:-1], unit[-1] - threshold)
         negative, positive = signs(rest, above)
         if negative and positive:
-            parts.append((clip(rest, tuple(-number for number in above)), _output(unit, step, j)))
-            rest = clip(rest, above)
+            parts.append((positive_part(rest, tuple(-number for number in above)), _output(unit, step, j)))
+            rest = positive_part(rest, above)
         elif not positive:
             return [*parts, (rest, _output(unit, step, j))]
     return [*parts, (rest, _output(unit, step, len(step.thresholds)))]
 
 
-def _output(unit: Function, step: Kinked, j: int) -> Function:
+def _output(unit: Function, step: Piecewise, j: int) -> Function:
     slope = step.slopes[j]
     return (*(slope * number for number in unit[:-1]), slope * unit[-1] + step.constants[j])
 
@@ -184,7 +184,7 @@ def _where_larger(polytope: Polytope, difference: Function) -> Polytope | None:
     negative, positive = signs(polytope, difference)
     if not positive:
         return None
-    return clip(polytope, difference) if negative else polytope
+    return positive_part(polytope, difference) if negative else polytope
 
 
 def _labelled(cells: list[Cell]) -> tuple[list[Polytope], list[int]]:

@@ -24,7 +24,7 @@ def small_steps(
 ) -> Tensor:
     """theta (3, k) after ``n_steps`` plain gradient steps on F = -log L with autograd, where relu'(0) = 0.
 
-    No events, no modes: a sliding kink chatters about its point with an amplitude of one step. Converges to the flow as
+    No events, no modes: a sliding fold chatters about its point with an amplitude of one step. Converges to the flow as
     step -> 0. Cost: n_steps forward and backward passes.
     """
     theta = theta.clone()
@@ -37,7 +37,7 @@ def small_steps(
 
 
 def flow_without_events(theta: Tensor, x: Tensor, y: Tensor, *, tau: float, loss: Loss = "exponential") -> Tensor:
-    """theta (3, k) at time tau by SciPy's DOP853 at tight tolerance; right as long as no kink meets a point."""
+    """theta (3, k) at time tau by SciPy's DOP853 at tight tolerance; right as long as no fold meets a point."""
 
     def speed(_: float, flat: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         here = torch.from_numpy(flat).reshape(theta.shape).requires_grad_(True)

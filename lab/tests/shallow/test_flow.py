@@ -171,11 +171,11 @@ def test_log_time_is_the_integral_of_the_inverse_loss() -> None:
     )
 
 
-def test_a_kink_on_a_point_has_a_free_subgradient(late_flow: Flow) -> None:
-    """Late in a flow with a sliding kink, the residual is small only if its pull may be shared."""
+def test_a_fold_on_a_point_has_a_free_subgradient(late_flow: Flow) -> None:
+    """Late in a flow with a sliding fold, the residual is small only if its pull may be shared."""
     assert int((late_flow.end.modes.slide >= 0).sum()) > 0
     network = late_flow.network()
-    with_share, without = kkt_residual(network, DATA), kkt_residual(network, DATA, kink=0.0)
+    with_share, without = kkt_residual(network, DATA), kkt_residual(network, DATA, fold=0.0)
     assert with_share is not None
     assert without is not None
     assert with_share.residual < 0.05
@@ -278,7 +278,7 @@ def test_flows_on_cuda_are_those_of_the_cpu() -> None:
 
 
 def with_slides(theta: Tensor, modes: Modes, x: Tensor) -> tuple[Tensor, Modes]:
-    """Put the first unit that has a kink between two points on the left one of them, sliding."""
+    """Put the first unit that has a fold between two points on the left one of them, sliding."""
     lo, hi, slide = modes.lo.clone(), modes.hi.clone(), modes.slide.clone()
     theta = theta.clone()
     n = x.shape[1]

@@ -48,7 +48,7 @@ def test_regions_are_those_of_the_exact_engine(seed: int) -> None:
 
 
 def test_coinciding_opposite_and_flat_units() -> None:
-    one = Network([1.0, 2.0], [-0.5, -1.0], [1.0, 1.0])  # both kinks at 0.5
+    one = Network([1.0, 2.0], [-0.5, -1.0], [1.0, 1.0])  # both folds at 0.5
     assert n_linear_regions(one) == 2
     none = Network([1.0, -1.0], [-0.5, 0.5], [1.0, -1.0])  # relu(z) - relu(-z) = z
     assert n_linear_regions(none) == 1
@@ -57,13 +57,13 @@ def test_coinciding_opposite_and_flat_units() -> None:
     assert len(breakpoints(Network([0.0], [1.0], [1.0]))) == 0
 
 
-def test_kinks_near_zero_are_told_apart() -> None:
+def test_folds_near_zero_are_told_apart() -> None:
     for shift in (1e-14, 1e-100, 1e-300):
         assert n_linear_regions(Network([1.0, 1.0, 1.0], [0.0, -shift, -2 * shift], [1.0, 1.0, 1.0])) == 4
         assert n_linear_regions(Network([1.0, 1.0], [shift, -shift], [1.0, 1.0])) == 3
     assert n_linear_regions(Network([1.0, 3.0], [-0.1, -0.1 * 3], [1.0, 1.0])) == 2  # 0.1 and its neighbour
     assert n_linear_regions(Network([1.0, 3.0], [0.0, -0.0], [1.0, 1.0])) == 2
-    assert n_linear_regions(Network([1.0, 1e-310], [0.5, 1.0], [1.0, 1.0])) == 2  # a kink beyond all numbers
+    assert n_linear_regions(Network([1.0, 1e-310], [0.5, 1.0], [1.0, 1.0])) == 2  # a fold beyond all numbers
 
 
 def test_signs_match_a_fine_grid_and_the_decision_regions() -> None:
@@ -80,12 +80,12 @@ def test_signs_match_a_fine_grid_and_the_decision_regions() -> None:
 def test_effective_regions_of_a_cluster_and_dust() -> None:
     """Three live directions, split into many nearly equal units, and a hundred tiny units."""
     generator = torch.Generator().manual_seed(0)
-    kinks = torch.tensor([-0.5, 0.0, 0.6]).repeat_interleave(20).double()
-    kinks = kinks + 1e-4 * torch.randn(60, generator=generator, dtype=torch.float64)
+    folds = torch.tensor([-0.5, 0.0, 0.6]).repeat_interleave(20).double()
+    folds = folds + 1e-4 * torch.randn(60, generator=generator, dtype=torch.float64)
     size = 1 + torch.rand(60, generator=generator, dtype=torch.float64)
     sign = torch.tensor([1.0, -1.0, 1.0]).repeat_interleave(20).double()
     dust = 1e-4 * torch.randn((3, 100), generator=generator, dtype=torch.float64)
-    theta = torch.cat([torch.stack([size, -kinks * size, sign * size]), dust], 1)
+    theta = torch.cat([torch.stack([size, -folds * size, sign * size]), dust], 1)
     network = Network.of(theta)
     assert n_linear_regions(network) == 161
     found = effective_regions(network, radius=1.0)
@@ -134,8 +134,8 @@ def test_samples_are_uniform_and_follow_the_teacher() -> None:
         Sample(torch.zeros(2).double(), torch.ones(2).double())
 
 
-def test_a_line_through_kinks_that_cancel_has_its_signs() -> None:
-    line = Network([1.0, -1.0], [0.0, 0.0], [2.0, -2.0])  # 2 x, and the middle of [-1, 1] is on both kinks
+def test_a_line_through_folds_that_cancel_has_its_signs() -> None:
+    line = Network([1.0, -1.0], [0.0, 0.0], [2.0, -2.0])  # 2 x, and the middle of [-1, 1] is on both folds
     ends, signs = sign_pieces(line, 1.0)
     assert (ends.tolist(), signs.tolist()) == ([-1.0, 0.0, 1.0], [-1, 1])
     assert Teacher.of(line, 1.0).switches.tolist() == [0.0]
@@ -155,8 +155,8 @@ def test_classification_error_is_exact() -> None:
 def exact_share_below_zero(network: Network) -> float:
     """P[N(x) <= 0] for x uniform on [-1, 1], in fractions."""
     w, b, v = ([Fraction(number) for number in row.tolist()] for row in network.theta)
-    kinks = {-c / a for a, c in zip(w, b, strict=True) if a != 0}
-    nodes = sorted({Fraction(-1), Fraction(1), *(kink for kink in kinks if abs(kink) < 1)})
+    folds = {-c / a for a, c in zip(w, b, strict=True) if a != 0}
+    nodes = sorted({Fraction(-1), Fraction(1), *(fold for fold in folds if abs(fold) < 1)})
     total = Fraction(0)
     for left, right in itertools.pairwise(nodes):
         units = zip(w, b, v, strict=True)
@@ -175,7 +175,7 @@ def test_signs_of_very_different_units_are_those_of_fractions(seed: int) -> None
     draw = np.random.default_rng(seed)
     k = int(draw.integers(1, 8))
     sizes = 10.0 ** draw.uniform(-9, 9, (3, k))
-    sizes[1] = sizes[0] * draw.uniform(0, 1.5, k)  # kinks in and about [-1, 1]
+    sizes[1] = sizes[0] * draw.uniform(0, 1.5, k)  # folds in and about [-1, 1]
     network = Network(*(draw.choice([-1.0, 1.0], (3, k)) * sizes))
     found = classification_error(network, teacher_from_switches([]))
     assert found == pytest.approx(exact_share_below_zero(network), abs=1e-9)
@@ -183,7 +183,7 @@ def test_signs_of_very_different_units_are_those_of_fractions(seed: int) -> None
 
 @pytest.mark.parametrize(("scale", "sign"), [(1e-6, 1.0), (1.0, -1.0), (1e3, 1.0), (1e6, -1.0)])
 def test_logistic_loss_of_steep_margins(scale: float, sign: float) -> None:
-    """Against SciPy between the kinks, the zeros of N, the switch and points of ever larger margin."""
+    """Against SciPy between the folds, the zeros of N, the switch and points of ever larger margin."""
     from scipy.integrate import quad
 
     network, at = Network([1.0, -1.0], [0.3, 0.1], [-scale * sign, scale * sign]), 0.2
@@ -253,7 +253,7 @@ def test_the_theorems_as_numbers() -> None:
 
 
 def direct(network: Network, data: Sample) -> float:
-    """min over lambda >= 0 of the squared residual, by SciPy's L-BFGS-B, for networks without a kink on a point."""
+    """min over lambda >= 0 of the squared residual, by SciPy's L-BFGS-B, for networks without a fold on a point."""
     theta = network.theta / network.theta.norm()
     u = theta.clone().requires_grad_(True)
     q = data.y * (torch.relu(data.x[:, None] * u[0] + u[1]) @ u[2])

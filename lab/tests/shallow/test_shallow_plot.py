@@ -35,7 +35,7 @@ def flow() -> Flow:
     return gradient_flow(initial_network(12, sigma_h=1.0, sigma_o=0.1, seed=2), data, FlowOptions(max_log_loss=20.0))
 
 
-def test_a_frame_shows_function_kinks_and_data(flow: Flow) -> None:
+def test_a_frame_shows_function_folds_and_data(flow: Flow) -> None:
     ax = Figure().add_subplot()
     flow_frame(flow, -1, ax=ax, radius=1.0, teacher=TEACHER)
     curve = ax.lines[-1].get_xydata()
@@ -44,8 +44,8 @@ def test_a_frame_shows_function_kinks_and_data(flow: Flow) -> None:
     assert abs(curve[:, 1]).max() == pytest.approx(1.0)
     network = flow.network()
     inside = int(((-network.b / network.w).abs() < 1).sum())
-    kinks: Any = ax.collections[0]
-    assert len(kinks.get_segments()) == inside
+    folds: Any = ax.collections[0]
+    assert len(folds.get_segments()) == inside
     assert sum(len(points.get_offsets()) for points in ax.collections[1:]) == 8
 
 

@@ -1,6 +1,6 @@
 """Patterns as rows of bits: whether a unit is above a threshold, or whether a candidate is the largest of its group.
 
-There is one bit for each constraint, in the order of ``IntegerNetwork.cell``; every nonlinearity starts a new byte.
+There is one bit for each constraint, in the order of ``IntegerNetwork.cell``; every fold starts a new byte.
 
 Behind a ReLU many maxima are ties of zeros. Let all candidates of a group be outputs of ReLUs, and call the bits of
 these ReLUs its *switches*. A candidate that is off never wins against one that is on, and its constraint x_winner >= 0
@@ -27,8 +27,8 @@ _HIGHEST = np.array([0, *(number.bit_length() - 1 for number in range(1, 256))])
 
 class Bits:
     """The code of the patterns of a network. ends: the byte behind each fold. row, unit, layer, largest: of each bit
-    the number of its constraint, its unit, its nonlinearity, and whether that is a maximum of groups. switches: by
-    nonlinearity the switch of each candidate, -1 for groups that have none."""
+    the number of its constraint, its unit, its fold, and whether that is a maximum of groups. switches: by
+    fold the switch of each candidate, -1 for groups that have none."""
 
     def __init__(self, steps: Steps, n_border: int) -> None:
         self.folds = steps.folds
@@ -62,7 +62,7 @@ class Bits:
         return switches
 
     def on(self, bits: PackedBits, layer: int) -> BoolArray | None:
-        """Whether the switch of each candidate of a nonlinearity is set in ``bits`` (n, bytes); candidates without a
+        """Whether the switch of each candidate of a fold is set in ``bits`` (n, bytes); candidates without a
         switch are on. None if no group has switches."""
         if (switch := self.switches.get(layer)) is None:
             return None
@@ -106,7 +106,7 @@ class Bits:
 
     def walls(self, bits: PackedBits, pairs: IntArray) -> tuple[IntArray, IntArray]:
         """For pairs (w, 2) of neighbours: the constraint of each region that is zero on their wall (w, 2), -1 unless
-        one unit alone differs, by one piece; and the first nonlinearity at which they differ (w,), -1 if at none."""
+        one unit alone differs, by one piece; and the first fold at which they differ (w,), -1 if at none."""
         rows, layer = np.full((len(pairs), 2), -1, dtype=np.int64), np.full(len(pairs), -1, dtype=np.int64)
         step = max(1, (1 << 20) // max(1, self.n_bytes))
         for i in range(0, len(pairs) if self.n_bytes else 0, step):

@@ -52,7 +52,7 @@ class FloatProof:
 
 @dataclass(frozen=True, eq=False)
 class _WallRows:
-    """rows: (w, 2) for each wall the constraints of its regions that are zero on it. layer: (w,) its nonlinearity.
+    """rows: (w, 2) for each wall the constraints of its regions that are zero on it. layer: (w,) its fold.
 
     -1 where they are unknown.
     """
@@ -96,7 +96,7 @@ def prove_in_floats(subject: Subject) -> FloatProof:
         return FloatProof(subject, findings.screened, findings.proof, refuted, str(limit))
     wrong = (findings.walls.layer != claim.wall_layer) & (findings.walls.layer >= 0)
     for region in claim.wall_regions[wrong].ravel().tolist():
-        refuted.setdefault(region, "a wall belongs to another nonlinearity")
+        refuted.setdefault(region, "a wall belongs to another fold")
     proof = replace(findings.proof, proved=np.zeros(claim.n, dtype=bool)) if refuted else findings.proof
     return FloatProof(subject, findings.screened, proof, refuted)
 

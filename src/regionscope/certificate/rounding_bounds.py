@@ -1,4 +1,4 @@
-"""Tensors with bounds of their errors, and the steps before the first nonlinearity, where they are affine functions.
+"""Tensors with bounds of their errors, and the steps before the first fold, where they are affine functions.
 
 A sum of n terms that are rounded in any order differs from the true one by less than n u sum |terms| / (1 - n u), with
 u = 2^-53. ``affine`` uses (n + 9) u, and multiplies its bound by 1 + 4 (n + 9) u, which pays for the rounding of the
@@ -56,7 +56,7 @@ def reads(step: AffineStep | FoldStep) -> Iterator[str]:
 
 
 def first_steps(steps: Steps, slice: Slice, reach: FloatArray) -> tuple[dict[str, Value], int]:
-    """The tensors before the first nonlinearity that are read behind it, and the index of that step.
+    """The tensors before the first fold that are read behind it, and the index of that step.
 
     reach: (k,) largest absolute value of each coordinate.
     """

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from regionscope.certificate.matrices import Matrix, Sparse, flat, terms_of, whole_layer
 from regionscope.errors import InputError
-from regionscope.network import Kink, Maxima, Program, full_precision
+from regionscope.network import Fold, Maxima, Program, full_precision
 from regionscope.network.operations import Fixed
 from regionscope.network.program import Instruction
 from regionscope.network.rules.activations import ramp, without_groups
@@ -51,7 +51,7 @@ class AffineStep:
 class PiecewiseStep:
     """writes = (slopes[p] * source + shifts[p]) / divisor, entry by entry, where p counts the thresholds below it.
 
-    at: thresholds, ascending. slopes, shifts: (pieces, n). layer: index of the nonlinearity. An empty ``writes`` only
+    at: thresholds, ascending. slopes, shifts: (pieces, n). layer: index of the fold. An empty ``writes`` only
     cuts: the sign of a single output.
     """
 
@@ -106,7 +106,7 @@ AnyStep = AffineStep | PiecewiseStep | Largest
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """The steps of a program in order, the names of its input and output, and the names of its nonlinearities."""
+    """The steps of a program in order, the names of its input and output, and the names of its folds."""
 
     steps: tuple[AnyStep, ...]
     input_name: str
@@ -135,11 +135,11 @@ def read_steps(program: Program) -> Steps:
     with torch.no_grad(), full_precision():
         reader = _StepReader(program)
         steps: list[AnyStep] = [*reader.affine(program.instructions)]
-        for layer, kink in enumerate(program.kinks):
-            steps += reader.fold(kink, layer)
-            steps += reader.affine(kink.instructions[1:])
-    has_decision = bool(program.kinks) and program.kinks[-1].kind == "argmax"
-    names = tuple(kink.name for kink in program.kinks)
+        for layer, fold in enumerate(program.folds):
+            steps += reader.fold(fold, layer)
+            steps += reader.affine(fold.instructions[1:])
+    has_decision = bool(program.folds) and program.folds[-1].kind == "argmax"
+    names = tuple(fold.name for fold in program.folds)
     return Steps(tuple(steps), program.input_name, program.output_name, names, has_decision)
 
 
@@ -160,15 +160,15 @@ class _StepReader:
             yield AffineStep(each.writes, tuple(terms), flat(result)[0])
             self.values[each.writes] = torch.zeros_like(result)
 
-    def fold(self, kink: Kink, layer: int) -> list[AnyStep]:
-        first = kink.instructions[0]
+    def fold(self, fold: Fold, layer: int) -> list[AnyStep]:
+        first = fold.instructions[0]
         reads = [self.values[name] for name in first.reads]
-        cuts = kink.folds(*reads, *first.constants)
+        compared = fold.compare(*reads, *first.constants)
         function = partial(_with_constants, first.function, first.constants)
         result = function(*reads)
         self.values[first.writes] = torch.zeros_like(result)
         before = f"{first.writes} before its fold"
-        values = partial(_cut_values, kink, first.constants)
+        values = partial(_compared_values, fold, first.constants)
         inside = values(*reads)
         shift = flat(inside)[0]
         unchanged = inside.is_contiguous() and inside.shape.numel() == reads[0].shape.numel()
@@ -176,25 +176,25 @@ class _StepReader:
             steps: list[AnyStep] = [_sum_with(first.reads[0], before, len(shift), (), shift)]
         else:
             steps = [AffineStep(before, tuple(terms_of(values, first.reads, reads)), shift)]
-        if kink.kind == "argmax":
-            if isinstance(cuts, Maxima):
-                return [*steps, Largest("", before, layer, cuts.groups.cpu().numpy())]
+        if fold.kind == "argmax":
+            if isinstance(compared, Maxima):
+                return [*steps, Largest("", before, layer, compared.groups.cpu().numpy())]
             return [*steps, PiecewiseStep("", before, layer, (0.0,), np.zeros((2, 1)), np.zeros((2, 1)))]
-        if isinstance(cuts, Maxima):
-            after = f"{first.writes} behind its fold"
+        if isinstance(compared, Maxima):
+            after, w = f"{first.writes} behind its fold", len(compared.groups)
             return [
                 *steps,
-                Largest(after, before, layer, cuts.groups.cpu().numpy()),
-                _sum_with(after, first.writes, len(cuts.groups), (), np.zeros(len(cuts.groups)), _direction(first)),
+                Largest(after, before, layer, compared.groups.cpu().numpy()),
+                _sum_with(after, first.writes, w, (), np.zeros(w), _direction(first)),
             ]
-        return [*steps, *self._pieces(kink, layer, before, flat(result).shape[1])]
+        return [*steps, *self._pieces(fold, layer, before, flat(result).shape[1])]
 
-    def _pieces(self, kink: Kink, layer: int, before: str, n: int) -> list[AnyStep]:
-        first = kink.instructions[0]
+    def _pieces(self, fold: Fold, layer: int, before: str, n: int) -> list[AnyStep]:
+        first = fold.instructions[0]
         fixed = first.function if isinstance(first.function, Fixed) else Fixed(first.function)
         function, args = fixed.function, fixed.args
 
-        def fold(at: Sequence[float], pieces: Sequence[tuple[float, float]], divisor: int = 1) -> list[AnyStep]:
+        def table_step(at: Sequence[float], pieces: Sequence[tuple[float, float]], divisor: int = 1) -> list[AnyStep]:
             table = np.repeat(np.array(pieces, dtype=np.float64)[:, :, None], n, 2)
             return [PiecewiseStep(first.writes, before, layer, tuple(at), table[:, 0], table[:, 1], divisor)]
 
@@ -209,14 +209,14 @@ class _StepReader:
             least, most = args
             bounds = [bound for bound in (least, most) if math.isfinite(bound)]
             below, above = [(0.0, least)] * math.isfinite(least), [(0.0, most)] * math.isfinite(most)
-            return fold(bounds, [*below, (1.0, 0.0), *above])
+            return table_step(bounds, [*below, (1.0, 0.0), *above])
         if function is ramp:
-            return fold((-3.0, 3.0), [(0, 0), (1, 3), (0, 6)], divisor=6)
+            return table_step((-3.0, 3.0), [(0, 0), (1, 3), (0, 6)], divisor=6)
         if function is F.softshrink:
             (bound,) = args
-            return fold((-bound, bound), [(1, bound), (0, 0), (1, -bound)])
+            return table_step((-bound, bound), [(1, bound), (0, 0), (1, -bound)])
         raise InputError(
-            f"Expected nonlinearities that a certificate knows, got '{kink.name}' ({kink.kind}). Add its pieces to "
+            f"Expected folds that a certificate knows, got '{fold.name}' ({fold.kind}). Add its pieces to "
             "regionscope/certificate/steps.py."
         )
 
@@ -237,8 +237,8 @@ def _with_constants(function: Callable[..., Tensor], constants: tuple[Tensor, ..
     return function(*inputs, *constants)
 
 
-def _cut_values(kink: Kink, constants: tuple[Tensor, ...], *inputs: Tensor) -> Tensor:
-    return kink.folds(*inputs, *constants).values
+def _compared_values(fold: Fold, constants: tuple[Tensor, ...], *inputs: Tensor) -> Tensor:
+    return fold.compare(*inputs, *constants).values
 
 
 def _second(a: Tensor, b: Tensor, *, shape: torch.Size) -> Tensor:

@@ -34,7 +34,7 @@ class RegionGraph:
 
 @dataclass(frozen=True)
 class Counts:
-    """by_layer: activation regions after each nonlinearity. linear_ids, decision_ids: (r,) which linear and which
+    """by_layer: activation regions after each fold. linear_ids, decision_ids: (r,) which linear and which
     decision region a region belongs to; labels: (r,), empty without a decision."""
 
     by_layer: dict[str, int]

@@ -1,4 +1,4 @@
-"""Which torch functions are nonlinearities with a kink or a zero, and where.
+"""Which torch functions have a fold or a zero, and where.
 
 A function is known by its name, so that ``F.relu``, ``torch.relu``, ``x.relu()``, ``torch.relu_`` and ``nn.ReLU``
 (which calls one of them) are the same to us. To add an activation, add one line to a table; its
@@ -26,7 +26,7 @@ class Folds:
     at: tuple[float, ...]
 
 
-# Kinks where there are kinks; for smooth functions the zero of the pre-activation, as in Humayun et al. 2023. A GELU
+# Folds where there are folds; for smooth functions the zero of the pre-activation, as in Humayun et al. 2023. A GELU
 # written out calls erf, erfc or ndtr of ±x or x / sqrt(2), or tanh of a polynomial that has the sign of x: once each.
 # Left out: sin and cos, which have many zeros and mostly encode positions; sign, which would count a second time beside
 # abs; exp, which is also a part of a softmax.
@@ -64,7 +64,7 @@ _POOLS: dict[str, Callable[..., Any]] = {
 }
 MAX_POOLS = {**_POOLS, **{f"{name}_with_indices": pool for name, pool in _POOLS.items()}}
 
-# Attention and normalisation have no kink. What counts as a fold of theirs is stated in ``attention_winners`` and
+# Attention and normalisation have no fold. What counts as a fold of theirs is stated in ``attention_winners`` and
 # ``normalised``; they are counted only where the user asks for it.
 ATTENTION = ("scaled_dot_product_attention", "multi_head_attention_forward", "softmax")
 NORMS = ("layer_norm", "rms_norm")

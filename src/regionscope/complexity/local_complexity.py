@@ -137,7 +137,7 @@ def local_complexity(
 ) -> LocalComplexity:
     """LC(x, r) = #{units whose pre-activation takes both signs on the vertices x ± r v_p}, p = 1..P, v_p orthonormal.
 
-    Humayun et al. 2023, section 3.2. Differs: a unit folds at the kink of its activation (ReLU6 has two), or at zero if
+    Humayun et al. 2023, section 3.2. Differs: a unit folds where its activation does (ReLU6 has two), or at zero if
     it has none; a value of exactly zero has no sign; all points share one frame by default, which is faster and keeps
     curves over training smooth (the same ``seed`` gives the same frame). Works for any ``nn.Module``, in eval mode, on
     the model's device and in its own dtype; one in half precision runs in float32, since rounding would move the
@@ -155,10 +155,10 @@ def local_complexity(
     linear_outputs: whether to also count zero crossings of linear and convolution layers that no activation follows.
     max_pool: whether to also count max-pooling windows whose largest entry changes.
     attention: whether to also count rows of attention (a head at a query) whose largest weight moves to another key,
-        and likewise rows of every other softmax. Softmax has no kink; this is where it switches. Costs a product of
+        and likewise rows of every other softmax. Softmax has no fold; this is where it switches. Costs a product of
         queries and keys; on a CPU, attention without a mask of its own is then computed from it, up to rounding.
     norms: whether to also count entries of LayerNorm and RMSNorm that change sign before scale and shift. They have no
-        kink either. Normalisations written with other torch functions are not detected; an error says
+        fold either. Normalisations written with other torch functions are not detected; an error says
         so where there is no other.
     seed, generator: source of the random frames; a generator gives new ones at each call.
     memory: limit on the bytes of live values, down to one vertex at a time; 28 MiB on a CPU (small batches fit its

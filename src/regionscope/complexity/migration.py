@@ -27,7 +27,7 @@ class FoldProfile:
     """Fold density as a function of a distance, over s slices and n bins.
 
     edges: (n + 1,) edges of the bins, in input space; the last bin also holds all larger distances.
-    folds: (s, n) length of neuron boundaries (2-D) or number of kinks (1-D) in each bin.
+    folds: (s, n) length of neuron boundaries (2-D) or number of folds (1-D) in each bin.
     room: (s, n) area or length of the slice in each bin; 0 for a slice in which the distance is not defined.
     fold_distance, room_distance: (s,) sums of distance over the folds and over the slice.
     """
@@ -111,7 +111,7 @@ class Migration:
     rise.
 
     to_data: density against the distance to the nearest data point, in input space. to_boundary: density against the
-        distance to the decision boundary inside the slice. n_folds: number of pieces of neuron boundary (or kinks) on
+        distance to the decision boundary inside the slice. n_folds: number of pieces of neuron boundary (or folds) on
         all slices.
     """
 

@@ -28,10 +28,10 @@ def soft_local_complexity(
 ) -> Tensor:
     """(b,) sum over units of σ(h / (τ (h - l))) σ(-l / (τ (h - l))), with a gradient to the weights of ``model``.
 
-    l, h: lowest and highest pre-activation of the unit (minus the place of its kink) over the vertices x ± r v_p of
+    l, h: lowest and highest pre-activation of the unit (minus the place of its fold) over the vertices x ± r v_p of
     ``local_complexity``. A unit that folds deep inside the neighbourhood counts 1, a unit far from folding counts 0. As
     the temperature τ goes to 0 this becomes ``local_complexity``. Like it, it is invariant to scaling the
-    pre-activations of a unit. A unit that reaches its kink without crossing it (l = 0 or h = 0 exactly) or is constant
+    pre-activations of a unit. A unit that reaches its fold without crossing it (l = 0 or h = 0 exactly) or is constant
     on the vertices (l = h) counts 0 as there, with a gradient of 0: a unit behind dead ReLUs, for example.
 
     inputs: the points x, (b, *input_shape); for token ids, pass their embeddings and a model that takes them.
@@ -71,7 +71,7 @@ def _soft(low: Tensor, high: Tensor, temperature: float) -> Tensor:
 
 
 class _Ranges(ForwardObserver):
-    """Lowest and highest pre-activation minus the kink, (n, units), over m vertices around n points."""
+    """Lowest and highest pre-activation minus the fold, (n, units), over m vertices around n points."""
 
     def __init__(self, model: nn.Module, m: int, n: int) -> None:
         super().__init__(model)

@@ -15,12 +15,12 @@ from regionscope.errors import LimitReached
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
 from regionscope.geometry.polytope.complex import Domain
-from regionscope.network import Kink, Program, Values
+from regionscope.network import Fold, Program, Values
 from regionscope.types import Progress
 
 Keep = Callable[[int, Callable[[], tuple[Tensor, Tensor]], Tensor, Values], Tensor | None]
-"""Which cells to go on with behind a nonlinearity: a mask (r,), at least one of them True, or None for all, from the
-nonlinearity's index, a function for the corners and offsets of the cells, the coordinates (v, k) and the live values at
+"""Which cells to go on with behind a fold: a mask (r,), at least one of them True, or None for all, from the
+fold's index, a function for the corners and offsets of the cells, the coordinates (v, k) and the live values at
 the vertices."""
 
 _PREFERRED_BYTES = {"cpu": 96 << 20, "cuda": 16 << 30}  # live values worked on at a time; small stays near the caches
@@ -30,11 +30,11 @@ _PREFERRED_INPUTS = {"cpu": 1024, "cuda": 16384}
 
 
 class TooManyRegions(Exception):
-    """More regions than allowed after the nonlinearity with this index."""
+    """More regions than allowed after the fold with this index."""
 
-    def __init__(self, kink: int) -> None:
-        super().__init__(kink)
-        self.kink = kink
+    def __init__(self, fold: int) -> None:
+        super().__init__(fold)
+        self.fold = fold
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ class Budget:
             memory = _free(device) // 2 if device.type == "cuda" else 2 << 30
         return Budget(memory, max_regions)
 
-    def rows(self, kink: Kink, held: int, device: torch.device, preferred: Mapping[str, int] = _PREFERRED_BYTES) -> int:
-        """Number of vertices that may be live at this nonlinearity. preferred: bytes by type of device.
+    def rows(self, fold: Fold, held: int, device: torch.device, preferred: Mapping[str, int] = _PREFERRED_BYTES) -> int:
+        """Number of vertices that may be live at this fold. preferred: bytes by type of device.
 
-        Depth-first work holds the values of every nonlinearity at which it was cut into parts (``held`` bytes now), and
+        Depth-first work holds the values of every fold at which it was cut into parts (``held`` bytes now), and
         takes at most a third of what is left, so that deeper ones find room too.
         """
-        row = max(1, kink.row_bytes)
+        row = max(1, fold.row_bytes)
         wanted = max(preferred.get(device.type, preferred["cpu"]), _PREFERRED_ROWS * row)
         return max(16, min((self.memory - held) // 3, wanted) // row)
 
@@ -70,18 +70,18 @@ class Budget:
 
 @dataclass
 class Record:
-    """Counts kept on the way: regions of every slice after every nonlinearity, signs that were snapped to zero."""
+    """Counts kept on the way: regions of every slice after every fold, signs that were snapped to zero."""
 
-    counts: Tensor  # (kinks, slices)
+    counts: Tensor  # (folds, slices)
     snapped: Tensor  # (slices,)
     progress: Progress | None = None
     done: float = 0.0  # share of the work
     deadline: float = math.inf  # of time.monotonic()
 
     @staticmethod
-    def start(n_kinks: int, n_slices: int, progress: Progress | None, deadline: float = math.inf) -> Record:
+    def start(n_folds: int, n_slices: int, progress: Progress | None, deadline: float = math.inf) -> Record:
         return Record(
-            torch.zeros(n_kinks, n_slices, dtype=torch.int64, device="cpu"),
+            torch.zeros(n_folds, n_slices, dtype=torch.int64, device="cpu"),
             torch.zeros(n_slices, dtype=torch.int64, device="cpu"),
             progress,
             deadline=deadline,
@@ -93,20 +93,20 @@ class Record:
         self.snapped.zero_()
         self.done = 0.0
 
-    def add(self, kink: int, slice_id: Tensor, limit: int | None) -> None:
-        """Count the regions (by slice) that exist after a nonlinearity."""
+    def add(self, fold: int, slice_id: Tensor, limit: int | None) -> None:
+        """Count the regions (by slice) that exist after a fold."""
         several = self.counts.shape[1] > 1
-        counts = self.counts.numpy()[kink]  # a view: tensors of a few numbers take longer
+        counts = self.counts.numpy()[fold]  # a view: tensors of a few numbers take longer
         counts += (
             xp.as_tensors(xp.bincount(xp.numpy_on_cpu(slice_id), len(counts))).cpu().numpy()
             if several
             else len(slice_id)
         )
         if limit is not None and counts.max() > limit:
-            raise TooManyRegions(kink)
+            raise TooManyRegions(fold)
         if time.monotonic() > self.deadline:
             raise LimitReached(
-                f"Stopped at the time limit after nonlinearity {kink + 1} of {len(self.counts)}. Raise the time limit."
+                f"Stopped at the time limit after fold {fold + 1} of {len(self.counts)}. Raise the time limit."
             )
 
     def snap(self, slice_id: Tensor) -> None:
@@ -134,14 +134,14 @@ def rising(progress: Progress) -> Progress:
     return report
 
 
-def shares_of_kinks(program: Program, dim: int) -> list[float]:
-    """For each nonlinearity, its estimated share of the work that is left before it; the last is 1.
+def shares_of_folds(program: Program, dim: int) -> list[float]:
+    """For each fold, its estimated share of the work that is left before it; the last is 1.
 
-    The work is in proportion to the number of regions after the nonlinearity, which grows with the number of units so
+    The work is in proportion to the number of regions after the fold, which grows with the number of units so
     far to the power of the slice's dimension, and to the size of the values at a vertex.
     """
-    units = itertools.accumulate(kink.n_units for kink in program.kinks)
-    work = [float(n) ** dim * kink.row_bytes for n, kink in zip(units, program.kinks, strict=True)]
+    units = itertools.accumulate(fold.n_units for fold in program.folds)
+    work = [float(n) ** dim * fold.row_bytes for n, fold in zip(units, program.folds, strict=True)]
     left = list(itertools.accumulate(reversed(work)))[::-1]
     return [spent / rest if rest else 1.0 for spent, rest in zip(work, left, strict=True)]
 

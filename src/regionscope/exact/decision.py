@@ -218,7 +218,7 @@ class DecisionRegions:
                 "Read it with Partition.load, or compute decision_regions."
             )
         part = Partition.from_arrays(about, arrays, program)
-        if part.program is not None and len(part.program.kinks) == len(part.by_layer):  # as the caller traced it
+        if part.program is not None and len(part.program.folds) == len(part.by_layer):  # as the caller traced it
             part = replace(part, program=with_decision(part.program))
         return DecisionRegions(part, arrays["piece_labels"], arrays["piece_regions"], arrays["labels"])
 

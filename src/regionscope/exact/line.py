@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.exact.budget import ON_LINES, Budget, Record, bytes_of, corner_inputs, shares_of_kinks
+from regionscope.exact.budget import ON_LINES, Budget, Record, bytes_of, corner_inputs, shares_of_folds
 from regionscope.exact.magnitudes import LineProbes
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
@@ -25,7 +25,7 @@ from regionscope.tolerance import SMALLEST_TOLERANCE
 class LineState:
     """Vertices in order along their segments.
 
-    coords: (v,) position, ascending on each segment; slice_id: (v,) the segment; layer: (v,) the nonlinearity that
+    coords: (v,) position, ascending on each segment; slice_id: (v,) the segment; layer: (v,) the fold that
     made the breakpoint, -1 for the ends. Neighbouring vertices of one segment bound a region.
     """
 
@@ -59,26 +59,26 @@ def partition_lines(
     for i in range(n_straight):
         record.add(i, slice_id[1:], budget.max_regions)
     layer = xp.full(len(slice_id), -1, slice_id)
-    cutter = _LineCutter(program, zero_tolerances, budget, record, shares_of_kinks(program, 1), consume)
+    cutter = _LineCutter(program, zero_tolerances, budget, record, shares_of_folds(program, 1), consume)
     state, outputs = cutter.carry(n_straight, LineState(coords, slice_id, layer, values), share=1.0)
     return xp.as_tensors(state), outputs
 
 
-def cut_line(cuts: Thresholds | Maxima, state: LineState, zero_tolerance: Tensor) -> tuple[Points, Tensor]:
+def cut_line(compared: Thresholds | Maxima, state: LineState, zero_tolerance: Tensor) -> tuple[Points, Tensor]:
     """New breakpoints, sorted; and an old vertex for each sign, or pair of folds, that rounding hides.
 
-    zero_tolerance: of this nonlinearity, from ``zero_tolerances_of``.
+    zero_tolerance: of this fold, from ``zero_tolerances_of``.
     """
-    if isinstance(cuts, Thresholds):
+    if isinstance(compared, Thresholds):
         zero_tolerance = xp.numpy_on_cpu(zero_tolerance)
-        changes, snapped = sign_changes(xp.numpy_on_cpu(cuts.values), cuts.at, state.slice_id, zero_tolerance)
+        changes, snapped = sign_changes(xp.numpy_on_cpu(compared.values), compared.at, state.slice_id, zero_tolerance)
     else:
         start, tolerance = xp.as_tensors(state.intervals), at_vertices(zero_tolerance, state.slice_id)
-        candidates = Candidates(cuts.values, cuts.groups, tolerance)
+        candidates = Candidates(compared.values, compared.groups, tolerance)
         breaks = xp.numpy_on_cpu(breaks_along(candidates, leaders(candidates), start, start + 1))
         edge = xp.take(xp.numpy_on_cpu(start), breaks.row)
         changes = edge, breaks.group, breaks.ua, breaks.ub, xp.take(xp.numpy_on_cpu(tolerance), edge)
-        snapped = xp.numpy_on_cpu(snapped_signs(cuts, tolerance))
+        snapped = xp.numpy_on_cpu(snapped_signs(compared, tolerance))
     points, crossings = place_points(*changes)
     return points, xp.cat([snapped, crossings.merged])
 
@@ -163,18 +163,18 @@ class _LineCutter:
     zero_tolerances: Sequence[Tensor]
     budget: Budget
     record: Record
-    shares: Sequence[float]  # see ``shares_of_kinks``
+    shares: Sequence[float]  # see ``shares_of_folds``
     consume: Callable[[LineState, Tensor], None] | None = None
     held: int = 0  # bytes of values that wait for their turn
 
     def carry(self, layer: int, state: LineState, *, share: float) -> tuple[LineState, Tensor]:
-        """Carry breakpoints through nonlinearity ``layer`` and all later ones. share: of all the work."""
-        kinks = self.program.kinks
-        while layer < len(kinks):
-            cuts = kinks[layer].cuts(state.values)
-            points, snapped = cut_line(cuts, state, self.zero_tolerances[layer])
+        """Carry breakpoints through fold ``layer`` and all later ones. share: of all the work."""
+        folds = self.program.folds
+        while layer < len(folds):
+            compared = folds[layer].compared(state.values)
+            points, snapped = cut_line(compared, state, self.zero_tolerances[layer])
             self.record.snap(xp.take(state.slice_id, snapped))
-            rows = max(2, self.budget.rows(kinks[layer], self.held, self.program.device, ON_LINES))
+            rows = max(2, self.budget.rows(folds[layer], self.held, self.program.device, ON_LINES))
             if len(state.coords) + len(points) > rows:
                 return self._in_parts(layer, _Refined.by(state, points, layer), rows, share)
             state = _Refined.by(state, points, layer).state(slice(None)) if len(points) else state
@@ -216,5 +216,5 @@ class _LineCutter:
         single = self.record.counts.shape[1] == 1  # every vertex but the first ends a region
         regions = state.slice_id[1:] if single else xp.take(state.slice_id, state.intervals)
         self.record.add(layer, regions, self.budget.max_regions)
-        values = self.program.kinks[layer].advance(state.values, consume=True)
+        values = self.program.folds[layer].advance(state.values, consume=True)
         return LineState(state.coords, state.slice_id, state.layer, values)

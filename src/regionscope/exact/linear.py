@@ -73,7 +73,7 @@ def linear_regions(
 ) -> Partition | list[Partition]:
     """The exact partition of a slice into activation regions, and with it into linear regions.
 
-    The network is interpreted on the vertices of the current partition; at every nonlinearity each region is cut along
+    The network is interpreted on the vertices of the current partition; at every fold each region is cut along
     the zero sets of the units that change sign in it, and every live value is interpolated to the new vertices.
     Slices of dimension 1 to 3 work for networks of any size, higher dimensions for small networks. The module is read,
     never run or changed.
@@ -83,7 +83,7 @@ def linear_regions(
     slice: a Segment, Simplex, Box or Polygon, or a list of slices of the same dimension, computed together; or one
         Polyline, whose result is a ``PathPartition``.
     max_regions, on_limit: stop when a slice has more regions; "raise" LimitReached, or "return" the partition after the
-        last nonlinearity that fits, with the reason in ``status``.
+        last fold that fits, with the reason in ``status``.
     memory: bytes of live values held at a time (2 GiB by default, on a GPU half of its free memory). Larger partitions
         are computed in pieces, with the same result. In 3 dimensions all regions of one slice are held at once; in more
         dimensions there is no limit.
@@ -240,15 +240,15 @@ def _cut_within_limits(
     consume: Consume | None,
     started: float,
 ) -> BatchResult:
-    """Cut at all nonlinearities; at a limit either raise, or start again with the nonlinearities that fit.
+    """Cut at all folds; at a limit either raise, or start again with the folds that fit.
 
-    new_record: makes the record of a number of nonlinearities. started: time.perf_counter() when the call began.
+    new_record: makes the record of a number of folds. started: time.perf_counter() when the call began.
     """
     on_line = len(slices) == 1 and slices[0].dim == 1 and consume is None
     probes = LineProbes() if on_line else None
     zero_tolerances = zero_tolerances_of(program, slices, tolerance, budget, probes)
     probe_outputs = probes.outputs if probes is not None else ()
-    n_kinks, status = len(program.kinks), Status()
+    n_folds, status = len(program.folds), Status()
 
     def check_and_consume(part: RegionBatch) -> None:
         check_sample(program, slices, part, zero_tolerances[-1], budget, probe_outputs)
@@ -256,8 +256,8 @@ def _cut_within_limits(
             consume(part)
 
     while True:
-        shortened = program.shortened(n_kinks)
-        record = new_record(n_kinks)
+        shortened = program.shortened(n_folds)
+        record = new_record(n_folds)
         try:
             parts = cut_slices(
                 shortened, slices, zero_tolerances, budget, record,
@@ -267,15 +267,15 @@ def _cut_within_limits(
                 check_and_consume(parts)
             break
         except TooManyRegions as limit:
-            name = program.kinks[limit.kink].name
+            name = program.folds[limit.fold].name
             reason = f"there are more than max_regions={budget.max_regions} regions after '{name}'"
             if on_limit == "raise":
                 raise LimitReached(
                     f"Expected at most max_regions={budget.max_regions} regions, got more after '{name}'. "
                     "Raise max_regions= or use a smaller slice."
                 ) from None
-            n_kinks, status, probes = limit.kink, Status(complete=False, reason=reason), None
-    names = [kink.name for kink in shortened.kinks]
+            n_folds, status, probes = limit.fold, Status(complete=False, reason=reason), None
+    names = [fold.name for fold in shortened.folds]
     by_layer = [dict(zip(names, counts, strict=True)) for counts in record.counts.T.tolist()]
     seconds = time.perf_counter() - started
     return BatchResult(

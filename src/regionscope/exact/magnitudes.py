@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regionscope.geometry import arrays as xp
-from regionscope.network import FoldSites, Kink, Maxima, Program, Thresholds, Values
+from regionscope.network import Compared, Fold, Maxima, Program, Thresholds, Values
 from regionscope.tolerance import SMALLEST_TOLERANCE
 
 _OUT_OF_REACH = 16.0  # a value reaches no fold that is farther from it than this number of times its variation
@@ -32,9 +32,9 @@ _PERIOD = 1_000_003  # after which those of a larger one repeat; a prime, unlike
 class LineProbes:
     """What ``zero_tolerances_of`` has computed for one line, and what need not be computed again.
 
-    n_straight: number of nonlinearities, the first ones, that have no fold on the line.
+    n_straight: number of folds, the first ones, that do not meet the line.
     corner_values: the values behind them at the ends of the line.
-    outputs: blocks (p, c) of the outputs at the probe points, if these ran through a nonlinearity.
+    outputs: blocks (p, c) of the outputs at the probe points, if these ran through a fold.
     """
 
     n_straight: int = 0
@@ -79,7 +79,7 @@ class _Versions:
 
 @dataclass(frozen=True)
 class _Sizes:
-    """How large the values before a nonlinearity are.
+    """How large the values before a fold are.
 
     layer: (s,) largest value; units: (s, units) of each of its units, or (s,) where units are compared with each other.
     in_reach: see ``_in_reach``; None for all values.
@@ -95,7 +95,7 @@ def magnitudes(
     program: Program, corners: Tensor, weights: Tensor, n_perturbed: int, zero: float, probes: LineProbes | None
 ) -> list[tuple[Tensor, Tensor]]:
     """The largest value of a layer on the probe points of each slice (s,), and that of its units (s, units), or (s,)
-    where units are compared with each other; at each nonlinearity, and of the outputs. At least a share of the terms
+    where units are compared with each other; at each fold, and of the outputs. At least a share of the terms
     that are added up. corners: inputs (s * m, *input_shape); weights: (p, m) of the probe points. zero: of the
     ``Tolerance``.
 
@@ -104,31 +104,31 @@ def magnitudes(
     cancel or not. For the layer only the values just before it are perturbed. For a unit those of all layers are, so
     that it is not mistaken for more than rounding. A unit that is off adds its rounding at the fold all the same.
 
-    Up to the first nonlinearity that folds on a slice, the values are affine and the largest ones are at the corners:
+    Up to the first fold that meets a slice, the values are affine and the largest ones are at the corners:
     only the corners run, and the values at the other points are combined from theirs.
     """
-    perturbations, m, n_straight, ran = _Perturbations(program), weights.shape[1], len(program.kinks), False
+    perturbations, m, n_straight, ran = _Perturbations(program), weights.shape[1], len(program.folds), False
     versions = _Versions(len(corners) // m, m, m, program.row_bytes <= _FEW_BYTES, straight=True)
     live = corner_values = _values_at_corners(program, corners, perturbations)
     results, usual = [], xp.largest(abs(versions.array(corners).reshape(versions.n_slices, -1)), 1)
-    for i, kink in enumerate(program.kinks):
-        cuts = kink.cuts(live)
-        distance = _distance(cuts, versions) if versions.straight and isinstance(cuts, Thresholds) else None
-        folds = distance is not None and bool((distance < 0).any())
-        if not folds:
-            sizes = _sizes(kink, cuts, versions, usual, perturbations.size)
-            folds = versions.straight and _is_doubtful(cuts, versions, distance, sizes, zero)
-        if folds:
+    for i, fold in enumerate(program.folds):
+        compared = fold.compared(live)
+        distance = _distance(compared, versions) if versions.straight and isinstance(compared, Thresholds) else None
+        is_folded = distance is not None and bool((distance < 0).any())
+        if not is_folded:
+            sizes = _sizes(fold, compared, versions, usual, perturbations.size)
+            is_folded = versions.straight and _is_doubtful(compared, versions, distance, sizes, zero)
+        if is_folded:
             n_straight, corner_values = i, live
             live = _at_all_points(live, versions, weights, n_perturbed)
             versions = _Versions(versions.n_slices, len(weights), n_perturbed, versions.few)
-            cuts = kink.cuts(live)
-            sizes = _sizes(kink, cuts, versions, usual, perturbations.size)
+            compared = fold.compared(live)
+            sizes = _sizes(fold, compared, versions, usual, perturbations.size)
         usual = xp.minimum(usual, sizes.layer)
         results.append((xp.numpy_on_cpu(sizes.layer), xp.numpy_on_cpu(sizes.units)))
-        if kink.kind == "argmax":  # changes no value
+        if fold.kind == "argmax":  # changes no value
             break
-        live, ran = _behind(kink, live, cuts, sizes.in_reach, perturbations, versions), not versions.straight
+        live, ran = _behind(fold, live, compared, sizes.in_reach, perturbations, versions), not versions.straight
     outputs = program.outputs(live)
     if probes is not None:
         probes.n_straight = n_straight
@@ -140,18 +140,18 @@ def magnitudes(
     return [*results, (size, size)]
 
 
-def _sizes(kink: Kink, cuts: FoldSites, versions: _Versions, usual: Tensor, perturbation: float) -> _Sizes:
+def _sizes(fold: Fold, compared: Compared, versions: _Versions, usual: Tensor, perturbation: float) -> _Sizes:
     """usual: (s,) size of the inputs, or of the smallest layer so far. perturbation: relative size of it."""
-    compares_outputs = kink.kind == "argmax"
-    moved, drifted = _moved_and_drifted(cuts.values, versions, perturbation, _TERMS if compares_outputs else 1.0)
+    compares_outputs = fold.kind == "argmax"
+    moved, drifted = _moved_and_drifted(compared.values, versions, perturbation, _TERMS if compares_outputs else 1.0)
     layer, in_reach = xp.largest(moved, 1), None
     huge = layer > (0.0 if compares_outputs else _HUGE) * usual
-    enough = versions.straight or versions.n_points >= _FEWEST_POINTS or isinstance(cuts, Maxima)
+    enough = versions.straight or versions.n_points >= _FEWEST_POINTS or isinstance(compared, Maxima)
     if enough and bool(huge.any()):
-        in_reach = _in_reach(cuts, versions, ~huge)
-        if isinstance(cuts, Maxima):
-            layer = xp.largest((moved[:, versions.array(cuts.groups)] * in_reach).reshape(len(moved), -1), 1)
-    return _Sizes(layer, xp.maximum(moved, drifted) if isinstance(cuts, Thresholds) else layer, in_reach)
+        in_reach = _in_reach(compared, versions, ~huge)
+        if isinstance(compared, Maxima):
+            layer = xp.largest((moved[:, versions.array(compared.groups)] * in_reach).reshape(len(moved), -1), 1)
+    return _Sizes(layer, xp.maximum(moved, drifted) if isinstance(compared, Thresholds) else layer, in_reach)
 
 
 def _moved_and_drifted(
@@ -170,7 +170,7 @@ def _moved_and_drifted(
 
 
 def _values_at_corners(program: Program, corners: Tensor, perturbations: _Perturbations) -> Values:
-    """All versions of the values before the first nonlinearity, at the corners."""
+    """All versions of the values before the first fold, at the corners."""
     changed = corners * (1 + perturbations.draw(math.prod(program.input_shape)).view(program.input_shape))
     n = len(corners)
     if n > 2:
@@ -193,22 +193,22 @@ def _at_all_points(live: Values, corners: _Versions, weights: Tensor, n_perturbe
     return {name: combined(value) for name, value in live.items()}
 
 
-def _distance(cuts: Thresholds, corners: _Versions) -> Tensor:
+def _distance(compared: Thresholds, corners: _Versions) -> Tensor:
     """How far the values at all corners of a slice are from a threshold (s, n), negative if they are on both sides."""
-    plain = corners.plain(corners.array(cuts.values))
+    plain = corners.plain(corners.array(compared.values))
     low, high = -xp.largest(-plain, 1), xp.largest(plain, 1)
-    return reduce(xp.minimum, (xp.maximum(low - threshold, threshold - high) for threshold in cuts.at))
+    return reduce(xp.minimum, (xp.maximum(low - threshold, threshold - high) for threshold in compared.at))
 
 
-def _is_doubtful(cuts: FoldSites, corners: _Versions, distance: Tensor | None, sizes: _Sizes, zero: float) -> bool:
+def _is_doubtful(compared: Compared, corners: _Versions, distance: Tensor | None, sizes: _Sizes, zero: float) -> bool:
     """Whether a value is so near to a threshold at a corner that rounding hides its side; of a maximum, whether no
     candidate leads at all corners, or one lags so little that rounding hides it. distance: from ``_distance``.
     """
     tolerance = zero_tolerance_of(sizes.layer, sizes.units, zero)
     if distance is not None:
         return bool(((distance <= tolerance) & (tolerance > SMALLEST_TOLERANCE)).any())
-    assert isinstance(cuts, Maxima)
-    candidates, tolerance = _candidates(cuts, corners), tolerance[:, None, None, None]
+    assert isinstance(compared, Maxima)
+    candidates, tolerance = _candidates(compared, corners), tolerance[:, None, None, None]
     top = xp.largest(candidates, 3)[..., None]
     lag = top - candidates
     off = (candidates == 0) & (top <= tolerance)
@@ -222,12 +222,12 @@ def zero_tolerance_of(layer: Tensor, units: Tensor, zero: float) -> Tensor:
     return (zero * size).clip(min=SMALLEST_TOLERANCE)
 
 
-def _candidates(cuts: Maxima, versions: _Versions) -> Tensor:
+def _candidates(compared: Maxima, versions: _Versions) -> Tensor:
     """The plain values of each group (s, p, groups, m)."""
-    return versions.plain(versions.array(cuts.values))[:, :, versions.array(cuts.groups)]
+    return versions.plain(versions.array(compared.values))[:, :, versions.array(compared.groups)]
 
 
-def _in_reach(cuts: FoldSites, versions: _Versions, all_of: Tensor) -> Tensor:
+def _in_reach(compared: Compared, versions: _Versions, all_of: Tensor) -> Tensor:
     """Whether each value may come to a fold on its slice, from the plain ones. all_of: (s,) slices
     on which the answer is yes for all values.
 
@@ -236,11 +236,11 @@ def _in_reach(cuts: FoldSites, versions: _Versions, all_of: Tensor) -> Tensor:
     is masked by a very negative number: its rounding moves no fold. So are candidates that are all equal, and one that
     no other reaches, if other groups have folds.
     """
-    if isinstance(cuts, Thresholds):
-        values = versions.plain(versions.array(cuts.values))
-        nearest = reduce(xp.minimum, (-xp.largest(-abs(values - threshold), 1) for threshold in cuts.at))
+    if isinstance(compared, Thresholds):
+        values = versions.plain(versions.array(compared.values))
+        nearest = reduce(xp.minimum, (-xp.largest(-abs(values - threshold), 1) for threshold in compared.at))
         return (nearest <= _OUT_OF_REACH * _variation(values)) | all_of[:, None]
-    candidates = _candidates(cuts, versions)
+    candidates = _candidates(compared, versions)
     top = xp.largest(candidates, 3)[..., None]
     lag = top - candidates
     close = -xp.largest(-lag, 1) <= _OUT_OF_REACH * (_variation(candidates) + _variation(top))
@@ -284,20 +284,20 @@ def _shared(n: int, dtype: torch.dtype, size: float, device: torch.device) -> Te
 
 
 def _behind(
-    kink: Kink,
+    fold: Fold,
     live: Values,
-    cuts: FoldSites,
+    compared: Compared,
     in_reach: Tensor | None,
     perturbations: _Perturbations,
     versions: _Versions,
 ) -> Values:
-    """The three versions of the values behind a kink, see ``_Versions``."""
-    noise = versions.starts(versions.array(cuts.values))
-    if isinstance(cuts, Maxima):
-        noise = abs(noise[..., versions.array(cuts.groups)])
+    """The three versions of the values behind a fold, see ``_Versions``."""
+    noise = versions.starts(versions.array(compared.values))
+    if isinstance(compared, Maxima):
+        noise = abs(noise[..., versions.array(compared.groups)])
     if in_reach is not None:
         noise = noise * in_reach[:, None]
-    if isinstance(cuts, Maxima):
+    if isinstance(compared, Maxima):
         noise = xp.largest(noise, -1)
     flat = {name: versions.array(value).reshape(len(value), -1) for name, value in live.items()}
     real = [name for name, value in live.items() if value.is_floating_point()]
@@ -312,4 +312,4 @@ def _behind(
         versions.perturbed(behind)[:] = starts
         before[name] = xp.as_tensors(behind).view(live[name].shape)
     noise *= changes[..., end:] * _AT_FOLD
-    return kink.advance(before, consume=True, noise=xp.as_tensors(noise))
+    return fold.advance(before, consume=True, noise=xp.as_tensors(noise))

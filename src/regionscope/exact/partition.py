@@ -42,13 +42,13 @@ _STORED = {*_ARRAYS, *_COMPARED, *(f"wall_{name}" for name in _WALLS)}
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """The exact partition of a slice into regions on which every nonlinearity keeps its side.
+    """The exact partition of a slice into regions on which every fold keeps its side.
 
     slice: the slice. vertices: (v, k) float64 slice coordinates, each corner once. outputs: (v, c) of the
         network there.
     corners, offsets: the vertices of region i are ``corners[offsets[i]:offsets[i + 1]]``, counter-clockwise in 2-D.
     sizes: (r,) length, area or volume in input space; they add up to ``slice.size``.
-    walls: faces between regions. by_layer: regions after each nonlinearity, in order.
+    walls: faces between regions. by_layer: regions after each fold, in order.
     status: whether the computation finished; an unfinished partition holds the regions of the layers in ``by_layer``
         only.
     compared: for a stored partition, whether the maps on both sides of each inner wall are equal, or undecided.
@@ -267,7 +267,7 @@ class Partition:
         values at a time.
         """
         program = self._network()
-        rows = max(1, _BYTES // max(1, program.row_bytes * (1 + len(program.kinks))))
+        rows = max(1, _BYTES // max(1, program.row_bytes * (1 + len(program.folds))))
         blocks = [self.slice.embed(points, dtype=program.dtype) for points in self.interior[regions].split(rows)]
         jacobians, constants = zip(*[maps_at(program, inputs) for inputs in blocks], strict=True)
         return torch.cat(jacobians).to(self.vertices.device), torch.cat(constants).to(self.vertices.device)

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.exact.budget import Budget, Keep, Record, bytes_of, corner_inputs, shares_of_kinks
+from regionscope.exact.budget import Budget, Keep, Record, bytes_of, corner_inputs, shares_of_folds
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
 from regionscope.geometry.crossing import Units
 from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates
-from regionscope.geometry.planar.cut import PlanarSplit, split
-from regionscope.geometry.planar.envelope import split_maxima
+from regionscope.geometry.planar.cut import PlanarCut, cut_units
+from regionscope.geometry.planar.envelope import cut_maxima
 from regionscope.geometry.planar.mesh import Mesh
 from regionscope.geometry.planar.stitch import Part, groups_of_cells, stitch, tag_borders
 from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, owners
@@ -30,7 +30,7 @@ Consume = Callable[[Mesh, Tensor, Tensor], None]
 
 _CUT_BYTES = 4096  # held for each vertex of a cut while it is made
 _SAMPLE = 256  # cells from which the size of a cut is estimated
-_HEADROOM = 3  # a part starts at a third of its limit, so that later cuts need not divide it again
+_HEADROOM = 3  # a part starts at a third of its limit, so that later folds need not part it again
 
 
 @dataclass(frozen=True)
@@ -64,31 +64,33 @@ def partition_planes(
 ) -> tuple[Mesh, Tensor, Tensor]:  # fmt: skip
     """The exact partition of all slices: mesh, coordinates (v, 2), outputs of the network at the vertices (v, c).
 
-    keep: which cells to go on with after each nonlinearity; the others are left out of the result. Once the mesh is
+    keep: which cells to go on with after each fold; the others are left out of the result. Once the mesh is
     worked through in parts, all cells are kept. consume: called with each finished part, which is then forgotten; the
     result is the last part.
     """
     corners = [slice.corners.to(program.device, torch.float64) for slice in slices]
     mesh, coords, slice_id = plane_mesh(corners)
-    cutter = _PlaneCutter(program, zero_tolerances, budget, record, shares_of_kinks(program, 2), keep, consume)
+    cutter = _PlaneCutter(program, zero_tolerances, budget, record, shares_of_folds(program, 2), keep, consume)
     values = program.begin(corner_inputs(program, slices, corners))
     return cutter.carry(0, PlaneState(mesh, coords, slice_id, values), None, None, share=1.0)
 
 
 def cut_plane(
-    cuts: Thresholds | Maxima,
+    compared: Thresholds | Maxima,
     state: PlaneState,
     zero_tolerance: Tensor,
     layer: int,
     cells: Tensor | None,
     zeros: Tensor | None,
-) -> PlanarSplit:
-    """Cut the cells where this nonlinearity folds."""
-    if isinstance(cuts, Thresholds):
-        return split(state.mesh, Units(cuts.values, cuts.at, zero_tolerance), layer=layer, cells=cells, zeros=zeros)
-    candidates = Candidates(cuts.values, cuts.groups, zero_tolerance)
+) -> PlanarCut:
+    """Cut the cells at this fold."""
+    if isinstance(compared, Thresholds):
+        return cut_units(
+            state.mesh, Units(compared.values, compared.at, zero_tolerance), layer=layer, cells=cells, zeros=zeros
+        )
+    candidates = Candidates(compared.values, compared.groups, zero_tolerance)
     mesh = xp.as_tensors(state.mesh)
-    return xp.numpy_on_cpu(split_maxima(mesh, candidates, state.coords, layer=layer, cells=xp.as_tensors(cells)))
+    return xp.numpy_on_cpu(cut_maxima(mesh, candidates, state.coords, layer=layer, cells=xp.as_tensors(cells)))
 
 
 @dataclass
@@ -97,7 +99,7 @@ class _PlaneCutter:
     zero_tolerances: Sequence[Tensor]
     budget: Budget
     record: Record
-    shares: Sequence[float]  # see ``shares_of_kinks``
+    shares: Sequence[float]  # see ``shares_of_folds``
     keep: Keep | None = None
     consume: Consume | None = None
     next_tag: int = 0
@@ -106,25 +108,25 @@ class _PlaneCutter:
     def carry(
         self, start: int, state: PlaneState, cells: Tensor | None, zeros: Tensor | None, *, share: float
     ) -> tuple[Mesh, Tensor, Tensor]:
-        """Carry a mesh through nonlinearity ``start`` (``cells``: only these are left to cut) and all later ones.
+        """Carry a mesh through fold ``start`` (``cells``: only these are left to cut) and all later ones.
 
         share: of all the work, for the progress.
         """
-        kinks = self.program.kinks
-        for layer in range(start, len(kinks)):
+        folds = self.program.folds
+        for layer in range(start, len(folds)):
             reported, layer_share = 0.0, share * self.shares[layer]
             while cells is None or len(cells):
                 zero_tolerance = at_vertices(self.zero_tolerances[layer], state.slice_id)
-                cuts = kinks[layer].cuts(state.values)
+                compared = folds[layer].compared(state.values)
                 if cells is None and self.consume is not None:
-                    n_parts = -(-_expected_vertices(cuts, state) * _CUT_BYTES // self.budget.memory)
+                    n_parts = -(-_expected_vertices(compared, state) * _CUT_BYTES // self.budget.memory)
                     if n_parts > 1 and state.mesh.n_cells > 1:
                         return self._in_parts(layer, state, None, n_parts, share)
-                if cells is None and isinstance(cuts, Maxima):
-                    self.record.snap(xp.take(state.slice_id, xp.numpy_on_cpu(snapped_signs(cuts, zero_tolerance))))
-                result = cut_plane(cuts, state, zero_tolerance, layer, cells, zeros)
+                if cells is None and isinstance(compared, Maxima):
+                    self.record.snap(xp.take(state.slice_id, xp.numpy_on_cpu(snapped_signs(compared, zero_tolerance))))
+                result = cut_plane(compared, state, zero_tolerance, layer, cells, zeros)
                 self.record.snap(xp.take(state.slice_id, result.snapped))
-                max_vertices = self.budget.rows(kinks[layer], self.held, state.coords.device)
+                max_vertices = self.budget.rows(folds[layer], self.held, state.coords.device)
                 if result.mesh.n_vertices > max_vertices and result.mesh.n_cells > 1:
                     n_parts = -(-_HEADROOM * result.mesh.n_vertices // max_vertices)
                     return self._in_parts(layer, state, result, n_parts, share - reported)
@@ -134,7 +136,7 @@ class _PlaneCutter:
                     self.record.report_progress(half)
                     reported += half
             self.record.add(layer, state.mesh.slice_id, self.budget.max_regions)
-            values = kinks[layer].advance(state.values, consume=True)
+            values = folds[layer].advance(state.values, consume=True)
             state = PlaneState(state.mesh, state.coords, state.slice_id, values)
             if self.keep is not None:
                 mask = self.keep(layer, xp.as_tensors(state.mesh).cell_corners, state.coords, values)
@@ -148,24 +150,24 @@ class _PlaneCutter:
         return mesh, state.coords, outputs
 
     def _in_parts(
-        self, layer: int, state: PlaneState, cut: PlanarSplit | None, n_parts: int, share: float
+        self, layer: int, state: PlaneState, cut: PlanarCut | None, n_parts: int, share: float
     ) -> tuple[Mesh, Tensor, Tensor]:
         """Work through groups of the new cells one after another; their values are made only when their turn comes.
 
-        cut: at nonlinearity ``layer``; None divides the cells before it. share: of all the work, divided in proportion
+        cut: at fold ``layer``; None parts the cells before it. share: of all the work, divided in proportion
         to the number of cells.
         """
         self.keep = None  # neighbours in other parts have to find the same points on the border
         state = xp.as_tensors(state)
-        divided = _uncut(state.mesh) if cut is None else xp.as_tensors(cut)
-        coords = divided.interpolation.apply(state.coords)
-        slice_id = divided.interpolation.copy_first(state.slice_id)
-        position = coords[divided.mesh.corners[divided.mesh.offsets[:-1]]]
-        groups = groups_of_cells(divided.mesh, position, n_parts)
+        after = _uncut(state.mesh) if cut is None else xp.as_tensors(cut)
+        coords = after.interpolation.apply(state.coords)
+        slice_id = after.interpolation.copy_first(state.slice_id)
+        position = coords[after.mesh.corners[after.mesh.offsets[:-1]]]
+        groups = groups_of_cells(after.mesh, position, n_parts)
         first_tag = self.next_tag
-        mesh, n_tags = tag_borders(divided.mesh, groups, first_tag)
+        mesh, n_tags = tag_borders(after.mesh, groups, first_tag)
         self.next_tag += n_tags
-        parts, interpolation = [], divided.interpolation.matrix()
+        parts, interpolation = [], after.interpolation.matrix()
         waiting = bytes_of(state.values)
         self.held += waiting
         for group in groups:
@@ -174,8 +176,8 @@ class _PlaneCutter:
             values = {name: matrix.apply(rows) for name, rows in state.values.items()}
             local = torch.full((mesh.n_vertices,), -1, dtype=torch.int64, device=vertices.device)
             local[vertices] = torch.arange(len(vertices), device=vertices.device)
-            zeros = torch.stack([local[divided.zeros[:, 0]], divided.zeros[:, 1]], 1)
-            unsettled = None if cut is None else torch.isin(group, divided.unsettled).nonzero()[:, 0]
+            zeros = torch.stack([local[after.zeros[:, 0]], after.zeros[:, 1]], 1)
+            unsettled = None if cut is None else torch.isin(group, after.unsettled).nonzero()[:, 0]
             part_state = PlaneState(
                 xp.numpy_on_cpu(part), coords[vertices], xp.numpy_on_cpu(slice_id[vertices]), values
             )
@@ -190,28 +192,28 @@ class _PlaneCutter:
         return stitched, arrays[0], arrays[1]
 
 
-def _expected_vertices(cuts: Thresholds | Maxima, state: PlaneState) -> int:
+def _expected_vertices(compared: Thresholds | Maxima, state: PlaneState) -> int:
     """About how many vertices a cut adds, from the lines that pass through a sample of the cells; half of them meet."""
-    if not isinstance(cuts, Thresholds):
+    if not isinstance(compared, Thresholds):
         return 0
     mesh = xp.as_tensors(state.mesh)
     cells = torch.arange(0, mesh.n_cells, max(1, mesh.n_cells // _SAMPLE), device=mesh.offsets.device)
     index, offsets = gather_rows(mesh.offsets, cells)
-    values, of = cuts.values[mesh.corners[index]], owners(offsets, len(index))
+    values, of = compared.values[mesh.corners[index]], owners(offsets, len(index))
     row = of[:, None].expand_as(values)
     low, high = (values.new_zeros(len(cells), values.shape[1]).scatter_reduce(0, row, values, way, include_self=False)
                  for way in ("amin", "amax"))  # fmt: skip
-    lines = torch.stack([((low < threshold) & (high > threshold)).sum(1) for threshold in cuts.at]).sum(0).double()
+    lines = torch.stack([((low < threshold) & (high > threshold)).sum(1) for threshold in compared.at]).sum(0).double()
     return int((lines + lines * (lines - 1) / 4).mean() * mesh.n_cells)
 
 
-def _uncut(mesh: Mesh) -> PlanarSplit:
+def _uncut(mesh: Mesh) -> PlanarCut:
     none = mesh.edges.new_empty(0)
     points = Interpolation.of_points(mesh.n_vertices, none, none, none.double())
-    return PlanarSplit(mesh, none, points, mesh.edges.new_empty(0, 2), none, none)
+    return PlanarCut(mesh, none, points, mesh.edges.new_empty(0, 2), none, none)
 
 
-def _follow(state: PlaneState, result: PlanarSplit) -> PlaneState:
+def _follow(state: PlaneState, result: PlanarCut) -> PlaneState:
     if result.mesh.n_vertices == state.mesh.n_vertices:
         return PlaneState(result.mesh, state.coords, state.slice_id, state.values)
     matrix = result.interpolation.matrix()

@@ -13,8 +13,8 @@ from regionscope.exact.budget import Budget, Keep, Record, TooManyRegions, domai
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.formatting import counted
 from regionscope.geometry.polytope.complex import Complex
-from regionscope.geometry.polytope.maximum import clip_max
-from regionscope.geometry.polytope.split import NewVertices, split
+from regionscope.geometry.polytope.cut import NewVertices, cut_along
+from regionscope.geometry.polytope.maximum import cut_maxima
 from regionscope.geometry.slices import Slice
 from regionscope.network import Maxima, Program, Thresholds
 
@@ -25,7 +25,7 @@ class CellPartition:
 
     Attributes:
         cells: one polytope for each region; ``cells.slice_id`` tells the slice. A facet's wall is the index of the unit
-            that folds there, counted over all kinks in order (``Program.n_units``), or negative on the slice's border.
+            that folds there, counted over all folds in order (``Program.n_units``), or negative on the slice's border.
         coords: (v, k) slice coordinates of the vertices.
         outputs: (v, c) the network's outputs at the vertices.
     """
@@ -54,7 +54,7 @@ def partition_cells(
     zero_tolerances: from ``zero_tolerances_of``. Raises ``TooManyRegions`` as soon as a slice
     has more regions than ``budget.max_regions``, and ``CheckFailed`` where rounding leaves no consistent cut.
 
-    keep: which cells to go on with after each nonlinearity; the others are left out of the result.
+    keep: which cells to go on with after each fold; the others are left out of the result.
 
     Cost: for each unit that changes sign somewhere a scan of all cells, and work in proportion to what is cut; the
     number of regions grows like (units)^k, and all of them are held in memory at once.
@@ -70,28 +70,28 @@ def carry_cells(
     program: Program, zero_tolerances: Sequence[Tensor], budget: Budget, record: Record, state: CellState, *,
     start: int = 0, keep: Keep | None = None, share: float = 1.0,
 ) -> CellPartition:  # fmt: skip
-    """Cut the cells at nonlinearity ``start`` and all later ones. share: of all the work, for the progress."""
+    """Cut the cells at fold ``start`` and all later ones. share: of all the work, for the progress."""
     cells, coords, slice_id, values = state.cells, state.coords, state.slice_id, state.values
-    first_unit = sum(kink.n_units for kink in program.kinks[:start])
-    for layer, kink in enumerate(program.kinks[start:], start):
-        cuts = kink.cuts(values)
-        record.snap(slice_id[snapped_signs(cuts, at_vertices(zero_tolerances[layer], slice_id))])
+    first_unit = sum(fold.n_units for fold in program.folds[:start])
+    for layer, fold in enumerate(program.folds[start:], start):
+        compared = fold.compared(values)
+        record.snap(slice_id[snapped_signs(compared, at_vertices(zero_tolerances[layer], slice_id))])
         cutter = _CellCutter(
-            cells, _Rows(cuts.values), slice_id, zero_tolerances[layer], layer, first_unit, budget, record
+            cells, _Rows(compared.values), slice_id, zero_tolerances[layer], layer, first_unit, budget, record
         )
-        cutter.cut(cuts)
+        cutter.cut(compared)
         cells, kept = cutter.cells.compact()
-        first_unit += kink.n_units
+        first_unit += fold.n_units
         values = {name: _follow(rows, cutter.history, kept) for name, rows in values.items()}
         coords, slice_id = _follow(coords, cutter.history, kept), cutter.slice_id[kept]
         record.add(layer, cells.slice_id, budget.max_regions)
-        values = kink.advance(values, consume=True)
+        values = fold.advance(values, consume=True)
         mask = None if keep is None else keep(layer, cells.cell_corners, coords, values)
         if mask is not None:
             cells, kept = cells.take(mask).compact()
             values = {name: rows[kept] for name, rows in values.items()}
             coords, slice_id = coords[kept], slice_id[kept]
-        record.report_progress(share / len(program.kinks[start:]))
+        record.report_progress(share / len(program.folds[start:]))
     return CellPartition(cells, coords, program.outputs(values))
 
 
@@ -121,7 +121,7 @@ class _Rows:
 
 @dataclass
 class _CellCutter:
-    """One nonlinearity: the cells so far, the values that fold at their vertices, and how the vertices came about."""
+    """One fold: the cells so far, the values that fold at their vertices, and how the vertices came about."""
 
     cells: Complex
     rows: _Rows
@@ -135,29 +135,29 @@ class _CellCutter:
     def __post_init__(self) -> None:
         self.history: list[NewVertices] = []
 
-    def cut(self, cuts: Thresholds | Maxima) -> None:
-        """Cut the cells by all units of the nonlinearity, one after another."""
-        if isinstance(cuts, Thresholds):
-            for t, threshold in enumerate(cuts.at):
-                for i in _changing_sign(cuts.values, threshold):
-                    self._cut_threshold(i, threshold, self.first_unit + t * cuts.values.shape[1] + i)
+    def cut(self, compared: Thresholds | Maxima) -> None:
+        """Cut the cells by all units of the fold, one after another."""
+        if isinstance(compared, Thresholds):
+            for t, threshold in enumerate(compared.at):
+                for i in _changing_sign(compared.values, threshold):
+                    self._cut_threshold(i, threshold, self.first_unit + t * compared.values.shape[1] + i)
         else:
-            for w, group in enumerate(cuts.groups):
+            for w, group in enumerate(compared.groups):
                 self._cut_maximum(group.unique(), self.first_unit + w)
 
     def _cut_threshold(self, column: int, threshold: float, label: int) -> None:
         u = self.rows.filled[:, column] - threshold
         codes = torch.where(u.abs() <= self.zero_tolerance[self.slice_id, column], 0, u.sign())
-        result = split(self.cells, codes, u, label=label)
+        result = cut_along(self.cells, codes, u, label=label)
         before = self.cells.n_vertices
-        self._apply_split(result.cells, (result.new,), result.snapped, result.unresolved)
+        self._apply(result.cells, (result.new,), result.snapped, result.unresolved)
         self.rows.filled[before:, column] = threshold
 
     def _cut_maximum(self, columns: Tensor, label: int) -> None:
-        result = clip_max(self.cells, self.rows.filled[:, columns], self.zero_tolerance[self.slice_id], label=label)
-        self._apply_split(result.cells, result.new, result.snapped, result.unresolved)
+        result = cut_maxima(self.cells, self.rows.filled[:, columns], self.zero_tolerance[self.slice_id], label=label)
+        self._apply(result.cells, result.new, result.snapped, result.unresolved)
 
-    def _apply_split(self, cells: Complex, batches: Sequence[NewVertices], snapped: Tensor, unresolved: int) -> None:
+    def _apply(self, cells: Complex, batches: Sequence[NewVertices], snapped: Tensor, unresolved: int) -> None:
         self.cells = cells
         for new in batches:
             self.rows.append(new.lerp(self.rows.filled))

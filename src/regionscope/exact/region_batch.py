@@ -28,7 +28,7 @@ class Walls:
 
     vertices: (n,) indices into ``Partition.vertices``, rows given by ``offsets`` (w + 1,).
     regions: (w, 2) the regions on both sides; -1 is outside the slice.
-    layer: (w,) index into ``by_layer`` of the nonlinearity that folds here; -1 on the border of the slice, and
+    layer: (w,) index into ``by_layer`` of the fold here; -1 on the border of the slice, and
         ``len(by_layer)`` where the wall is a decision boundary.
     """
 
@@ -184,8 +184,8 @@ class RegionBatch:
 
 
 def _layers(wall: Tensor, program: Program) -> Tensor:
-    """The nonlinearity of each unit (counted over all of them), -1 for a negative number."""
-    ends = torch.tensor([0, *[kink.n_units for kink in program.kinks]], device="cpu").cumsum(0).to(wall.device)
+    """The fold of each unit (counted over all of them), -1 for a negative number."""
+    ends = torch.tensor([0, *[fold.n_units for fold in program.folds]], device="cpu").cumsum(0).to(wall.device)
     arrays = xp.numpy_on_cpu(wall)
     return xp.as_tensors(xp.where(arrays < 0, -1, xp.searchsorted(xp.numpy_on_cpu(ends), arrays, right=True) - 1))
 

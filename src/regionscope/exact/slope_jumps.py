@@ -36,7 +36,7 @@ from torch import Tensor
 from regionscope.exact.affine_maps import AffineMaps, different_maps
 from regionscope.exact.zero_tolerance import probe_points
 from regionscope.geometry import Slice
-from regionscope.network import FoldSites, Kink, Maxima, Program, Thresholds, Values, full_precision
+from regionscope.network import Compared, Fold, Maxima, Program, Thresholds, Values, full_precision
 from regionscope.network.program import Instruction
 
 _SCALE = 2.0**160
@@ -107,7 +107,7 @@ def slopes_at(program: Program, part: Any, regions: Tensor) -> Tensor:
 def output_rounding(program: Program, slice: Slice) -> float:
     """How far rounding may move an output on the slice, from all layers together, however their terms cancel.
 
-    Estimated like the error of a jump: by perturbing the inputs, and all values at every nonlinearity. Cost: 4 forward
+    Estimated like the error of a jump: by perturbing the inputs, and all values at every fold. Cost: 4 forward
     passes over the probe points of the slice.
     """
     generator = torch.Generator().manual_seed(0)
@@ -126,18 +126,18 @@ def output_rounding(program: Program, slice: Slice) -> float:
         outputs, moved = program(inputs), 0.0
         for _ in range(_COPIES):
             values = perturbed(program.begin(perturbed({"": inputs})[""]))
-            for kink in program.kinks:
-                values = perturbed(kink.advance(values, consume=True))
+            for fold in program.folds:
+                values = perturbed(fold.advance(values, consume=True))
             moved = max(moved, float((program.outputs(values) - outputs).abs().max()))
     return _ROUNDING * moved * size
 
 
-def _folds(program: Program) -> list[_Fold]:
+def _folds(program: Program) -> list[_SlopedFold]:
     values = program.begin(torch.zeros(1, *program.input_shape, dtype=program.dtype, device=program.device))
     folds = []
-    for kink in program.kinks:
-        folds.append(_Fold.of(kink, values))
-        values = kink.advance(values, consume=True)
+    for fold in program.folds:
+        folds.append(_SlopedFold.of(fold, values))
+        values = fold.advance(values, consume=True)
     return folds
 
 
@@ -148,29 +148,29 @@ def _linear(function: Callable[..., Tensor], tangents: Sequence[Tensor]) -> Tens
 
 
 @dataclass(frozen=True)
-class _Fold:
-    """A nonlinearity by its pieces.
+class _SlopedFold:
+    """A fold by its pieces.
 
     slopes: for ``Thresholds`` one tensor (pieces, *output_shape) for each input, the derivative of the output with
     respect to it on each piece; empty for ``Maxima``.
     shape: of the output of a row.
     """
 
-    kink: Kink
+    fold: Fold
     first: Instruction
     slopes: tuple[Tensor, ...]
     shape: torch.Size
 
     @staticmethod
-    def of(kink: Kink, values: Values) -> _Fold:
-        first = kink.instructions[0]
+    def of(fold: Fold, values: Values) -> _SlopedFold:
+        first = fold.instructions[0]
         zeros = [torch.zeros_like(values[name][:1]) for name in first.reads]
         shape = first.function(*zeros, *first.constants).shape[1:]
-        cuts = kink.folds(*zeros, *first.constants)
-        if isinstance(cuts, Maxima):
-            return _Fold(kink, first, (), shape)
-        thresholds = torch.tensor(cuts.at, dtype=zeros[0].dtype, device=zeros[0].device)
-        offset = cuts.values.reshape(1, *shape)  # of the first input against the thresholds
+        compared = fold.compare(*zeros, *first.constants)
+        if isinstance(compared, Maxima):
+            return _SlopedFold(fold, first, (), shape)
+        thresholds = torch.tensor(compared.at, dtype=zeros[0].dtype, device=zeros[0].device)
+        offset = compared.values.reshape(1, *shape)  # of the first input against the thresholds
         size = max(1.0, float(thresholds.abs().max()), float(offset.abs().max()))
         third = (thresholds[1:] - thresholds[:-1]) / 3
         levels = torch.cat([thresholds[:1] - 3 * size, thresholds[:-1] + third, thresholds[-1:] + 3 * size])
@@ -184,7 +184,7 @@ class _Fold:
                 rise = first.function(*high, *first.constants) - first.function(*low, *first.constants)
                 rises.append(rise / (high[i] - low[i]))  # rather than step: both are rounded
             slopes.append(torch.cat(rises))
-        return _Fold(kink, first, tuple(slopes), shape)
+        return _SlopedFold(fold, first, tuple(slopes), shape)
 
 
 class _Walls:
@@ -201,7 +201,7 @@ class _Walls:
         self.changes = torch.zeros(walls, dtype=torch.int64, device=axes.device)
         self.generator = torch.Generator().manual_seed(0)
 
-    def cross(self, folds: Sequence[_Fold], inputs: Tensor) -> tuple[Tensor, Tensor]:
+    def cross(self, folds: Sequence[_SlopedFold], inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Whether the jump is zero at each wall, and how many units change their piece there. inputs: a point before
         each wall, then one behind each.
         """
@@ -211,15 +211,15 @@ class _Walls:
         differs = (jump.abs() > (perturbed - jump).abs().amax(0) * units).any(1)
         return ~differs.reshape(self.dim, self.walls).any(0), self.changes
 
-    def outputs(self, folds: Sequence[_Fold], inputs: Tensor) -> Tensor:
+    def outputs(self, folds: Sequence[_SlopedFold], inputs: Tensor) -> Tensor:
         """All blocks of derivatives of the outputs (blocks, n, c)."""
         program, none = self.program, torch.zeros_like(self.axes)
         blocks = [self.axes, none, *[self.axes] * self.copies, *[none] * self.copies]
         tangents = self._affine(program.instructions, {program.input_name: torch.cat(blocks)})
         values = program.begin(inputs)
-        for fold in folds:
-            tangents = self._through(fold, values, tangents)
-            values = fold.kink.advance(values, consume=True)
+        for sloped in folds:
+            tangents = self._through(sloped, values, tangents)
+            values = sloped.fold.advance(values, consume=True)
         return program.outputs(tangents).reshape(2 * (1 + self.copies), self.n, -1)
 
     def _block(self, first: int, count: int = 1) -> builtins.slice:
@@ -249,44 +249,44 @@ class _Walls:
         copies = tangent[2 * self.n :].reshape(2, self.copies, self.n, *tangent.shape[1:]) * factor
         return torch.cat([tangent[: 2 * self.n], copies.flatten(0, 2)])
 
-    def _through(self, fold: _Fold, values: Values, tangents: Values) -> Values:
-        """The derivatives behind a nonlinearity and the affine stretch that follows it."""
-        first = fold.first
+    def _through(self, sloped: _SlopedFold, values: Values, tangents: Values) -> Values:
+        """The derivatives behind a fold and the affine stretch that follows it."""
+        first = sloped.first
         inputs = [self._perturbed(tangents[name]) for name in first.reads]
         for name in first.frees:
             del tangents[name]
-        pieces = _pieces(fold.kink.cuts(values))
+        pieces = _pieces(sloped.fold.compared(values))
         self.changes += (pieces[: self.walls] != pieces[self.walls :]).sum(1)
         before, behind = (half.repeat(self.dim, 1) for half in pieces.split(self.walls))
-        out = self._apply(fold, inputs, behind)
+        out = self._apply(sloped, inputs, behind)
         for count, slope, jump in ((1, 0, 1), (self.copies, 2, 2 + self.copies)):
             block = self._block(slope, count)
-            before_output = self._apply(fold, [x[block] for x in inputs], before)
+            before_output = self._apply(sloped, [x[block] for x in inputs], before)
             out[self._block(jump, count)] += out[block] - before_output
             out[block] = before_output
-        return self._affine(fold.kink.instructions[1:], {**tangents, first.writes: out})
+        return self._affine(sloped.fold.instructions[1:], {**tangents, first.writes: out})
 
-    def _apply(self, fold: _Fold, tangents: Sequence[Tensor], piece: Tensor) -> Tensor:
+    def _apply(self, sloped: _SlopedFold, tangents: Sequence[Tensor], piece: Tensor) -> Tensor:
         """The derivative of the output with every unit on its ``piece`` (for maxima: the column of the largest)."""
         blocks = len(tangents[0]) // self.n
-        if not fold.slopes:
+        if not sloped.slopes:
             chosen = tangents[0].flatten(1).gather(1, piece.repeat(blocks, 1))
-            return chosen.reshape(-1, *fold.shape)
+            return chosen.reshape(-1, *sloped.shape)
         index = piece.reshape(1, self.n, -1)
         total = tangents[0].new_zeros(())
-        for tangent, slopes in zip(tangents, fold.slopes, strict=True):
-            slope = slopes[..., None].flatten(1).gather(0, index[0]).reshape(1, self.n, *fold.shape)
+        for tangent, slopes in zip(tangents, sloped.slopes, strict=True):
+            slope = slopes[..., None].flatten(1).gather(0, index[0]).reshape(1, self.n, *sloped.shape)
             total = total + tangent.reshape(blocks, self.n, *tangent.shape[1:]) * slope
         return total.flatten(0, 1)
 
 
-def _pieces(cuts: FoldSites) -> Tensor:
+def _pieces(compared: Compared) -> Tensor:
     """The piece of every unit (rows, units), counted from the lowest threshold; or the column of the largest candidate
     of every group (rows, groups).
     """
-    if isinstance(cuts, Thresholds):
-        return torch.stack([cuts.values > threshold for threshold in cuts.at]).sum(0)
-    return cuts.groups.expand(len(cuts.values), -1, -1).gather(2, cuts.pieces().long()[..., None])[..., 0]
+    if isinstance(compared, Thresholds):
+        return torch.stack([compared.values > threshold for threshold in compared.at]).sum(0)
+    return compared.groups.expand(len(compared.values), -1, -1).gather(2, compared.pieces().long()[..., None])[..., 0]
 
 
 def _with_constants(function: Callable[..., Tensor], instruction: Instruction) -> Callable[..., Tensor]:

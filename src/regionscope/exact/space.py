@@ -10,7 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from regionscope.exact.budget import Budget, Keep, Record, bytes_of, domains_of, embed_on_slices, shares_of_kinks
+from regionscope.exact.budget import Budget, Keep, Record, bytes_of, domains_of, embed_on_slices, shares_of_folds
 from regionscope.exact.polytopes import CellPartition, CellState, carry_cells, partition_cells
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import arrays as xp
@@ -18,16 +18,16 @@ from regionscope.geometry.arrays import rows_at_a_time
 from regionscope.geometry.bitsets import lowest
 from regionscope.geometry.crossing import Units
 from regionscope.geometry.maxima import Candidates, cell_leaders, leaders
-from regionscope.geometry.polytope.split import NewVertices
+from regionscope.geometry.polytope.cut import NewVertices
 from regionscope.geometry.slices import Slice
 from regionscope.geometry.spatial.cut import cut_solids
 from regionscope.geometry.spatial.faces import Unresolved
 from regionscope.geometry.spatial.merge import merge_cells
 from regionscope.geometry.spatial.solids import NotPolytopes, Solids
-from regionscope.network import Kink, Program, Thresholds
+from regionscope.network import Fold, Program, Thresholds
 from regionscope.types import Progress
 
-_COMPARISONS = 32  # candidates compared at a time; a comparison may divide cells that are joined again afterwards
+_COMPARISONS = 32  # candidates compared at a time; a comparison may cut cells that are joined again afterwards
 _MOST_CANDIDATES = 16  # of a maximum; with more, most comparisons are between two candidates that both lose
 _HEADROOM = 3  # slices are divided once they have a third of the vertices that may be live
 
@@ -36,7 +36,7 @@ _HEADROOM = 3  # slices are divided once they have a third of the vertices that 
 class SpacePartition:
     """The exact partition of all slices.
 
-    solids: one cell for each region. A face's wall is the index of the unit that folds there, counted over all kinks
+    solids: one cell for each region. A face's wall is the index of the unit that folds there, counted over all folds
         in order, or negative on the slice's border.
     coords: (v, 3) slice coordinates of the vertices. outputs: (v, c) the network's outputs there.
     """
@@ -75,7 +75,7 @@ class SpaceState:
 
 
 def begin_space(program: Program, slices: Sequence[Slice]) -> SpaceState:
-    """One cell for each slice, before the first nonlinearity."""
+    """One cell for each slice, before the first fold."""
     domains = domains_of(program, slices)
     solids, coords = Solids.of_domains(domains)
     slice_id = torch.tensor([i for i, (c, _, _) in enumerate(domains) for _ in c], device=program.device)
@@ -93,12 +93,12 @@ def partition_space(
     of them from the start where rounding has left a cell that is no polytope. Raises ``TooManyRegions`` when a slice
     has more regions than ``budget.max_regions``.
 
-    keep: which cells to go on with after each nonlinearity; the others are left out of the result.
+    keep: which cells to go on with after each fold; the others are left out of the result.
 
     Cost: in proportion to the number of regions after each layer. All regions of a slice are held in memory at once;
     of several slices some are worked through after the others where their values would not fit.
     """
-    cutter = _SpaceCutter(program, zero_tolerances, budget, record, keep, shares_of_kinks(program, 3))
+    cutter = _SpaceCutter(program, zero_tolerances, budget, record, keep, shares_of_folds(program, 3))
     try:
         return cutter.carry(0, begin_space(program, slices), 0, 1.0)
     except NotPolytopes:
@@ -113,16 +113,16 @@ class _SpaceCutter:
     budget: Budget
     record: Record
     keep: Keep | None
-    shares: Sequence[float]  # see ``shares_of_kinks``
+    shares: Sequence[float]  # see ``shares_of_folds``
 
     def carry(self, start: int, state: SpaceState, held: int, share: float) -> list[SpacePartition | CellPartition]:
-        """Carry cells through nonlinearity ``start`` and all later ones, while values of ``held`` bytes wait.
+        """Carry cells through fold ``start`` and all later ones, while values of ``held`` bytes wait.
 
         share: of all the work, for the progress.
         """
-        kinks, present = self.program.kinks, state.solids.slice_id.unique()
-        for layer in range(start, len(kinks)):
-            rows = self.budget.rows(kinks[layer], held, state.coords.device)
+        folds, present = self.program.folds, state.solids.slice_id.unique()
+        for layer in range(start, len(folds)):
+            rows = self.budget.rows(folds[layer], held, state.coords.device)
             if len(present) > 1 and _HEADROOM * state.solids.n_vertices > rows:
                 first = torch.isin(state.solids.slice_id, present[: len(present) // 2])
                 held += bytes_of(state.values)
@@ -133,25 +133,25 @@ class _SpaceCutter:
                     for half, half_share in halves
                     for part in self.carry(layer, state.take(half), held, half_share)
                 ]
-            cuts, zero_tolerance = kinks[layer].cuts(state.values), self.zero_tolerances[layer]
+            compared, zero_tolerance = folds[layer].compared(state.values), self.zero_tolerances[layer]
             found, done, own = None, self.record.done, share * self.shares[layer]
-            if isinstance(cuts, Thresholds) or cuts.groups.shape[1] <= _MOST_CANDIDATES:
+            if isinstance(compared, Thresholds) or compared.groups.shape[1] <= _MOST_CANDIDATES:
                 with suppress(Unresolved):
                     report_progress = partial(self.record.report_progress, of=own)
                     found = cut_space(self.program, layer, state, zero_tolerance, report_progress)
             if found is None:
-                self.record.done = done  # this nonlinearity starts again
+                self.record.done = done  # this fold starts again
                 cells = CellState(state.solids.as_complex(), state.coords, state.slice_id, state.values)
                 return [
                     carry_cells(self.program, self.zero_tolerances, self.budget, self.record, cells, start=layer,
                                 keep=self.keep, share=share)
                 ]  # fmt: skip
-            if not isinstance(cuts, Thresholds):
-                self.record.snap(state.slice_id[snapped_signs(cuts, at_vertices(zero_tolerance, state.slice_id))])
+            if not isinstance(compared, Thresholds):
+                self.record.snap(state.slice_id[snapped_signs(compared, at_vertices(zero_tolerance, state.slice_id))])
             state, snapped = found
             self.record.snap(snapped)
             self.record.add(layer, state.solids.slice_id, self.budget.max_regions)
-            state = replace(state, values=kinks[layer].advance(state.values, consume=True))
+            state = replace(state, values=folds[layer].advance(state.values, consume=True))
             if self.keep is not None:
                 mask = self.keep(layer, partial(_cell_corners, state.solids), state.coords, state.values)
                 state = state if mask is None or bool(mask.all()) else state.take(mask)
@@ -162,31 +162,31 @@ class _SpaceCutter:
 def cut_space(
     program: Program, layer: int, state: SpaceState, zero_tolerance: Tensor, report_progress: Progress
 ) -> tuple[SpaceState, Tensor]:
-    """Cut the cells where nonlinearity ``layer`` folds, before it is applied.
+    """Cut the cells at fold ``layer``, before it is applied.
 
     zero_tolerance: from ``zero_tolerances_of``. report_progress: called with the share of this cut that was just done.
     Also returns the slice of each sign that could not be told from zero. Raises ``Unresolved`` where rounding
     leaves signs that fit no cut.
     """
-    kink = program.kinks[layer]
-    label = sum(earlier.n_units for earlier in program.kinks[:layer])
-    cuts = kink.cuts(state.values)
-    if isinstance(cuts, Thresholds):
+    fold = program.folds[layer]
+    label = sum(earlier.n_units for earlier in program.folds[:layer])
+    compared = fold.compared(state.values)
+    if isinstance(compared, Thresholds):
 
         def units(state: SpaceState) -> Units:
-            cuts = kink.cuts(state.values)
-            assert isinstance(cuts, Thresholds)
-            return Units(cuts.values, cuts.at, at_vertices(zero_tolerance, state.slice_id))
+            compared = fold.compared(state.values)
+            assert isinstance(compared, Thresholds)
+            return Units(compared.values, compared.at, at_vertices(zero_tolerance, state.slice_id))
 
         cut = _cut_by(state, units, label, count_zeros=True)
         report_progress(1.0)
         return cut
-    n, m = cuts.groups.shape
+    n, m = compared.groups.shape
     step = n if m == 2 else max(1, _COMPARISONS // m)  # of two candidates, both are the largest somewhere
     snapped = []
     for start in range(0, n, step):
-        groups = cuts.groups[start : start + step]
-        state, own = _cut_windows(program, kink, state, groups, zero_tolerance, label + start)
+        groups = compared.groups[start : start + step]
+        state, own = _cut_windows(program, fold, state, groups, zero_tolerance, label + start)
         snapped.append(own)
         report_progress(len(groups) / n)
     return state, torch.cat(snapped)
@@ -207,17 +207,17 @@ def _cut_by(
 
 
 def _cut_windows(
-    program: Program, kink: Kink, state: SpaceState, groups: Tensor, zero_tolerance: Tensor, label: int
+    program: Program, fold: Fold, state: SpaceState, groups: Tensor, zero_tolerance: Tensor, label: int
 ) -> tuple[SpaceState, Tensor]:
     """Cut the cells where the largest candidate of a group (w, m) changes.
 
-    In each round pairs of candidates are compared, and the larger one goes on. This divides cells between two that
+    In each round pairs of candidates are compared, and the larger one goes on. This cuts cells between two that
     both lose in the end, too, and these are joined again.
     """
     snapped, first_new = [state.slice_id[:0]], program.n_units
 
     def candidates(state: SpaceState) -> Candidates:
-        return Candidates(kink.cuts(state.values).values, groups, at_vertices(zero_tolerance, state.slice_id))
+        return Candidates(fold.compared(state.values).values, groups, at_vertices(zero_tolerance, state.slice_id))
 
     def gaps(state: SpaceState, rounds: int) -> Tensor:
         best = candidates(state).values[:, groups]

@@ -63,7 +63,7 @@ class FinishedRegions:
 class RegionTotals:
     """Result of ``stream_regions``.
 
-    n_activation_regions: number of activation regions of the slice. by_layer: their number after each nonlinearity.
+    n_activation_regions: number of activation regions of the slice. by_layer: their number after each fold.
     size: sum of their sizes in input space, the size of the slice up to rounding.
     n_parts, largest_part: number of parts passed to ``consume``, and of regions in the largest one.
     """

@@ -15,7 +15,7 @@ from regionscope.exact.magnitudes import LineProbes, magnitudes, zero_tolerance_
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
 from regionscope.geometry.arrays import rows_at_a_time
-from regionscope.network import FoldSites, Program, Thresholds
+from regionscope.network import Compared, Program, Thresholds
 from regionscope.tolerance import SMALLEST_TOLERANCE, Tolerance
 
 _PROBES = 16  # probe points of a slice, beside its corners
@@ -27,7 +27,7 @@ def zero_tolerances_of(
 ) -> list[Tensor]:
     """How near to zero counts as zero: ``tolerance.zero`` times the largest value on probe points.
 
-    One tensor for each kink: (slices, units) where units are compared with thresholds, (slices,) where they are
+    One tensor for each fold: (slices, units) where units are compared with thresholds, (slices,) where they are
     compared with each other. The last one, (slices,), belongs to the outputs.
 
     The probe points are the corners of the slice and fixed pseudo-random convex combinations of them, so the scale does
@@ -37,7 +37,7 @@ def zero_tolerances_of(
 
     probes: for one line, filled with what its probe points give.
 
-    Cost: the corners run to the first nonlinearity that folds on a slice, where the values of the other points are
+    Cost: the corners run to the first fold that meets a slice, where the values of the other points are
     combined from theirs; from there on all points run.
     """
     rows, all_corners = max(1, budget.inputs(program) // 2), [slice.corners for slice in slices]
@@ -69,20 +69,20 @@ def zero_tolerances_of(
     zero_tolerances = []
     for layer, units in tolerances:
         zero_tolerances.append(xp.as_tensors(zero_tolerance_of(layer, units, tolerance.zero)))
-    if program.kinks and program.kinks[-1].kind == "argmax":  # it compares the outputs themselves
+    if program.folds and program.folds[-1].kind == "argmax":  # it compares the outputs themselves
         zero_tolerances[-1] = zero_tolerances[-2].reshape(len(slices), -1).amax(1)
     return zero_tolerances
 
 
 def at_vertices(zero_tolerance: Tensor, slice_id: Tensor) -> Tensor:
-    """``zero_tolerance`` (slices, ...) of one kink for the slice of each vertex, (v, ...)."""
+    """``zero_tolerance`` (slices, ...) of one fold for the slice of each vertex, (v, ...)."""
     if len(zero_tolerance) == 1:
         return zero_tolerance.expand(len(slice_id), *zero_tolerance.shape[1:])
     return zero_tolerance.index_select(0, xp.as_tensors(slice_id))
 
 
-def snapped_signs(cuts: FoldSites, zero_tolerance: Tensor) -> Tensor:
-    """The vertex of each value that counts as zero: (n,) rows of ``cuts``, once for each value.
+def snapped_signs(compared: Compared, zero_tolerance: Tensor) -> Tensor:
+    """The vertex of each value that counts as zero: (n,) rows of ``compared``, once for each value.
 
     zero_tolerance: (v,) or (v, units). A value may be zero after rounding alone, so zeros count too, but for units that
     are zero on all probe points. Of candidates for a maximum, those count that lag a little behind the largest one,
@@ -90,16 +90,16 @@ def snapped_signs(cuts: FoldSites, zero_tolerance: Tensor) -> Tensor:
     together on an edge, every sign was decided beyond rounding.
     """
     rows = []
-    columns = cuts.values.shape[1] if isinstance(cuts, Thresholds) else cuts.groups.numel()
-    step = rows_at_a_time(columns * cuts.values.element_size(), cuts.values.device)
-    for start in range(0, len(cuts.values), step):
-        block, tolerance = cuts.values[start : start + step], zero_tolerance[start : start + step]
-        if isinstance(cuts, Thresholds):
+    columns = compared.values.shape[1] if isinstance(compared, Thresholds) else compared.groups.numel()
+    step = rows_at_a_time(columns * compared.values.element_size(), compared.values.device)
+    for start in range(0, len(compared.values), step):
+        block, tolerance = compared.values[start : start + step], zero_tolerance[start : start + step]
+        if isinstance(compared, Thresholds):
             tolerance = tolerance.reshape(len(block), -1)
             alive = tolerance > SMALLEST_TOLERANCE
-            hidden = [((block - threshold).abs() <= tolerance) & alive for threshold in cuts.at]
+            hidden = [((block - threshold).abs() <= tolerance) & alive for threshold in compared.at]
         else:
-            candidates, tolerance = block[:, cuts.groups], tolerance[:, None, None]
+            candidates, tolerance = block[:, compared.groups], tolerance[:, None, None]
             top = candidates.amax(-1, keepdim=True)
             off = (candidates == 0) & (top <= tolerance)
             hidden = [(candidates < top) & (top - candidates <= tolerance) & ~off]

@@ -65,7 +65,7 @@ def encode(frame: Frame) -> Packed:
     if decision is not None:
         arrays |= {"decision": decision.piece_regions, "label": decision.piece_labels}
         about["counts"]["decision"] = decision.count
-    if linear.program is not None and linear.program.kinks:
+    if linear.program is not None and linear.program.folds:
         about["units"] = _widths(linear)
         arrays["active"] = _active(linear)[home].T.reshape(-1)
     return _pack(about, arrays)
@@ -147,16 +147,16 @@ def _reversed(corners: Tensor, sides: Tensor) -> Tensor:
 
 
 def _active(part: Partition) -> Tensor:
-    """How many units of each nonlinearity are on another piece than their first (for ReLU: active), (r, layers)."""
+    """How many units of each fold are on another piece than their first (for ReLU: active), (r, layers)."""
     widths = _widths(part)
     patterns = part.patterns()[:, : sum(widths)]
     return torch.stack([(layer > 0).sum(1) for layer in patterns.split(widths, 1)], 1)
 
 
 def _widths(part: Partition) -> list[int]:
-    """The number of units of each nonlinearity; the label of decision regions, which comes last, is none."""
+    """The number of units of each fold; the label of decision regions, which comes last, is none."""
     assert part.program is not None
-    return [kink.n_units for kink in part.program.kinks[: len(part.by_layer)]]
+    return [fold.n_units for fold in part.program.folds[: len(part.by_layer)]]
 
 
 def _pack(about: dict[str, Any], arrays: dict[str, Any]) -> Packed:

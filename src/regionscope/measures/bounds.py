@@ -1,6 +1,6 @@
 """Bounds on the number of linear regions of fully connected ReLU networks, from the widths alone, and estimates.
 
-Widths are written n_0, n_1, ..., n_L, with the input dimension first and the output left out (it has no kinks). On a
+Widths are written n_0, n_1, ..., n_L, with the input dimension first and the output left out (it has no folds). On a
 slice of dimension k the network is one with input dimension k, so every upper bound holds there with n_0 = k.
 """
 
@@ -160,8 +160,8 @@ def hanin_rolnick(units: int, length: float, *, breakpoints: int = 1, constant: 
 
     B. Hanin and D. Rolnick, "Complexity of linear regions in deep networks", ICML 2019, Theorem 3 and Corollary 4: the
     mean number of breakpoints is at most C_grad C_bias * length * T * units, where C_grad bounds the mean size of the
-    gradient of a pre-activation, C_bias the density of a bias and T = ``breakpoints`` is the number of kinks of the
-    nonlinearity (1 for ReLU). ``constant`` stands for C_grad C_bias; 1 is their rule of thumb. ``kac_rice`` computes
+    gradient of a pre-activation, C_bias the density of a bias and T = ``breakpoints`` is the number of folds of the
+    fold (1 for ReLU). ``constant`` stands for C_grad C_bias; 1 is their rule of thumb. ``kac_rice`` computes
     it from the initialisation.
     """
     check_positive(units=units, length=length, breakpoints=breakpoints, constant=constant)
@@ -214,7 +214,7 @@ def qi_wei_neurons(regions: float, length: float, *, breakpoints: int = 1, extra
 
     X. Qi and Y. Wei, "The evolution of the interplay between input distributions and linear regions in networks",
     2023, Theorem 1: equation 18 without the term I (``extra`` = 0), equations 22 and 23 with it. c = ``breakpoints``
-    is the number of kinks of the nonlinearity. I is the number of regions due to random weights and biases; the paper
+    is the number of folds of the activation. I is the number of regions due to random weights and biases; the paper
     gives no value for it, so it is an argument here. The theorem is Hanin and Rolnick's rule of thumb, solved for the
     units.
     """

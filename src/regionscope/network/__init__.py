@@ -1,4 +1,4 @@
-"""An ``nn.Module`` read as a piecewise-affine program: affine stretches joined by kinks. Never sees a polygon.
+"""An ``nn.Module`` read as a piecewise-affine program: affine stretches joined by folds. Never sees a polygon.
 
 Start at ``trace``. To accept a new activation or layer, add its rule to ``rules/``.
 
@@ -21,20 +21,20 @@ from regionscope.network.call.untouched import device_and_dtype, same_modes, unt
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.decision import with_decision, with_level
 from regionscope.network.embedded import Embedded, EmbeddedModel, embedded
-from regionscope.network.operations import FoldSites, Maxima, Thresholds
+from regionscope.network.operations import Compared, Maxima, Thresholds
 from regionscope.network.output import select_output
 from regionscope.network.pattern import patterns
 from regionscope.network.private_copy import runnable_copy
-from regionscope.network.program import Kink, Program, Values
+from regionscope.network.program import Fold, Program, Values
 from regionscope.network.trace import retrace, trace
 
 __all__ = [
     "Block",
+    "Compared",
     "Draws",
     "Embedded",
     "EmbeddedModel",
-    "FoldSites",
-    "Kink",
+    "Fold",
     "Maxima",
     "Program",
     "Thresholds",

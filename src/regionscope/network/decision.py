@@ -9,26 +9,26 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from regionscope.network.operations import FoldSites, Maxima, Thresholds
-from regionscope.network.program import Instruction, Kink, Program
+from regionscope.network.operations import Compared, Maxima, Thresholds
+from regionscope.network.program import Fold, Instruction, Program
 
 
 def with_decision(program: Program) -> Program:
-    """The program with a last kink at the decision boundary; the outputs stay the same.
+    """The program with a last fold at the decision boundary; the outputs stay the same.
 
     Several outputs: the largest wins. A single output: its sign, where 0 counts as negative.
     """
     c = program.n_outputs
-    folds = partial(_largest, groups=torch.arange(c, device=program.device)[None])
-    return _with_last(program, "decision", folds)
+    compare = partial(_largest, groups=torch.arange(c, device=program.device)[None])
+    return _with_last(program, "decision", compare)
 
 
 def with_level(program: Program, weights: Tensor, value: float) -> Program:
-    """The program with a last kink where ``outputs @ weights`` equals ``value``; the outputs stay the same."""
+    """The program with a last fold where ``outputs @ weights`` equals ``value``; the outputs stay the same."""
     return _with_last(program, "level", partial(_level, weights=weights.to(program.device), value=value))
 
 
-def _with_last(program: Program, title: str, folds: Callable[..., FoldSites]) -> Program:
+def _with_last(program: Program, title: str, compare: Callable[..., Compared]) -> Program:
     name = program.output_name
     keep = Instruction(
         function=_same,
@@ -40,15 +40,15 @@ def _with_last(program: Program, title: str, folds: Callable[..., FoldSites]) ->
         overwrite="never",
     )
     row_bytes = 2 * program.n_outputs * torch.empty((), dtype=program.dtype, device="cpu").element_size()
-    kink = Kink(name=title, kind="argmax", n_units=1, row_bytes=row_bytes, folds=folds, instructions=(keep,))
-    return replace(program, kinks=(*program.kinks, kink))
+    fold = Fold(name=title, kind="argmax", n_units=1, row_bytes=row_bytes, compare=compare, instructions=(keep,))
+    return replace(program, folds=(*program.folds, fold))
 
 
-def _level(outputs: Tensor, *, weights: Tensor, value: float) -> FoldSites:
+def _level(outputs: Tensor, *, weights: Tensor, value: float) -> Compared:
     return Thresholds(outputs.reshape(outputs.shape[0], -1) @ weights.to(outputs.dtype)[:, None], (value,))
 
 
-def _largest(outputs: Tensor, *, groups: Tensor) -> FoldSites:
+def _largest(outputs: Tensor, *, groups: Tensor) -> Compared:
     c = groups.shape[1]
     rows = outputs.reshape(outputs.shape[0], c)
     return Thresholds(rows, (0.0,)) if c == 1 else Maxima(rows, groups)

@@ -1,4 +1,4 @@
-"""The two kinds of operation a program is made of: ``Affine`` maps and ``Fold``s (piecewise-linear maps)."""
+"""The two kinds of operation a program is made of: ``Affine`` maps and ``Piecewise`` ones (piecewise-linear maps)."""
 
 from __future__ import annotations
 
@@ -70,15 +70,15 @@ class Affine(Operation):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Fold(Operation):
-    """A continuous piecewise-linear map. ``folds(*inputs, *constants)`` says where it folds."""
+class Piecewise(Operation):
+    """A continuous piecewise-linear map. ``compare(*inputs, *constants)`` says which values it compares."""
 
     kind: str
-    folds: Callable[..., FoldSites]
+    compare: Callable[..., Compared]
     n_units: int
 
 
-# Where a nonlinearity folds the map, as plain arrays: two nouns, ``Thresholds`` and ``Maxima``.
+# What a fold compares, as plain arrays: two nouns, ``Thresholds`` and ``Maxima``.
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +97,7 @@ class Thresholds:
 
     @property
     def n_units(self) -> int:
-        """Number of fold sites: thresholds times values."""
+        """Number of units: thresholds times values."""
         return len(self.at) * self.values.shape[1]
 
     def pieces(self) -> Tensor:
@@ -129,4 +129,4 @@ class Maxima:
         return self.values[:, self.groups].argmax(dim=2).to(torch.int16)
 
 
-FoldSites = Thresholds | Maxima
+Compared = Thresholds | Maxima

@@ -1,4 +1,4 @@
-"""A network as a straight line: affine stretches joined by kinks, run on a batch of rows."""
+"""A network as a straight line: affine stretches joined by folds, run on a batch of rows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from regionscope.errors import CallFailed, InputError
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.hooks import global_hooks
-from regionscope.network.operations import FoldSites
+from regionscope.network.operations import Compared
 from regionscope.network.private_copy import has_hooks, tensors_of, weights_of
 
 Values = dict[str, Tensor]
-"""The live tensors between two kinks by name; each has the rows as its first dimension."""
+"""The live tensors between two folds by name; each has the rows as its first dimension."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,41 +71,41 @@ def _run(
 
 
 @dataclass(frozen=True, eq=False)
-class Kink:
+class Fold:
     """One piecewise-linear operation and the affine stretch that follows it.
 
     name: unique and readable: the module's path ("layers.1") or, for a function, that of the module in which it is
         called and its own ("block.relu"); a second call is "layers.1#2".
     kind: "ReLU", "MaxPool2d", "maximum"...
-    n_units: number of fold sites per row, the columns of ``pattern``.
-    row_bytes: estimated peak memory of one row, from the values live before this kink to those live after ``advance``,
+    n_units: number of units per row, the columns of ``pattern``.
+    row_bytes: estimated peak memory of one row, from the values live before this fold to those live after ``advance``,
         with the temporaries of the largest operation in between.
-    folds: see ``Fold``; ``cuts`` calls it on live values.
+    compare: see ``Piecewise``; ``compared`` calls it on live values.
     """
 
     name: str
     kind: str
     n_units: int
     row_bytes: int
-    folds: Callable[..., FoldSites]
+    compare: Callable[..., Compared]
     instructions: tuple[Instruction, ...]
 
     def __repr__(self) -> str:
-        return f"Kink(name={self.name!r}, kind={self.kind!r}, n_units={self.n_units})"
+        return f"Fold(name={self.name!r}, kind={self.kind!r}, n_units={self.n_units})"
 
-    def cuts(self, values: Values) -> FoldSites:
+    def compared(self, values: Values) -> Compared:
         """Where the map folds, for the current rows. Cost: a view for ReLU and similar functions, a subtraction for
         max(a, b).
         """
-        fold = self.instructions[0]
-        return self.folds(*(values[name] for name in fold.reads), *fold.constants)
+        first = self.instructions[0]
+        return self.compare(*(values[name] for name in first.reads), *first.constants)
 
     def advance(self, values: Values, *, consume: bool = False, noise: Tensor | None = None) -> Values:
-        """Apply the nonlinearity and all affine operations up to the next kink; return the values live after that.
+        """Apply the fold and all affine operations up to the next fold; return the values live after that.
 
         ``values`` does not change, except with ``consume=True``: then the dictionary is emptied and its tensors may be
         overwritten, which saves a copy of the pre-activations. The input of ``begin`` is never written to. noise:
-        (..., units), added to the output of the nonlinearity in the last rows, as many as ``noise`` has; what follows
+        (..., units), added to the output of the fold in the last rows, as many as ``noise`` has; what follows
         adds its ``rounding`` there.
         """
         values, first = values if consume else dict(values), self.instructions[0]
@@ -120,16 +120,16 @@ class Kink:
 
     def pattern(self, values: Values) -> Tensor:
         """(v, n_units) int8 or int16: the side or piece each unit is on (see ``Thresholds`` and ``Maxima``)."""
-        return self.cuts(values).pieces()
+        return self.compared(values).pieces()
 
 
 @dataclass(frozen=True, eq=False)
 class Program:
     """A module as a piecewise-affine function of one input tensor, with weights copied at the time of tracing.
 
-    Usage: ``values = program.begin(x)``; for each kink read ``kink.cuts(values)``, then
-    ``values = kink.advance(values)``; in the end ``program.outputs(values)``. The number of rows may change between
-    kinks as long as all live tensors change together.
+    Usage: ``values = program.begin(x)``; for each fold read ``fold.compared(values)``, then
+    ``values = fold.advance(values)``; in the end ``program.outputs(values)``. The number of rows may change between
+    folds as long as all live tensors change together.
 
     structure: structure of the module, if only its weights may change; see ``rebind``.
     """
@@ -138,7 +138,7 @@ class Program:
     output_shape: tuple[int, ...]
     dtype: torch.dtype
     device: torch.device
-    kinks: tuple[Kink, ...]
+    folds: tuple[Fold, ...]
     row_bytes: int
     input_name: str
     output_name: str
@@ -146,9 +146,9 @@ class Program:
     structure: Structure | None = None
 
     def __repr__(self) -> str:
-        units = sum(kink.n_units for kink in self.kinks)
+        units = sum(fold.n_units for fold in self.folds)
         shapes = f"input_shape={self.input_shape}, output_shape={self.output_shape}"
-        return f"Program({shapes}, nonlinearities={len(self.kinks)}, units={units}, dtype={self.dtype})"
+        return f"Program({shapes}, folds={len(self.folds)}, units={units}, dtype={self.dtype})"
 
     @property
     def n_outputs(self) -> int:
@@ -157,37 +157,37 @@ class Program:
 
     @property
     def n_units(self) -> int:
-        """Number of fold sites over all kinks."""
-        return sum(kink.n_units for kink in self.kinks)
+        """Number of units over all folds."""
+        return sum(fold.n_units for fold in self.folds)
 
     def begin(self, x: Tensor, *, n_perturbed: int = 0) -> Values:
-        """Run all affine operations before the first kink on rows ``x``, (v, *input_shape); return the live values.
+        """Run all affine operations before the first fold on rows ``x``, (v, *input_shape); return the live values.
 
         n_perturbed: number of rows, the last ones, that are perturbed; operations add their ``rounding`` there.
         """
         return _run(self.instructions, {self.input_name: self._checked(x)}, n_perturbed=n_perturbed)
 
     def outputs(self, values: Values) -> Tensor:
-        """(v, c): the outputs, flattened per row, once the last kink has advanced."""
+        """(v, c): the outputs, flattened per row, once the last fold has advanced."""
         out = values[self.output_name]
         return out.reshape(out.shape[0], self.n_outputs)
 
     def __call__(self, x: Tensor) -> Tensor:
         """(v, c): the whole forward pass. Cost: that of the module itself."""
         values = self.begin(x)
-        for kink in self.kinks:
-            values = kink.advance(values, consume=True)
+        for fold in self.folds:
+            values = fold.advance(values, consume=True)
         return self.outputs(values)
 
-    def shortened(self, n_kinks: int) -> Program:
-        """The same function with only the first kinks exposed; later ones run as part of the last exposed kink."""
-        if n_kinks == len(self.kinks):
+    def shortened(self, n_folds: int) -> Program:
+        """The same function with only the first folds exposed; later ones run as part of the last exposed fold."""
+        if n_folds == len(self.folds):
             return self
-        rest = tuple(instruction for kink in self.kinks[n_kinks:] for instruction in kink.instructions)
-        if n_kinks == 0:
-            return replace(self, kinks=(), instructions=self.instructions + rest)
-        *before, last = self.kinks[:n_kinks]
-        return replace(self, kinks=(*before, replace(last, instructions=last.instructions + rest)))
+        rest = tuple(instruction for fold in self.folds[n_folds:] for instruction in fold.instructions)
+        if n_folds == 0:
+            return replace(self, folds=(), instructions=self.instructions + rest)
+        *before, last = self.folds[:n_folds]
+        return replace(self, folds=(*before, replace(last, instructions=last.instructions + rest)))
 
     def in_float64(self) -> Program:
         """The same function in float64, with the original constants."""
@@ -199,8 +199,8 @@ class Program:
             return replace(instruction, constants=tuple(constants))
 
         program = self.map_instructions(widen)
-        kinks = tuple(replace(kink, row_bytes=2 * kink.row_bytes) for kink in program.kinks)
-        return replace(program, dtype=torch.float64, row_bytes=2 * self.row_bytes, kinks=kinks)
+        folds = tuple(replace(fold, row_bytes=2 * fold.row_bytes) for fold in program.folds)
+        return replace(program, dtype=torch.float64, row_bytes=2 * self.row_bytes, folds=folds)
 
     def can_rebind(self, model: nn.Module) -> bool:
         """Whether ``rebind`` accepts the model: it has only torch.nn layers, and differs from the original in its
@@ -219,7 +219,7 @@ class Program:
         weights = tensors_of(inner)
         return all(
             instruction.suits is None or instruction.suits(*(weights[name] for name in instruction.sources))
-            for instruction in chain(self.instructions, *(kink.instructions for kink in self.kinks))
+            for instruction in chain(self.instructions, *(fold.instructions for fold in self.folds))
         )
 
     def rebind(self, model: nn.Module) -> Program:
@@ -247,15 +247,15 @@ class Program:
 
     def map_instructions(self, change: Callable[[Instruction], Instruction]) -> Program:
         """The program with ``change`` applied to each instruction."""
-        kinks = tuple(replace(kink, instructions=tuple(map(change, kink.instructions))) for kink in self.kinks)
-        return replace(self, kinks=kinks, instructions=tuple(map(change, self.instructions)))
+        folds = tuple(replace(fold, instructions=tuple(map(change, fold.instructions))) for fold in self.folds)
+        return replace(self, folds=folds, instructions=tuple(map(change, self.instructions)))
 
     def differentiable(self, x: Tensor) -> Tensor:
         """(v, c): the whole forward pass on rows of the program's dtype and device, open to autograd with respect to
         ``x``.
         """
         values = {self.input_name: x}
-        for instructions in (self.instructions, *(kink.instructions for kink in self.kinks)):
+        for instructions in (self.instructions, *(fold.instructions for fold in self.folds)):
             for instruction in instructions:
                 instruction.run(values, consume=False, pure=True)
         return self.outputs(values)

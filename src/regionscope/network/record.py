@@ -12,7 +12,7 @@ from torch import Tensor, fx
 
 from regionscope.errors import InputError, NotPiecewiseAffine, UntraceableModel
 from regionscope.network import refuse
-from regionscope.network.operations import Affine, Fold, Operation
+from regionscope.network.operations import Affine, Operation, Piecewise
 from regionscope.network.private_copy import all_finite
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -109,13 +109,13 @@ class Call:
         self, function: Callable[..., Tensor], *inputs: Data, axis: int | None = None,
         shape: tuple[int, ...] | None = None, **options: Any,
     ) -> Data:  # fmt: skip
-        """Record a piecewise-linear map; ``options`` are the fields of ``Fold``."""
+        """Record a piecewise-linear map; ``options`` are the fields of ``Piecewise``."""
         if options["n_units"] == 0:
             raise InputError(
-                f"Expected nonlinearities with at least one unit, but {self.subject} and gets a value without entries. "
+                f"Expected folds with at least one unit, but {self.subject} and gets a value without entries. "
                 "Leave this layer out."
             )
-        return self.record(Fold(function=function, kind=self.kind, **options), *inputs, axis=axis, shape=shape)
+        return self.record(Piecewise(function=function, kind=self.kind, **options), *inputs, axis=axis, shape=shape)
 
     def record(
         self, operation: Operation, *inputs: Data, axis: int | None = None, shape: tuple[int, ...] | None = None
@@ -132,7 +132,7 @@ class Call:
         self.results += 1
         name = self.node.name if self.results == 1 else f"{self.node.name}.{self.results}"
         output = Data(name, shape, inputs[0].axis if axis is None else axis)
-        label = self.recorder.unique(self.label) if isinstance(operation, Fold) else self.label
+        label = self.recorder.unique(self.label) if isinstance(operation, Piecewise) else self.label
         self.recorder.steps.append(RecordedStep(operation, inputs, output, label))
         return output
 

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from regionscope.errors import UntraceableModel
 from regionscope.network.call.determinism import python_random_states, same_numbers, two_inputs
 from regionscope.network.call.precision import full_precision
-from regionscope.network.operations import Affine, Fixed, Fold
+from regionscope.network.operations import Affine, Fixed, Piecewise
 from regionscope.network.private_copy import memory_key
-from regionscope.network.program import Instruction, Kink, Program
+from regionscope.network.program import Fold, Instruction, Program
 from regionscope.network.record import Data, RecordedStep, Recorder
 
 _MOST_READINGS = 8  # where a reading changes the state: a branch that depends on random numbers may be rare
@@ -118,7 +118,9 @@ def _version(tensor: Tensor) -> int | None:
 
 def _description(step: RecordedStep) -> tuple[object, ...]:
     operation = step.operation
-    folds = (operation.kind, operation.n_units, _named(operation.folds)) if isinstance(operation, Fold) else ()
+    folds: tuple[object, ...] = ()
+    if isinstance(operation, Piecewise):
+        folds = (operation.kind, operation.n_units, _named(operation.compare))
     names = (*(x.name for x in step.inputs), step.output.name, step.label, step.output.axis)
     return (*names, _named(operation.function), _named(operation.in_place), len(operation.constants), *folds)
 
@@ -134,12 +136,12 @@ def _named(function: object) -> object:
 
 
 def _values(program: Program) -> list[Tensor]:
-    """All values that are live before a nonlinearity, and the outputs, for two inputs."""
+    """All values that are live before a fold, and the outputs, for two inputs."""
     with torch.no_grad(), full_precision():
         values = program.begin(two_inputs(program.input_shape, program.dtype, program.device))
         seen = list(values.values())
-        for kink in program.kinks:
-            values = kink.advance(values)
+        for fold in program.folds:
+            values = fold.advance(values)
             seen += values.values()
         return seen
 
@@ -158,21 +160,21 @@ def assemble(recorder: Recorder, source: Data, output: Data) -> Program:
     """The program that computes ``output`` from ``source`` by the recorded steps."""
     steps = _needed(_merged(_needed(recorder.steps, output), output), output)
     plan = _Plan(steps, source, output, recorder.dtype.itemsize)
-    starts = [i for i, step in enumerate(steps) if isinstance(step.operation, Fold)]
-    kinks = []
+    starts = [i for i, step in enumerate(steps) if isinstance(step.operation, Piecewise)]
+    folds = []
     for start, end in zip(starts, [*starts[1:], len(steps)], strict=False):
         step, instructions, row_bytes = steps[start], *plan.stretch(start, end)
-        assert isinstance(step.operation, Fold)
-        fold = step.operation
-        kinks.append(Kink(step.label, fold.kind, fold.n_units, row_bytes, fold.folds, instructions))
+        operation = step.operation
+        assert isinstance(operation, Piecewise)
+        folds.append(Fold(step.label, operation.kind, operation.n_units, row_bytes, operation.compare, instructions))
     instructions, row_bytes = plan.stretch(0, starts[0] if starts else len(steps))
     return Program(
         input_shape=source.shape,
         output_shape=output.shape,
         dtype=recorder.dtype,
         device=recorder.device,
-        kinks=tuple(kinks),
-        row_bytes=max([row_bytes, *(kink.row_bytes for kink in kinks)]),
+        folds=tuple(folds),
+        row_bytes=max([row_bytes, *(fold.row_bytes for fold in folds)]),
         input_name=source.name,
         output_name=output.name,
         instructions=instructions,

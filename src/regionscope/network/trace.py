@@ -92,7 +92,7 @@ def _with_sources(program: Program, module: nn.Module, copied: nn.Module) -> Pro
     """The program with the name of the parameter or buffer that each constant is, if each of them is one."""
     tensors = chain(copied.named_parameters(), copied.named_buffers())
     names = {memory_key(tensor): name for name, tensor in tensors if tensor.numel()}
-    stretches = (program.instructions, *(kink.instructions for kink in program.kinks))
+    stretches = (program.instructions, *(fold.instructions for fold in program.folds))
     constants = (constant for stretch in stretches for step in stretch for constant in step.constants)
     if any(constant.is_floating_point() and memory_key(constant) not in names for constant in constants):
         return program

@@ -23,7 +23,7 @@ def zero_lines(
 ) -> list[Segments]:
     """The zero lines of the neurons, coloured by layer (the black lines of Humayun et al. 2023, Figure 1).
 
-    One artist for each nonlinearity, in order, labelled with its name for a legend. A wall on which several layers fold
+    One artist for each fold, in order, labelled with its name for a legend. A wall on which several layers fold
     belongs to the first of them. layers: names out of ``part.by_layer``, to draw only those; colours stay the same.
     """
     names = list(partition_for("zero_lines", part).by_layer)
@@ -50,7 +50,7 @@ def zero_lines(
 
 
 def layer_panels(part: Partition, *, axes: Sequence[Axes], rasterized: bool = False) -> list[Cells]:
-    """One panel for each nonlinearity: the regions after it, with the walls it adds in bold (Qi and Wei, Figure 2).
+    """One panel for each fold: the regions after it, with the walls it adds in bold (Qi and Wei, Figure 2).
 
     axes: as many as ``part.by_layer`` has layers; each gets the name of the layer and its number of regions as title.
     """

@@ -34,9 +34,9 @@ _PERTURBED = 4  # perturbed copies of each point
 
 @dataclass(frozen=True, eq=False)
 class FoldSide:
-    """Where p points lie at one nonlinearity.
+    """Where p points lie at one fold.
 
-    pieces: (p, units), as in ``Kink.pattern``. chosen: what ``LinearFold.run`` takes. gap: (p, terms) the distance of
+    pieces: (p, units), as in ``Fold.pattern``. chosen: what ``LinearFold.run`` takes. gap: (p, terms) the distance of
     the value to the threshold, or of a candidate to the winner. in_reach: (p, terms) whether the value varies on the
     cell. on_fold: (p, terms) whether it is zero at the point, but not on the cell. Terms: the units of thresholds, or
     the candidates of all groups (w * m).
@@ -56,7 +56,7 @@ class FoldSide:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The cells of p points: a ``FoldSide`` for each nonlinearity, and the outputs (p, c)."""
+    """The cells of p points: a ``FoldSide`` for each fold, and the outputs (p, c)."""
 
     sides: tuple[FoldSide, ...]
     outputs: Tensor
@@ -65,9 +65,9 @@ class Cells:
         """With ``change`` applied to each tensor, such as ``lambda x: x[:3]`` for the first three points."""
         return Cells(tuple(side.map(change) for side in self.sides), change(self.outputs))
 
-    def patterns(self, n_kinks: int) -> Tensor:
-        """(p, units) int16: the pieces at the first nonlinearities side by side."""
-        columns = [side.pieces.to(torch.int16) for side in self.sides[:n_kinks]]
+    def patterns(self, n_folds: int) -> Tensor:
+        """(p, units) int16: the pieces at the first folds side by side."""
+        columns = [side.pieces.to(torch.int16) for side in self.sides[:n_folds]]
         if columns:
             return torch.cat(columns, 1)
         return torch.zeros((len(self.outputs), 0), dtype=torch.int16, device=self.outputs.device)
@@ -98,18 +98,18 @@ def cells_at(tangents: Tangents, points: Tensor, directions: Tensor) -> Cells:
         instruction.run(values, consume=False, n_perturbed=_PERTURBED * p)
     live = run(tangents.first, live)
     sides = []
-    for kink, fold, steps in zip(program.kinks, tangents.folds, tangents.stretches, strict=True):
-        cuts = kink.cuts(values)
-        size, moved = _with_size(cuts.values.reshape(copies, p, -1))
-        slope, slope_size = _with_size(fold.compared(live).transpose(0, 1))
-        if isinstance(cuts, Thresholds):
-            side = _at_thresholds(fold, cuts.at, (size, moved), (slope, slope_size), zero)
+    for fold, linear_fold, steps in zip(program.folds, tangents.folds, tangents.stretches, strict=True):
+        compared = fold.compared(values)
+        size, moved = _with_size(compared.values.reshape(copies, p, -1))
+        slope, slope_size = _with_size(linear_fold.compared(live).transpose(0, 1))
+        if isinstance(compared, Thresholds):
+            side = _at_thresholds(linear_fold, compared.at, (size, moved), (slope, slope_size), zero)
         else:
-            side = _at_maximum(cuts, (size, moved), (slope, slope_size), zero)
+            side = _at_maximum(compared, (size, moved), (slope, slope_size), zero)
         sides.append(side)
-        first, *rest = kink.instructions
+        first, *rest = fold.instructions
         first.run(values, consume=False, pure=True)
-        fold.run(live, side.chosen)
+        linear_fold.run(live, side.chosen)
         changes.apply(values, live, p)
         for instruction in rest:
             instruction.run(values, consume=False, n_perturbed=_PERTURBED * p)
@@ -141,9 +141,9 @@ def _at_thresholds(
     return FoldSide(bits, chosen, torch.cat(gaps, 1), in_reach, torch.cat(on_fold, 1))
 
 
-def _at_maximum(cuts: Maxima, value: tuple[Tensor, Tensor], slope: tuple[Tensor, Tensor], zero: float) -> FoldSide:
+def _at_maximum(compared: Maxima, value: tuple[Tensor, Tensor], slope: tuple[Tensor, Tensor], zero: float) -> FoldSide:
     """Of the candidates that lead within rounding, the steepest one along the direction wins, the first one on ties."""
-    (values, size), (slopes, slope_size) = ((a[:, cuts.groups], b[:, cuts.groups]) for a, b in (value, slope))
+    (values, size), (slopes, slope_size) = ((a[:, compared.groups], b[:, compared.groups]) for a, b in (value, slope))
     top = values.argmax(2, keepdim=True)
     hidden = values.gather(2, top) - values <= zero * (size + size.gather(2, top))
     steepest = torch.where(hidden, slopes, -torch.inf).argmax(2, keepdim=True)
@@ -153,7 +153,7 @@ def _at_maximum(cuts: Maxima, value: tuple[Tensor, Tensor], slope: tuple[Tensor,
     difference = (slopes.gather(2, winner) - slopes).abs()
     varies = difference > zero * (slope_size + slope_size.gather(2, winner))
     gap = (values.gather(2, winner) - values).abs()
-    columns = cuts.groups.expand(len(values), -1, -1).gather(2, winner)[:, :, 0]
+    columns = compared.groups.expand(len(values), -1, -1).gather(2, winner)[:, :, 0]
     pieces = winner[:, :, 0].to(torch.int16)
     return FoldSide(pieces, (columns,), gap.flatten(1), varies.flatten(1), (hidden & varies).flatten(1))
 

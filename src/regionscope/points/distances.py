@@ -94,7 +94,7 @@ def _n_terms(fold: LinearFold) -> int:
 
 
 def distances(cells: Cells, directions: Directions, norm: float, n_directions: int) -> Iterator[list[Tensor] | None]:
-    """For each nonlinearity the distance (p, terms) of its folds from the points, infinite for those out of reach.
+    """For each fold the distance (p, terms) of its folds from the points, infinite for those out of reach.
 
     Yields None after each part of the work, and the distances at the end. n_directions: how many at a time.
     """
@@ -139,17 +139,17 @@ def _summed(tangents: Tensor, norm: float) -> Tensor:
     return tangents.abs().amax(1) if norm == 1 else tangents.abs().sum(1)
 
 
-def gradients(tangents: Tangents, cells: Cells, kink: Tensor, term: Tensor) -> Tensor:
+def gradients(tangents: Tangents, cells: Cells, fold_index: Tensor, term: Tensor) -> Tensor:
     """(p, *input_shape): for each point the gradient of one value minus its threshold, or of winner minus candidate.
 
-    kink, term: (p,) which one. Cost: a backward pass.
+    fold_index, term: (p,) which one. Cost: a backward pass.
     """
     program, p = tangents.program, len(cells.outputs)
     leaf = torch.zeros((p, 1, *program.input_shape), dtype=program.dtype, device=program.device, requires_grad=True)
     with torch.enable_grad():
         live, picked = tangents.begin(leaf), 0 * leaf.sum()
         for k, (fold, side) in enumerate(zip(tangents.folds, cells.sides, strict=True)):
-            mine = (kink == k).nonzero()[:, 0]
+            mine = (fold_index == k).nonzero()[:, 0]
             if len(mine):
                 picked = picked + _picked(fold, side, fold.compared(live)[mine, 0], mine, term[mine]).sum()
             live = tangents.advance(live, k, side.chosen)

@@ -26,12 +26,12 @@ _REACH = 1.0  # of the balls that stand for the inside of an unbounded cell, tim
 class HalfSpaces:
     """A cell {y : normals @ y <= offsets}, in float64, with inputs flattened.
 
-    normals: (m, d). offsets: (m,). kink, unit, candidate: (m,) the fold on the boundary of each, as in ``NearestFold``.
+    normals: (m, d). offsets: (m,). fold, unit, candidate: (m,) the fold on the boundary of each, as in ``NearestFold``.
     """
 
     normals: FloatArray
     offsets: FloatArray
-    kink: IntArray
+    fold: IntArray
     unit: IntArray
     candidate: IntArray
 
@@ -82,20 +82,22 @@ def halfspaces_of(
     if not m:
         none = np.empty(0, dtype=np.int64)
         return HalfSpaces(np.empty((0, d)), np.empty(0), none, none, none)
-    kink = torch.cat([torch.full_like(mine, k) for k, mine in enumerate(terms)])
+    fold_index = torch.cat([torch.full_like(mine, k) for k, mine in enumerate(terms)])
     term = torch.cat(terms)
     rows = [
         gradients(tangents, _repeated(cells, len(mine)), mine, those)
-        for mine, those in zip(kink.split(sizes[0]), term.split(sizes[0]), strict=True)
+        for mine, those in zip(fold_index.split(sizes[0]), term.split(sizes[0]), strict=True)
     ]
     groups = [1 if fold.groups is None else fold.groups.shape[1] for fold in tangents.folds[:-1]]
-    width = torch.tensor(groups, device=kink.device)[kink]
-    is_maximum = torch.tensor([fold.groups is not None for fold in tangents.folds], device=kink.device)[kink]
+    width = torch.tensor(groups, device=fold_index.device)[fold_index]
+    is_maximum = torch.tensor([fold.groups is not None for fold in tangents.folds], device=fold_index.device)[
+        fold_index
+    ]
     signs, gaps = torch.cat([_sign_and_gap(side, mine) for side, mine in zip(cells.sides, terms, strict=False)]).T
     normals = -torch.cat(rows).flatten(1) * torch.where(is_maximum, 1.0, signs)[:, None]
     offsets = gaps + normals @ point.flatten()
     candidate = torch.where(is_maximum, term % width, -1)
-    return HalfSpaces(*(x.cpu().numpy() for x in (normals, offsets, kink, term // width, candidate)))
+    return HalfSpaces(*(x.cpu().numpy() for x in (normals, offsets, fold_index, term // width, candidate)))
 
 
 def _sign_and_gap(side: FoldSide, terms: Tensor) -> Tensor:

@@ -46,25 +46,25 @@ _PROBES = 8  # points at which two affine maps are compared, in as many mixtures
 class NearestFold:
     """The nearest fold of each of b inputs; of those at the same distance, the first in the order of the network.
 
-    kink: (b,) which nonlinearity, an index into ``names``; -1 if no fold is in reach. unit: (b,) its unit, as in
-    ``Kink.pattern``. candidate: (b,) for a maximum, the candidate of the group that the winner meets, else -1.
+    fold: (b,) which one, an index into ``names``; -1 if no fold is in reach. unit: (b,) its unit, as in
+    ``Fold.pattern``. candidate: (b,) for a maximum, the candidate of the group that the winner meets, else -1.
     """
 
     names: tuple[str, ...]
-    kink: Tensor
+    fold: Tensor
     unit: Tensor
     candidate: Tensor
 
     def __repr__(self) -> str:
-        return f"NearestFold(n={len(self.kink)}, nonlinearities={len(self.names)})"
+        return f"NearestFold(n={len(self.fold)}, folds={len(self.names)})"
 
     def __len__(self) -> int:
-        return len(self.kink)
+        return len(self.fold)
 
     @property
     def modules(self) -> list[str]:
-        """The name of the nonlinearity of each input; "" if no fold is in reach."""
-        return [self.names[k] if k >= 0 else "" for k in self.kink.tolist()]
+        """The name of the fold of each input; "" if no fold is in reach."""
+        return [self.names[k] if k >= 0 else "" for k in self.fold.tolist()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +141,7 @@ class PointRegions:
         values that were zero on one side, such as a max-pool behind a ReLU.
         """
         i, source = self._index(i), self.source
-        if self.nearest.kink[i] < 0 or self.on_fold[i]:
+        if self.nearest.fold[i] < 0 or self.on_fold[i]:
             raise InputError(
                 f"Expected an input that lies off its nearest fold, got input {i}, which "
                 f"{'lies on one' if self.on_fold[i] else 'has none'}. Ask for another input."
@@ -233,20 +233,20 @@ class PointRegions:
         source, tangents = self.source, self.source.tangents
         points = source.points(which)
         device, chosen = points.device, torch.tensor(which, device="cpu")
-        kink, unit, candidate = (
-            x[chosen].to(device) for x in (self.nearest.kink, self.nearest.unit, self.nearest.candidate)
+        fold_index, unit, candidate = (
+            x[chosen].to(device) for x in (self.nearest.fold, self.nearest.unit, self.nearest.candidate)
         )
         with torch.no_grad():
             cells = source.cells(points)
             term, gap = unit.clone(), torch.zeros(len(which), dtype=points.dtype, device=device)
             for k, (fold, side) in enumerate(zip(tangents.folds, cells.sides, strict=True)):
-                mine = (kink == k).nonzero()[:, 0]
+                mine = (fold_index == k).nonzero()[:, 0]
                 if fold.groups is not None:
                     term[mine] = unit[mine] * fold.groups.shape[1] + candidate[mine]
                 sign = 1.0 if fold.groups is not None else 2.0 * side.pieces[mine, unit[mine]] - 1
                 gap[mine] = side.gap[mine, term[mine]] * sign
-            steps = steps_to_fold(gradients(tangents, cells, kink, term), gap, source.norm)
-        steps[kink < 0] = math.nan
+            steps = steps_to_fold(gradients(tangents, cells, fold_index, term), gap, source.norm)
+        steps[fold_index < 0] = math.nan
         on_fold = self.on_fold[chosen].to(device)
         return points + torch.where(on_fold.reshape(-1, *[1] * (points.ndim - 1)), 0.0, steps)
 
@@ -399,8 +399,8 @@ def _measure(source: Source, memory: int, merge: str | None, clock: _Clock) -> P
         parts.append(_summary(tangents, cells, _all_distances(cells, directions, source.norm, blocks, tick)))
         keys += source.keys(cells)
     columns = [torch.cat(column).cpu() for column in zip(*parts, strict=True)]
-    distance, beyond, on_fold, labels, margin, kink, unit, candidate = columns
-    names = tuple(k.name for k in source.program.kinks[:-1])
+    distance, beyond, on_fold, labels, margin, fold_index, unit, candidate = columns
+    names = tuple(k.name for k in source.program.folds[:-1])
     ids = _numbered(source, keys, merge, blocks.points)
     return PointRegions(
         ids=ids,
@@ -410,7 +410,7 @@ def _measure(source: Source, memory: int, merge: str | None, clock: _Clock) -> P
         labels=labels,
         label_distance=torch.minimum(margin, distance),
         label_exact=margin <= distance,
-        nearest=NearestFold(names, kink, unit, candidate),
+        nearest=NearestFold(names, fold_index, unit, candidate),
         norm=source.norm,
         seconds=time.perf_counter() - clock.started,
         source=source,
@@ -439,25 +439,25 @@ def _rows(x: Tensor, start: int, stop: int) -> Tensor:
 
 def _summary(tangents: Tangents, cells: Cells, by_fold: list[Tensor]) -> tuple[Tensor, ...]:
     """Of p points: distance, next distance, on a fold, label, distance to the nearest change of the label, and the
-    nonlinearity, unit and candidate of the nearest fold.
+    index, unit and candidate of the nearest fold.
     """
     outputs, device = cells.outputs, cells.outputs.device
     p = len(outputs)
     distance, beyond = torch.full((2, p), math.inf, dtype=outputs.dtype, device=device)
     on_fold = torch.zeros(p, dtype=torch.bool, device=device)
-    kink, unit, candidate = torch.full((3, p), -1, dtype=torch.int64, device=device)
+    fold_index, unit, candidate = torch.full((3, p), -1, dtype=torch.int64, device=device)
     for k, (fold, side, mine) in enumerate(zip(tangents.folds[:-1], cells.sides[:-1], by_fold[:-1], strict=True)):
         smallest, term = mine.min(1)
         first = smallest < distance
         distance = torch.where(first, smallest, distance)
         beyond = torch.minimum(beyond, torch.where(side.on_fold, math.inf, mine).amin(1))
         on_fold |= side.on_fold.any(1)
-        kink[first] = k
+        fold_index[first] = k
         m = 1 if fold.groups is None else fold.groups.shape[1]
         unit[first] = (term // m)[first]
         candidate[first] = -1 if fold.groups is None else (term % m)[first]
     labels = outputs.argmax(1) if outputs.shape[1] > 1 else (outputs[:, 0] > 0).long()
-    return distance, beyond, on_fold, labels, by_fold[-1].amin(1), kink, unit, candidate
+    return distance, beyond, on_fold, labels, by_fold[-1].amin(1), fold_index, unit, candidate
 
 
 def _numbered(source: Source, keys: list[bytes], merge: str | None, rows: int) -> Tensor:

@@ -16,7 +16,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from regionscope.network import FoldSites, Kink, Maxima, Program, Thresholds
+from regionscope.network import Compared, Fold, Maxima, Program, Thresholds
 from regionscope.network.program import Instruction
 
 Live = dict[str, Tensor]
@@ -52,7 +52,7 @@ class LinearFold:
     maximum. groups: (w, m) of a maximum. shape: of a row of the result. changes_values: False for the decision.
     """
 
-    kink: Kink
+    fold: Fold
     reads: tuple[str, ...]
     constants: tuple[Tensor, ...]
     at: tuple[float, ...]
@@ -65,7 +65,7 @@ class LinearFold:
         """(p, n, values): the tangents of the values that are compared, with thresholds or with each other."""
         inputs = _of_equal_points([live[name] for name in self.reads])
         p, n = inputs[0].shape[:2]
-        rows = self.kink.folds(*(x.reshape(p * n, *x.shape[2:]) for x in inputs), *self.constants).values
+        rows = self.fold.compare(*(x.reshape(p * n, *x.shape[2:]) for x in inputs), *self.constants).values
         return rows.reshape(p, n, rows.shape[1])
 
     def factors(self, pieces: Tensor) -> tuple[Tensor, ...]:
@@ -81,18 +81,18 @@ class LinearFold:
         """Replace the operands by the result. chosen: the ``factors``, or (p, w) the column of each winner."""
         if not self.changes_values:
             return
-        fold = self.kink.instructions[0]
+        first = self.fold.instructions[0]
         inputs = [live[name] for name in self.reads]
-        for name in fold.frees:
+        for name in first.frees:
             del live[name]
         if self.groups is None:
             products = [x * factor[:, None] for x, factor in zip(inputs, chosen, strict=True)]
-            live[fold.writes] = products[0] if len(products) == 1 else products[0] + products[1]
+            live[first.writes] = products[0] if len(products) == 1 else products[0] + products[1]
             return
         (winner,) = chosen
         flat = inputs[0].flatten(2).expand(len(winner), *inputs[0].shape[1:2], -1)
         taken = flat.gather(2, winner[:, None].expand(-1, flat.shape[1], -1))
-        live[fold.writes] = taken.reshape(*taken.shape[:2], *self.shape)
+        live[first.writes] = taken.reshape(*taken.shape[:2], *self.shape)
 
 
 class Tangents:
@@ -105,20 +105,20 @@ class Tangents:
         self.live_shapes = {name: tuple(x.shape[1:]) for name, x in values.items()}
         self.folds: list[LinearFold] = []
         self.stretches: list[list[Step]] = []
-        for kink in program.kinks:
-            self.folds.append(_linear_fold(kink, values))
-            kink.instructions[0].run(values, consume=False, pure=True)
-            self.stretches.append(_steps(kink.instructions[1:], values))
+        for fold in program.folds:
+            self.folds.append(_linear_fold(fold, values))
+            fold.instructions[0].run(values, consume=False, pure=True)
+            self.stretches.append(_steps(fold.instructions[1:], values))
 
     def begin(self, directions: Tensor) -> Live:
         """The tangents before the first fold for directions (p, n, *input_shape)."""
         live = {self.program.input_name: directions}
         return run(self.first, live)
 
-    def advance(self, live: Live, kink: int, chosen: tuple[Tensor, ...]) -> Live:
-        """Go through fold ``kink`` and the affine steps behind it."""
-        self.folds[kink].run(live, chosen)
-        return run(self.stretches[kink], live)
+    def advance(self, live: Live, index: int, chosen: tuple[Tensor, ...]) -> Live:
+        """Go through fold ``index`` and the affine steps behind it."""
+        self.folds[index].run(live, chosen)
+        return run(self.stretches[index], live)
 
     def outputs(self, live: Live) -> Tensor:
         """(p, n, c): the tangents of the outputs, at the end."""
@@ -183,21 +183,21 @@ def _derivative(*rows: Tensor, function: Linear, constants: tuple[Tensor, ...]) 
     return out
 
 
-def _linear_fold(kink: Kink, values: Live) -> LinearFold:
-    fold = kink.instructions[0]
-    zeros = [torch.zeros_like(values[name]) for name in fold.reads]
-    sites: FoldSites = kink.folds(*zeros, *fold.constants)
-    shape = tuple(fold.function(*zeros, *fold.constants).shape[1:])
-    without = tuple(torch.zeros_like(x) if x.is_floating_point() else x for x in fold.constants)
-    changes = kink.kind != "argmax"
-    if isinstance(sites, Maxima):
-        return LinearFold(kink, fold.reads, without, (), (), sites.groups, shape, changes)
-    slopes = _slopes(fold, zeros, sites, shape) if changes else ()
-    return LinearFold(kink, fold.reads, without, sites.at, slopes, None, shape, changes)
+def _linear_fold(fold: Fold, values: Live) -> LinearFold:
+    first = fold.instructions[0]
+    zeros = [torch.zeros_like(values[name]) for name in first.reads]
+    compared: Compared = fold.compare(*zeros, *first.constants)
+    shape = tuple(first.function(*zeros, *first.constants).shape[1:])
+    without = tuple(torch.zeros_like(x) if x.is_floating_point() else x for x in first.constants)
+    changes = fold.kind != "argmax"
+    if isinstance(compared, Maxima):
+        return LinearFold(fold, first.reads, without, (), (), compared.groups, shape, changes)
+    slopes = _slopes(first, zeros, compared, shape) if changes else ()
+    return LinearFold(fold, first.reads, without, compared.at, slopes, None, shape, changes)
 
 
 def _slopes(
-    fold: Instruction, zeros: Sequence[Tensor], sites: Thresholds, shape: tuple[int, ...]
+    first: Instruction, zeros: Sequence[Tensor], compared: Thresholds, shape: tuple[int, ...]
 ) -> tuple[Tensor, ...]:
     """For each operand its slope on each piece (pieces, *shape), from values well inside the piece.
 
@@ -205,9 +205,13 @@ def _slopes(
     times the size of the threshold, so that slopes like 1, 0 and 0.01 come out without rounding.
     """
     zeros = [x.expand(1, *shape) for x in zeros]
-    base = sites.values.reshape(1, *shape)
+    base = compared.values.reshape(1, *shape)
     by_operand: list[list[Tensor]] = [[] for _ in zeros]
-    edges = (-math.inf, *sites.at, math.inf)
+
+    def apply(*operands: Tensor) -> Tensor:
+        return first.function(*operands, *first.constants)
+
+    edges = (-math.inf, *compared.at, math.inf)
     for low, high in itertools.pairwise(edges):
         finite = low if high == math.inf else high
         size = torch.clamp_min(torch.maximum(base.abs(), torch.full_like(base, abs(finite))), 1.0)
@@ -221,12 +225,12 @@ def _slopes(
                 torch.full_like(base, low + (high - low) / 4),
                 torch.full_like(base, low + 3 * (high - low) / 4),
             )
-        first, last = start - base, end - base
+        low_end, high_end = start - base, end - base
         rest = zeros[1:]
-        rise = fold.function(last, *rest, *fold.constants) - fold.function(first, *rest, *fold.constants)
-        by_operand[0].append(rise / (last - first))
+        rise = apply(high_end, *rest) - apply(low_end, *rest)
+        by_operand[0].append(rise / (high_end - low_end))
         for i in range(1, len(zeros)):
             moved = [*rest[: i - 1], step / 4, *rest[i:]]
-            rise = fold.function(first, *moved, *fold.constants) - fold.function(first, *rest, *fold.constants)
+            rise = apply(low_end, *moved) - apply(low_end, *rest)
             by_operand[i].append(rise / (step / 4))
     return tuple(torch.cat(slopes) for slopes in by_operand)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regionscope.checks import check_instance, read_number
 from regionscope.errors import InputError, LimitReached, SliceError
 from regionscope.exact import Partition
-from regionscope.exact.bounding.stages import NotSingleEntries, Staged, read_stages, with_slacks
+from regionscope.exact.bounding.hinge_network import HingeNetwork, NotSingleEntries, read_hinge_network, with_slacks
 from regionscope.exact.budget import Budget
 from regionscope.exact.linear import exact_regions
 from regionscope.exact.slope_jumps import output_rounding
@@ -86,7 +86,7 @@ def verify(
 
     model: a network from ``read_onnx``, or any piecewise-affine ``nn.Module``.
     timeout: seconds after which the search stops. A network with maxima checks the time after each
-        of its nonlinearities.
+        of its folds.
     max_regions: number of cells after which the search stops.
     output, args: for a model that returns several tensors or takes further arguments, as in ``linear_regions``.
 
@@ -179,15 +179,15 @@ def _margin(program: Program, case: Case, deadline: float, max_regions: int) -> 
         size += 8 * UNIT * float(np.abs(bounds).max())
         return Found(margin, np.zeros(0), margin, size, 1, True, estimated=True)
     try:
-        staged = read_stages(program, slice.embed, slice.dim)
+        hinges = read_hinge_network(program, slice.embed, slice.dim)
     except NotSingleEntries:
         result = margin_by_partition(
             program, slice, factors, bounds, alternatives, deadline=deadline, max_regions=max_regions
         )
         moved = output_shift(program, _point(program, case, result.point), case)
         return replace(result, rounding=result.rounding + float(np.abs(factors).sum(1).max()) * moved)
-    error = output_error(program, staged, case, factors)
-    slacks = with_slacks(staged, factors, bounds)
+    error = output_error(program, hinges, case, factors)
+    slacks = with_slacks(hinges, factors, bounds)
     result = largest_margin(slacks, alternatives, slice, deadline=deadline, max_cells=max_regions)
     return replace(result, rounding=result.rounding + error)
 
@@ -278,7 +278,7 @@ def margin_by_partition(
     """Build all regions of a slice; in each, slacks are affine, so the best smallest slack is a linear program.
 
     At the deadline, or with more regions than ``max_regions``, what is known by then is returned. The deadline is
-    looked at after each nonlinearity of a part of the slice, and between regions.
+    looked at after each fold of a part of the slice, and between regions.
     """
     try:
         result = exact_regions(
@@ -350,17 +350,17 @@ _SCALE = 2.0**100  # of the inputs at which weights are read, so that an offset 
 _MOVED = 16  # inputs around a point
 
 
-def output_error(program: Program, staged: Staged, case: Case, factors: FloatArray) -> float:
+def output_error(program: Program, hinges: HingeNetwork, case: Case, factors: FloatArray) -> float:
     """Bound of the error of the slacks ``bounds - factors @ outputs`` on the box of a case.
 
-    staged: the network up to its outputs. Each value before the first fold is a sum of n products, read at k + 1
+    hinges: the network up to its outputs. Each value before the first fold is a sum of n products, read at k + 1
     corners of the box whose entries are rounded too; its error grows through the absolute weights.
     Cost: the affine layers before the first fold, on as many rows as there are inputs.
     """
     sizes, terms = _first_sums(program, case)
     error = (1 + 2 * len(case.free)) * (terms + 8) * UNIT * sizes
-    for stage in staged.stages:
-        error = abs(stage.matrix) @ np.concatenate([error, error[stage.units]])
+    for layer in hinges.layers:
+        error = abs(layer.matrix) @ np.concatenate([error, error[layer.units]])
     return float((np.abs(factors) @ error).max(initial=0.0))
 
 

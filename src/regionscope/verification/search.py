@@ -16,11 +16,11 @@ import numpy as np
 import torch
 
 from regionscope.exact.bounding.bounds import Bounds, bound_cells, on_vertices, padded_points, rounding_of, with_ones
+from regionscope.exact.bounding.hinge_network import HingeNetwork
 from regionscope.exact.bounding.merge import Indices
-from regionscope.exact.bounding.stages import Staged
 from regionscope.geometry import Slice
 from regionscope.geometry.polytope.complex import Complex, join
-from regionscope.geometry.polytope.split import bisect
+from regionscope.geometry.polytope.cut import cut_in_two
 from regionscope.tolerance import UNIT
 from regionscope.types import FloatArray
 
@@ -55,12 +55,12 @@ class _Pool:
 
 
 def largest_margin(
-    staged: Staged, alternatives: list[list[int]], slice: Slice, *, deadline: float, max_cells: int
+    hinges: HingeNetwork, alternatives: list[list[int]], slice: Slice, *, deadline: float, max_cells: int
 ) -> Found:
-    """Maximise the margin over the slice. staged: the network up to the slacks, of which alternatives are lists."""
+    """Maximise the margin over the slice. hinges: the network up to the slacks, of which alternatives are lists."""
     cells, coords = Complex.of_domains([(slice.corners, *slice.halfspaces)])
-    hinge_tolerances, error = rounding_of(staged, with_ones(coords.numpy()))
-    search = _Search(staged, alternatives, hinge_tolerances, float(error.max()))
+    hinge_tolerances, error = rounding_of(hinges, with_ones(coords.numpy()))
+    search = _Search(hinges, alternatives, hinge_tolerances, float(error.max()))
     search.evaluate(with_ones(coords.numpy()))
     pool = _Pool(*_apart(cells, coords), np.array([np.inf]))
     while len(pool.bounds):
@@ -72,7 +72,7 @@ def largest_margin(
 
 @dataclass
 class _Search:
-    staged: Staged
+    hinges: HingeNetwork
     alternatives: list[list[int]]
     hinge_tolerances: list[FloatArray]
     tolerance: float
@@ -89,7 +89,7 @@ class _Search:
         """Bound the most promising cells, drop the settled ones, cut the others."""
         batch, rest = self._divided(pool)
         points = padded_points(batch.cells.corners, batch.cells.offsets, batch.coords)
-        bounds = bound_cells(self.staged, points, self.hinge_tolerances)
+        bounds = bound_cells(self.hinges, points, self.hinge_tolerances)
         upper, chosen, best = self._upper(bounds, points)
         self.evaluate(points[np.arange(len(points)), best])
         open_cells = np.flatnonzero(upper > self.margin + self.tolerance)
@@ -101,14 +101,14 @@ class _Search:
         return _joined([part for part in kept if len(part.bounds)], pool)
 
     def _divided(self, pool: _Pool) -> tuple[_Pool, _Pool]:
-        widest = max([1, len(self.staged.first), *(stage.matrix.shape[1] for stage in self.staged.stages)])
+        widest = max([1, len(self.hinges.first), *(layer.matrix.shape[1] for layer in self.hinges.layers)])
         size = int(max(4, _ENTRIES / (widest * 8)))
         order = np.argsort(-pool.bounds, kind="stable")
         return _cut_down(pool, order[:size]), _cut_down(pool, order[size:])
 
     def evaluate(self, points: FloatArray) -> None:
         """Run the network at points (p, k + 1), and remember the best."""
-        slacks = self.staged.run(points)
+        slacks = self.hinges.run(points)
         margins = np.max([slacks[rows].min(0) for rows in self.alternatives], axis=0)
         best = int(margins.argmax())
         if margins[best] > self.margin:
@@ -131,17 +131,17 @@ class _Search:
             weight[self.alternatives[chosen[cell]], cell] = 1.0
         most = np.zeros(len(points))
         lines = np.zeros((len(points), points.shape[2]))
-        for stage, crossings in zip(reversed(self.staged.stages), reversed(bounds.crossings), strict=True):
-            weight = np.asarray(abs(stage.matrix).T @ weight)
-            bent = weight[stage.n :]
+        for layer, crossings in zip(reversed(self.hinges.layers), reversed(bounds.crossings), strict=True):
+            weight = np.asarray(abs(layer.matrix).T @ weight)
+            bent = weight[layer.n :]
             score = np.where(crossings.exact, crossings.gap * bent[crossings.hinge, crossings.cell], 0.0)
             order = np.argsort(score, kind="stable")  # of several for one cell, the last assignment is the largest
             order = order[score[order] > most[crossings.cell[order]]]
             most[crossings.cell[order]] = score[order]
             lines[crossings.cell[order]] = crossings.line[order]
-            back = np.zeros((stage.n, len(points)))
-            np.add.at(back, stage.units, bent * crossings.slope)
-            weight = weight[: stage.n] + back
+            back = np.zeros((layer.n, len(points)))
+            np.add.at(back, layer.units, bent * crossings.slope)
+            weight = weight[: layer.n] + back
         for cell in cells[most[cells] == 0]:
             lines[cell] = self._between_slacks(bounds, points, int(chosen[cell]), int(cell))
         return lines[cells]
@@ -170,7 +170,7 @@ class _Search:
         codes = torch.zeros(len(pool.coords), dtype=torch.int8)
         values[pool.cells.corners] = torch.from_numpy(u)
         codes[pool.cells.corners] = torch.from_numpy(np.sign(u * (np.abs(u) > 64 * UNIT * size[owner])).astype(np.int8))
-        halves = bisect(pool.cells, codes, values)
+        halves = cut_in_two(pool.cells, codes, values)
         whole = ~halves.cut.numpy()
         coords_now = halves.new.extend(pool.coords)
         parts = [_Pool(*_apart(half, coords_now), pool.bounds[~whole]) for half in (halves.plus, halves.minus)]

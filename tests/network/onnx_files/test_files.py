@@ -46,7 +46,7 @@ def test_a_transformer_is_read_and_refused_by_exact_instruments() -> None:
         rs.trace(network, network.input_shape)
 
 
-def test_kinks_are_named_after_the_nodes(tmp_path: Path) -> None:
+def test_folds_are_named_after_the_nodes(tmp_path: Path) -> None:
     network = rs.read_onnx(relu_network(tmp_path / "net.onnx", [2, 8, 8, 3]))
     part = rs.linear_regions(network, rs.Box.between(-1, 1, (2,)))
     part.check()

@@ -248,7 +248,7 @@ def _sentences(result: theory.Flow, last: FlowRow, bound: int, needs: list[Requi
         if result.classified
         else "Not every point was classified.",
         f"{count['steps']:,} steps ({count['rejected']:,} cut at events or rejected); "
-        f"{count['crossed'] + count['quiet']:,} times a kink crossed a point, {count['slid']:,} times it began to "
+        f"{count['crossed'] + count['quiet']:,} times a fold crossed a point, {count['slid']:,} times it began to "
         f"slide along one, {count['ambiguous']} ambiguous.",
         f"Drift of v² - w² - b²: {last.drift:.1g}.",
         *(_requirement(need) for need in needs),

@@ -26,7 +26,7 @@ class Retracer:
 
 
 def linear(context: MeasurementContext, options: dict[str, Any]) -> Callable[[Any], Any]:
-    """``linear_regions``: linear regions, activation regions and, with ``by_layer``, those after each nonlinearity."""
+    """``linear_regions``: linear regions, activation regions and, with ``by_layer``, those after each fold."""
     slice, kwargs, reader = context.slice(options), accepted_options(linear_regions, options), Retracer()
 
     def read(model: Any) -> dict[str, Any]:

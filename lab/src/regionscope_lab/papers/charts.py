@@ -82,7 +82,7 @@ class Bars(_OfSeries):
 class Picture:
     """A partition (a ``Partition`` or ``DecisionRegions``), what of it to draw, and points on top.
 
-    result: None for points alone. layer: of a ``Partition``, the regions as this nonlinearity leaves them.
+    result: None for points alone. layer: of a ``Partition``, the regions as this fold leaves them.
     """
 
     title: str

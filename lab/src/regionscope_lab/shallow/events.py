@@ -1,11 +1,11 @@
-"""Kinks that meet data points: crossing, sliding, leaving.
+"""Folds that meet data points: crossing, sliding, leaving.
 
-At a point x_i on the kink of unit j, z = w x_i + b = 0, the speed of z has two one-sided values: ``below`` (the unit
+At a point x_i on the fold of unit j, z = w x_i + b = 0, the speed of z has two one-sided values: ``below`` (the unit
 inactive at x_i) and ``above`` = below + v r_i y_i (1 + x_i^2). The flow is the differential inclusion dtheta/dtau in
 the Clarke subdifferential, whose elements give x_i any share mu in [0, 1] of its pull (A. F. Filippov, "Differential
 equations with discontinuous righthand sides", 1988):
 
-* both speeds have one sign: the kink crosses the point;
+* both speeds have one sign: the fold crosses the point;
 * below > 0 > above: it can go to neither side and slides; mu = below / (below - above) keeps z = 0, and the motion is
   the gradient projected on z = 0;
 * a sliding unit leaves downwards when below < 0 and upwards when above > 0. If both hold at once (v went through zero)
@@ -29,7 +29,7 @@ from regionscope_lab.shallow.modes import Modes, guards, modes_of
 from regionscope_lab.shallow.rosenbrock import Field
 from regionscope_lab.shallow.rows import FlowRows
 
-KINK = 1e-11  # |z| at most this share of |(w, b)| |(x, 1)| counts as "the kink is at the point"
+ON_FOLD = 1e-11  # |z| at most this share of |(w, b)| |(x, 1)| counts as "the fold is at the point"
 _SHARE = 0.05  # how far outside [0, 1] the share mu of a sliding unit may end before the step is shortened
 QUIET = 0.1  # an event that moves the state by less than this part of the tolerated error need not be located
 
@@ -68,13 +68,13 @@ def one_sided(theta: Tensor, modes: Modes, x: Tensor, c: Tensor, index: Tensor) 
 
 
 def settle(theta: Tensor, modes: Modes, x: Tensor, c: Tensor) -> Settled:
-    """Let every unit whose kink is at a point, and moving over it, cross or slide."""
+    """Let every unit whose fold is at a point, and moving over it, cross or slide."""
     n = x.shape[1]
     index, sign = guards(modes, n)
     values = at_points(x, index)
     length = torch.sqrt(1 + values * values)
     z = theta[:, :1] * values + theta[:, 1:2]
-    reach = KINK * length_of(theta)[:, None] * length
+    reach = ON_FOLD * length_of(theta)[:, None] * length
     below, above = one_sided(theta, modes, x, c, index)
     rate = sign * torch.where(sign > 0, above, below)
     due = (sign != 0) & (sign * z <= reach) & (rate < 0)
@@ -145,7 +145,7 @@ def missed_events(step: FlowStep) -> Missed:
     length = torch.sqrt(1 + values * values)
     before = (sign * (theta[:, :1] * values + theta[:, 1:2])).clamp(min=0)
     after = sign * (new[:, :1] * values + new[:, 1:2])
-    over = after < -KINK * length_of(new)[:, None] * length
+    over = after < -ON_FOLD * length_of(new)[:, None] * length
     passed = over.any(1)
     actual = modes_of(new, x)
     lo, hi = torch.where(passed, actual.lo, modes.lo), torch.where(passed, actual.hi, modes.hi)
@@ -198,7 +198,7 @@ def slide_end(step: FlowStep) -> Tensor:
     edge = (mu1 > 0.5).to(mu1.dtype)
     out = matters & ((mu1 < -_SHARE) | (mu1 > 1 + _SHARE))
     share = torch.where(out, ((edge - mu0) / _nonzero(mu1 - mu0)).clamp(0.01, 0.95), torch.inf)
-    turned = held & (theta[:, 0] * new[:, 0] < 0) & (new[:, 0].abs() > KINK * new[:, 2].abs())
+    turned = held & (theta[:, 0] * new[:, 0] < 0) & (new[:, 0].abs() > ON_FOLD * new[:, 2].abs())
     zero = torch.where(turned, theta[:, 0] / _nonzero(theta[:, 0] - new[:, 0]), torch.inf)
     return torch.minimum(share, zero).amin(1)
 

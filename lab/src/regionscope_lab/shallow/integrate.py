@@ -55,7 +55,7 @@ class _Integration:
 
     h_full: the step that the error allows. h_next: the next one to try, shorter on the way to an event. cuts: how often
     the present step has been cut. failed_guess: a predicted event did not come, so none is predicted until one happens.
-    next_events: the points that kinks could meet next.
+    next_events: the points that folds could meet next.
     """
 
     def __init__(self, theta: Tensor, x: Tensor, y: Tensor, options: FlowOptions) -> None:

@@ -41,10 +41,10 @@ class KKT:
         return ("", self.residual, None), ("stationarity", self.stationarity, None), ("slackness", self.slackness, None)
 
 
-def kkt_residual(network: Network, sample: Sample, *, kink: float = 1e-6) -> KKT | None:
+def kkt_residual(network: Network, sample: Sample, *, fold: float = 1e-6) -> KKT | None:
     """The KKT residual (Safran et al., equations 5 and 6), or None while a point is misclassified.
 
-    A unit whose kink is at a data point (|w x_i + b| <= kink |(w, b)| |(x_i, 1)|) has a free subgradient there: its
+    A unit whose fold is at a data point (|w x_i + b| <= fold |(w, b)| |(x_i, 1)|) has a free subgradient there: its
     pull m_ij may be anything in [0, lambda_i]. With u = theta / |theta| and the normalised margin gamma, the convex
     problem
 
@@ -52,23 +52,23 @@ def kkt_residual(network: Network, sample: Sample, *, kink: float = 1e-6) -> KKT
         over lambda_i >= 0 and 0 <= m_ij <= lambda_i
 
     is solved by nonnegative least squares, with a slack for each upper bound. The multipliers are then clipped into
-    the feasible set and the residual is evaluated there, so the number is attained. Cost: a QR of (3k, n + kinks at
+    the feasible set and the residual is evaluated there, so the number is attained. Cost: a QR of (3k, n + folds at
     points).
     """
     theta = check_instance("network", network, Network, advice="Write Network(w, b, v)").theta
     check_instance("sample", sample, Sample, advice="Draw one with sample(teacher, n)")
-    read_number("kink", kink)
+    read_number("fold", fold)
     u = theta / theta.norm()
     z = sample.x[:, None] * u[0] + u[1]
     q = sample.y * (torch.relu(z) @ u[2])
     gamma = float(q.min())
     if not gamma > 0:  # NaN if all parameters are 0
         return None
-    reach = kink * torch.hypot(u[0], u[1]) * torch.hypot(sample.x, torch.ones_like(sample.x))[:, None]
+    reach = fold * torch.hypot(u[0], u[1]) * torch.hypot(sample.x, torch.ones_like(sample.x))[:, None]
     tied = (z.abs() <= reach).nonzero()
     active = (z > reach).to(torch.float64)
     columns = _gradients(u, z, active, sample) / (2 * gamma)
-    extra = _kink_columns(u, tied, sample) / (2 * gamma)
+    extra = _fold_columns(u, tied, sample) / (2 * gamma)
     slack = ((q - gamma) / (2 * gamma)).numpy()
     weights, free = _solve(u.flatten().numpy(), columns, extra, slack, tied[:, 0].numpy())
     rest = u.flatten().numpy() - columns @ weights - extra @ free
@@ -77,14 +77,14 @@ def kkt_residual(network: Network, sample: Sample, *, kink: float = 1e-6) -> KKT
 
 
 def _gradients(u: Tensor, z: Tensor, active: Tensor, sample: Sample) -> FloatArray:
-    """y_i dN(x_i) / dtheta as columns (3k, n), without the points on kinks."""
+    """y_i dN(x_i) / dtheta as columns (3k, n), without the points on folds."""
     pull = active * u[2] * sample.y[:, None]
     parts = [pull * sample.x[:, None], pull, torch.relu(z) * sample.y[:, None]]
     return torch.stack(parts, 1).flatten(1).T.numpy()
 
 
-def _kink_columns(u: Tensor, tied: Tensor, sample: Sample) -> FloatArray:
-    """y_i v_j (x_i, 1) in the place of (w_j, b_j), one column for each kink j on a point i: (3k, m)."""
+def _fold_columns(u: Tensor, tied: Tensor, sample: Sample) -> FloatArray:
+    """y_i v_j (x_i, 1) in the place of (w_j, b_j), one column for each fold j on a point i: (3k, m)."""
     point, unit = tied[:, 0], tied[:, 1]
     k = u.shape[1]
     columns = torch.zeros((3 * k, len(tied)), dtype=torch.float64, device="cpu")
@@ -98,7 +98,7 @@ def _kink_columns(u: Tensor, tied: Tensor, sample: Sample) -> FloatArray:
 def _solve(
     target: FloatArray, columns: FloatArray, extra: FloatArray, slack: FloatArray, point: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """lambda (n,) and the pulls at kinks (m,), feasible."""
+    """lambda (n,) and the pulls at folds (m,), feasible."""
     n, m = columns.shape[1], extra.shape[1]
     top = np.hstack([columns, extra, np.zeros((len(target), m))])
     complement = np.hstack([slack, np.zeros(2 * m)])[None]

@@ -1,8 +1,8 @@
-"""Which data points each unit is active on, as long as no kink meets a point.
+"""Which data points each unit is active on, as long as no fold meets a point.
 
 The data are sorted, x_1 < ... < x_n, and a unit relu(w x + b) is active on a half-line, so its active points are an
 interval [lo, hi) that touches one end: a suffix, a prefix, all or none. While these sets stay, the flow is smooth. A
-kink that meets a point either crosses it or *slides* along it (w x_i + b = 0 from then on, for a while): see
+fold that meets a point either crosses it or *slides* along it (w x_i + b = 0 from then on, for a while): see
 ``events``.
 """
 
@@ -21,7 +21,7 @@ class Modes(FlowRows):
     """Discrete state of B flows with k units each, all (B, k).
 
     lo, hi: the unit is active on the points lo <= i < hi; lo == hi is a dead unit.
-    slide: the point that the kink is held on, or -1. That point is not in [lo, hi).
+    slide: the point that the fold is held on, or -1. That point is not in [lo, hi).
     normal: (B, 2, k) unit vector (x_i, 1) / |(x_i, 1)| of the constraint w x_i + b = 0 of a sliding unit, else 0.
     """
 
@@ -47,9 +47,9 @@ def modes_of(theta: Tensor, x: Tensor) -> Modes:
     """The sets {i : w x_i + b > 0} of the parameters theta (B, 3, k) on sorted data x (B, n). Cost: B k log n."""
     w, b = theta[:, 0], theta[:, 1]
     n = x.shape[1]
-    kink = torch.where(w == 0, 0.0, -b / torch.where(w == 0, 1.0, w))
-    above = torch.searchsorted(x, kink.contiguous(), right=True)  # first point with x_i > kink
-    below = torch.searchsorted(x, kink.contiguous(), right=False)  # number of points with x_i < kink
+    fold = torch.where(w == 0, 0.0, -b / torch.where(w == 0, 1.0, w))
+    above = torch.searchsorted(x, fold.contiguous(), right=True)  # first point with x_i > fold
+    below = torch.searchsorted(x, fold.contiguous(), right=False)  # number of points with x_i < fold
     zero, full = torch.zeros_like(above), torch.full_like(above, n)
     lo = torch.where(w > 0, above, zero)
     hi = torch.where(w > 0, full, torch.where(w < 0, below, torch.where(b > 0, full, zero)))
@@ -58,7 +58,7 @@ def modes_of(theta: Tensor, x: Tensor) -> Modes:
 
 
 def guards(modes: Modes, n: int) -> tuple[Tensor, Tensor]:
-    """The two points (B, 2, k) that each unit's kink could meet next, and the sign (B, 2, k) the unit has there.
+    """The two points (B, 2, k) that each unit's fold could meet next, and the sign (B, 2, k) the unit has there.
 
     Sign +1: active there, will become inactive; -1: the other way; 0: no event can happen (dead and sliding units).
     """

@@ -1,4 +1,4 @@
-"""The two data points that each kink could meet next: how far away they are, and when it will be there."""
+"""The two data points that each fold could meet next: how far away they are, and when it will be there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope_lab.shallow.events import KINK, QUIET, at_points, length_of
+from regionscope_lab.shallow.events import ON_FOLD, QUIET, at_points, length_of
 from regionscope_lab.shallow.modes import Modes, guards
 from regionscope_lab.shallow.rosenbrock import Field
 from regionscope_lab.shallow.rows import FlowRows
@@ -33,16 +33,16 @@ class NextEvents(FlowRows):
         return NextEvents(index, sign, values, torch.sqrt(1 + values * values))
 
     def gap(self, theta: Tensor) -> Tensor:
-        """sign * (w x + b): positive as long as the kink has not met the point."""
+        """sign * (w x + b): positive as long as the fold has not met the point."""
         return self.sign * torch.addcmul(theta[:, 1:2], theta[:, :1], self.at)
 
     def over(self, new: Tensor) -> Tensor:
-        """Which flows (B,) have a kink that went past its point."""
-        return (self.gap(new) < -KINK * length_of(new)[:, None] * self.length).flatten(1).any(1)
+        """Which flows (B,) have a fold that went past its point."""
+        return (self.gap(new) < -ON_FOLD * length_of(new)[:, None] * self.length).flatten(1).any(1)
 
     def due(self, theta: Tensor, here: Field) -> Tensor:
-        """Which flows (B,) have a kink that is at its point and moving over it."""
-        close = self.gap(theta) <= KINK * length_of(theta)[:, None] * self.length
+        """Which flows (B,) have a fold that is at its point and moving over it."""
+        close = self.gap(theta) <= ON_FOLD * length_of(theta)[:, None] * self.length
         return (close & (self.gap(here.speed) < 0) & (self.sign != 0)).flatten(1).any(1)
 
     def wait(self, theta: Tensor, here: Field, h: Tensor, scale: Tensor) -> Tensor:

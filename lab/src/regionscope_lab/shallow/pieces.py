@@ -40,15 +40,15 @@ class Breakpoints:
 def breakpoints(network: Network) -> Breakpoints:
     """The breakpoints -b_j / w_j of N on the whole line; the slope jumps there by v_j |w_j|.
 
-    Kinks closer together than rounding count as one breakpoint with the sum of their jumps; if the jumps cancel, there
+    Folds closer together than rounding count as one breakpoint with the sum of their jumps; if the jumps cancel, there
     is none. Cost: one sort.
     """
-    places, weight = kinks(network)
+    places, weight = fold_places(network)
     real = places.jump.abs() > _EXACT.slope * weight
     return Breakpoints(places.at[real], places.jump[real])
 
 
-def kinks(network: Network) -> tuple[Breakpoints, Tensor]:
+def fold_places(network: Network) -> tuple[Breakpoints, Tensor]:
     """The breakpoints and the places where jumps cancel, and the sum of the sizes of the jumps at each: (m,)."""
     check_instance("network", network, Network, advice="Write Network(w, b, v)")
     jumps = network.v * network.w.abs()
@@ -156,7 +156,7 @@ def reduced(network: Network, *, tolerance: float, radius: float) -> Network | N
 
     Units with a share |v_j| |(w_j, b_j)| / |theta|^2 below ``tolerance`` times the mean share are left out (the mean is
     1 / (2k) late in a flow, and less before). Units with one sign of v whose directions (R w, b) lie within an angle of
-    ``tolerance`` become one unit with (w, b) = sum |v_j| (w_j, b_j) and v = +-1. Angles, so that kinks on their way to
+    ``tolerance`` become one unit with (w, b) = sum |v_j| (w_j, b_j) and v = +-1. Angles, so that folds on their way to
     infinity can meet; one sign, since only such units approach each other along a flow (they obey one linear equation).
     """
     share = unit_shares(network)
@@ -196,9 +196,9 @@ def minimum_regions(labels: Tensor) -> int:
 
 
 def end_values(network: Network, nodes: Tensor) -> tuple[Tensor, Tensor]:
-    """N at both ends of the pieces between nodes (m + 1,), of which no piece has a kink inside: (m, 2), and rounding.
+    """N at both ends of the pieces between nodes (m + 1,), of which no piece has a fold inside: (m, 2), and rounding.
 
-    The values are those of the linear function on the piece: a unit whose kink is at an end counts only on its own
+    The values are those of the linear function on the piece: a unit whose fold is at an end counts only on its own
     side, where it may be very steep. Values of at most ``rounding`` (m, 2) cannot be told from 0.
     """
     w, b, v = network.theta
@@ -221,7 +221,7 @@ def sign_pieces(network: Network, radius: float) -> tuple[Tensor, Tensor]:
     of the terms of that piece. Neighbours with equal sign are one.
     """
     last = torch.tensor([radius], dtype=torch.float64, device="cpu")
-    nodes = torch.cat([-last, kinks(network)[0].inside(radius).at, last])
+    nodes = torch.cat([-last, fold_places(network)[0].inside(radius).at, last])
     values, rounding = end_values(network, nodes)
     a, b = torch.where(values.abs() <= rounding, 0.0, values).unbind(1)
     cross = a.sign() * b.sign() < 0

@@ -27,7 +27,7 @@ from regionscope_lab.shallow.two_layer_rates import RateRow
 def flow_frame(
     flow: Flow, moment: int, *, ax: Axes | None = None, radius: float, teacher: Teacher | None = None
 ) -> None:
-    """The function at one moment (divided by its largest value on [-R, R]), its data, and a bar for each kink.
+    """The function at one moment (divided by its largest value on [-R, R]), its data, and a bar for each fold.
 
     The height of a bar is the share |v| |(w, b)| / |theta|^2 of the unit, relative to the largest.
     """
@@ -42,10 +42,10 @@ def flow_frame(
             ax.axvline(switch, color=style.LIGHT, linewidth=1.0, linestyle=":")
     ax.axhline(0.0, color=style.GREY, linewidth=0.6)
     share = unit_shares(network)
-    kinks = -network.b / torch.where(network.w == 0, torch.nan, network.w)
-    inside = kinks.abs() < radius
+    folds = -network.b / torch.where(network.w == 0, torch.nan, network.w)
+    inside = folds.abs() < radius
     height = (share / share.max().clamp(min=1e-300))[inside].numpy()
-    ax.vlines(kinks[inside].numpy(), -1.5, -1.5 + 0.45 * height, color=style.ORANGE, linewidth=1.2)
+    ax.vlines(folds[inside].numpy(), -1.5, -1.5 + 0.45 * height, color=style.ORANGE, linewidth=1.2)
     ax.plot(x.numpy(), values.numpy(), color=style.BLACK, linewidth=1.3)
     labels = flow.sample.y.numpy()
     for label, colour in ((1.0, style.BLUE), (-1.0, style.VERMILLION)):

@@ -15,7 +15,7 @@ from regionscope_lab.shallow.flow import Flow, conserved_drift
 from regionscope_lab.shallow.kkt import kkt_residual
 from regionscope_lab.shallow.losses import Loss, check_loss
 from regionscope_lab.shallow.network import Network
-from regionscope_lab.shallow.pieces import breakpoints, effective_regions, end_values, kinks, sign_pieces
+from regionscope_lab.shallow.pieces import breakpoints, effective_regions, end_values, fold_places, sign_pieces
 from regionscope_lab.shallow.teachers import Teacher
 
 _NODES = 24
@@ -123,7 +123,7 @@ def population_loss(network: Network, teacher: Teacher, *, loss: Loss = "exponen
     check_instance("teacher", teacher, Teacher, advice=_TEACHER)
     check_loss(loss)
     limit = torch.tensor([-teacher.radius, teacher.radius], dtype=torch.float64, device="cpu")
-    folds = kinks(network)[0].inside(teacher.radius).at
+    folds = fold_places(network)[0].inside(teacher.radius).at
     nodes = torch.cat([limit, folds, teacher.switches]).unique()
     label = torch.where(teacher.network((nodes[:-1] + nodes[1:]) / 2) > 0, 1.0, -1.0)
     margins = label[:, None] * end_values(network, nodes)[0]

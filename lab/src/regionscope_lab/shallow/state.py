@@ -61,8 +61,8 @@ class Flows(FlowRows):
 
     theta: (B, 3, k) rows w, b, v. F = -log L. tau: rescaled time. log_t: logarithm of the time of the flow on L.
     log_t0: log t where L < l(0) / n, NaN before. direction_rate: |du| / d(log log t) over the last doubling of log t,
-    NaN before. steps, rejected: attempted steps, and those that were cut at an event or rejected. slid: kinks that
-    began to slide. crossed: kinks that crossed a point at the end of a step, or left one they slid on. quiet: kinks
+    NaN before. steps, rejected: attempted steps, and those that were cut at an event or rejected. slid: folds that
+    began to slide. crossed: folds that crossed a point at the end of a step, or left one they slid on. quiet: folds
     that crossed a point within a step, late or weakly enough that it moves the state by less than a tenth of the
     tolerated error. ambiguous, pinned: see ``events``. end: -1 while running, else the index of the reason in ENDS.
     """

@@ -132,7 +132,7 @@ def region_counts(network: TwoLayer, x: Tensor, pairs: Tensor | None = None) -> 
 def sharpness(network: TwoLayer, x: Tensor, *, tolerance: float = 1e-10, seed: int = 0) -> float:
     """lambda_max of the Hessian of L, by Lanczos on products with it.
 
-    With the second layer fixed and no point on a kink the Hessian is (1/N) sum_i g_i g_i^T, g_i = grad f_W(x_i), so a
+    With the second layer fixed and no point on a fold the Hessian is (1/N) sum_i g_i g_i^T, g_i = grad f_W(x_i), so a
     product costs two passes over the data. SciPy's eigsh (ARPACK).
     """
     check_data(network, x)

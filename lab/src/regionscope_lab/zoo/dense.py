@@ -18,7 +18,7 @@ from regionscope_lab.zoo.seeding import seeded
 def mlp(widths: Sequence[int], *, seed: int = 0) -> nn.Sequential:
     """A ReLU network with the given widths, input and output included, and PyTorch's default initial weights.
 
-    The nonlinearities are called ``relu1``, ``relu2``, ... in order. The global random state is untouched.
+    The folds are called ``relu1``, ``relu2``, ... in order. The global random state is untouched.
 
     >>> mlp([2, 32, 32, 2])
     Sequential(

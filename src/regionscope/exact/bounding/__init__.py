@@ -1,4 +1,4 @@
 """Proven bounds of a network on convex cells of a slice, used to drop cells on which an answer is settled.
 
-- ``stages`` and ``merge``: the network as matrices. ``bounds``: affine bounds of every entry on every cell.
+- ``hinge_network`` and ``merge``: the network as matrices. ``bounds``: affine bounds of every entry on every cell.
 """

@@ -1,4 +1,4 @@
-"""One stage of a network as matrices, and the merging of entries that are equal or each other's negatives."""
+"""One layer of a network as matrices, and the merging of entries that are equal or each other's negatives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SPARSE = 0.25  # share of nonzero entries below which a matrix is stored sparse
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class HingeLayer:
     """State z (n) to matrix @ (z, hinges) + offset. Hinge h is max(r, 0) - tilt[h] r with r = z[units[h]] - at[h].
 
     units, at, tilt: (H,). matrix: (m, n + H). offset: (m,). The tilt is 0 for ReLU, 1 for max(-r, 0), 1/2 for |r| / 2.
@@ -57,13 +57,13 @@ def stored(matrix: AnyMatrix) -> AnyMatrix:
     return sparse if sparse.nnz <= _SPARSE * np.prod(sparse.shape) else sparse.toarray()
 
 
-def merged(first: FloatArray, stages: Sequence[Stage]) -> tuple[FloatArray, tuple[Stage, ...]]:
+def merged(first: FloatArray, layers: Sequence[HingeLayer]) -> tuple[FloatArray, tuple[HingeLayer, ...]]:
     """The same function with each distinct entry of a state, up to its sign, once, and without entries nobody reads."""
-    result: list[Stage] = []
-    for stage in stages:
+    result: list[HingeLayer] = []
+    for layer in layers:
         rows = first if not result else _side_by_side(result[-1].matrix, result[-1].offset[:, None])
         kept, owner, sign = _distinct(scipy.sparse.csr_array(rows))
-        smaller, read = _used(_folded_together(stage, len(kept), owner, sign))
+        smaller, read = _used(_folded_together(layer, len(kept), owner, sign))
         kept = kept[read]
         if not result:
             first = first[kept]
@@ -73,44 +73,44 @@ def merged(first: FloatArray, stages: Sequence[Stage]) -> tuple[FloatArray, tupl
                 result[-1], matrix=result[-1].matrix[kept], offset=result[-1].offset[kept], absolute=most
             )
         result.append(smaller)
-    return first, tuple(_tilted(stage) for stage in result)
+    return first, tuple(_tilted(layer) for layer in result)
 
 
-def _tilted(stage: Stage) -> Stage:
+def _tilted(layer: HingeLayer) -> HingeLayer:
     """The form of each hinge that leaves least weight on its entry: their bounds are added as if independent."""
-    columns = scipy.sparse.csc_array(stage.matrix)
-    straight, bent = columns[:, stage.units], columns[:, stage.n :]
+    columns = scipy.sparse.csc_array(layer.matrix)
+    straight, bent = columns[:, layer.units], columns[:, layer.n :]
     sizes = np.stack([abs(straight + bent * more).sum(0) for more in _TILTS])
-    return _tilted_by(stage, np.asarray(_TILTS)[sizes.argmin(0)])
+    return _tilted_by(layer, np.asarray(_TILTS)[sizes.argmin(0)])
 
 
-def _tilted_by(stage: Stage, more: FloatArray) -> Stage:
-    """The same stage with other tilts: the hinges are less by ``more`` (H,) times r, which their entries make up."""
+def _tilted_by(layer: HingeLayer, more: FloatArray) -> HingeLayer:
+    """The same layer with other tilts: the hinges are less by ``more`` (H,) times r, which their entries make up."""
     if not more.any():
-        return stage
-    n, last = stage.n, stage.n + len(more)
+        return layer
+    n, last = layer.n, layer.n + len(more)
     hinges, every = np.arange(n, last), np.arange(last + 1)
     change = _sparse(
         np.concatenate([every, hinges, hinges]),
-        np.concatenate([every, stage.units, np.full(len(more), last)]),
-        np.concatenate([np.ones(last + 1), more, -more * stage.at]),
+        np.concatenate([every, layer.units, np.full(len(more), last)]),
+        np.concatenate([np.ones(last + 1), more, -more * layer.at]),
         (last + 1, last + 1),
     )
-    return replace(_times(stage, change), tilt=stage.tilt + more)
+    return replace(_times(layer, change), tilt=layer.tilt + more)
 
 
-def _times(stage: Stage, change: Any) -> Stage:
-    """The stage with matrix and offset times ``change`` (n + H + 1, ...), and how far they are off then.
+def _times(layer: HingeLayer, change: Any) -> HingeLayer:
+    """The layer with matrix and offset times ``change`` (n + H + 1, ...), and how far they are off then.
 
     ``change`` holds 0, 1/2 and 1 up to their sign, except for what goes to the offset.
     """
-    rows = _side_by_side(stage.matrix, stage.offset[:, None])
+    rows = _side_by_side(layer.matrix, layer.offset[:, None])
     product = rows @ change
     terms = min(np.diff(rows.indptr).max(initial=0), np.diff(change.indptr).max(initial=0))
     return replace(
-        stage, matrix=stored(product[:, :-1]), offset=product[:, [-1]].toarray()[:, 0],
-        absolute=stored(scipy.sparse.csr_array(stage.absolute) @ abs(change)),
-        roundings=stage.roundings + 1 + int(terms),
+        layer, matrix=stored(product[:, :-1]), offset=product[:, [-1]].toarray()[:, 0],
+        absolute=stored(scipy.sparse.csr_array(layer.absolute) @ abs(change)),
+        roundings=layer.roundings + 1 + int(terms),
     )  # fmt: skip
 
 
@@ -156,50 +156,50 @@ def _largest_rows(rows: AnyMatrix, owner: Indices) -> Any:
     return scipy.sparse.csr_array((data[last], (row[last], column[last])), shape)
 
 
-def _folded_together(stage: Stage, n: int, owner: Indices, sign: FloatArray) -> Stage:
-    """The stage on the entries that are left. max(-z - t, 0) = max(z + t, 0) - (z + t) turns hinges around."""
-    stage = _tilted_by(stage, -stage.tilt)
-    units, flip = owner[stage.units], sign[stage.units]
-    hinges = np.stack([units.astype(np.float64), stage.at * flip + 0.0], 1)
+def _folded_together(layer: HingeLayer, n: int, owner: Indices, sign: FloatArray) -> HingeLayer:
+    """The layer on the entries that are left. max(-z - t, 0) = max(z + t, 0) - (z + t) turns hinges around."""
+    layer = _tilted_by(layer, -layer.tilt)
+    units, flip = owner[layer.units], sign[layer.units]
+    hinges = np.stack([units.astype(np.float64), layer.at * flip + 0.0], 1)
     distinct, which = np.unique(hinges, axis=0, return_inverse=True)
     turned, last = np.where(flip < 0, -1.0, 0.0), n + len(distinct)
-    bent = np.arange(stage.n, stage.n + len(units))
+    bent = np.arange(layer.n, layer.n + len(units))
     change = _sparse(
-        np.concatenate([np.arange(stage.n), bent, bent, bent, [stage.n + len(units)]]),
+        np.concatenate([np.arange(layer.n), bent, bent, bent, [layer.n + len(units)]]),
         np.concatenate([owner, units, n + which.reshape(-1), np.full(len(units), last), [last]]),
-        np.concatenate([sign, turned, np.ones(len(units)), turned * stage.at, [1.0]]),
-        (stage.n + len(units) + 1, last + 1),
+        np.concatenate([sign, turned, np.ones(len(units)), turned * layer.at, [1.0]]),
+        (layer.n + len(units) + 1, last + 1),
     )
     place = distinct[:, 1]
-    folded = replace(_times(stage, change), units=distinct[:, 0].astype(np.int64), at=place, tilt=np.zeros(len(place)))
+    folded = replace(_times(layer, change), units=distinct[:, 0].astype(np.int64), at=place, tilt=np.zeros(len(place)))
     return _without_hinges(folded, np.diff(scipy.sparse.csc_array(folded.matrix).indptr)[n:] == 0)
 
 
-def _without_hinges(stage: Stage, gone: BoolArray) -> Stage:
-    """The stage without hinges of no weight. If their weights cancelled, their entries stand for their rounding."""
+def _without_hinges(layer: HingeLayer, gone: BoolArray) -> HingeLayer:
+    """The layer without hinges of no weight. If their weights cancelled, their entries stand for their rounding."""
     if not gone.any():
-        return stage
-    n, left, lost = stage.n, np.flatnonzero(~gone), np.flatnonzero(gone)
+        return layer
+    n, left, lost = layer.n, np.flatnonzero(~gone), np.flatnonzero(gone)
     last = n + len(left)
     change = _sparse(
         np.concatenate([np.arange(n), n + left, n + lost, n + lost, [n + len(gone)]]),
-        np.concatenate([np.arange(last), stage.units[lost], np.full(len(lost), last), [last]]),
-        np.concatenate([np.ones(last + len(lost)), np.abs(stage.at[lost]), [1.0]]),
+        np.concatenate([np.arange(last), layer.units[lost], np.full(len(lost), last), [last]]),
+        np.concatenate([np.ones(last + len(lost)), np.abs(layer.at[lost]), [1.0]]),
         (n + len(gone) + 1, last + 1),
     )
-    matrix = scipy.sparse.csc_array(stage.matrix)[:, np.concatenate([np.arange(n), n + left])]
-    absolute = scipy.sparse.csr_array(stage.absolute) @ change
-    units, places, tilt = stage.units[left], stage.at[left], stage.tilt[left]
-    return replace(stage, units=units, at=places, tilt=tilt, matrix=stored(matrix), absolute=stored(absolute))
+    matrix = scipy.sparse.csc_array(layer.matrix)[:, np.concatenate([np.arange(n), n + left])]
+    absolute = scipy.sparse.csr_array(layer.absolute) @ change
+    units, places, tilt = layer.units[left], layer.at[left], layer.tilt[left]
+    return replace(layer, units=units, at=places, tilt=tilt, matrix=stored(matrix), absolute=stored(absolute))
 
 
-def _used(stage: Stage) -> tuple[Stage, Indices]:
-    """The stage without entries that nothing reads, and which entries are left."""
-    columns, absolute = scipy.sparse.csc_array(stage.matrix), scipy.sparse.csc_array(stage.absolute)
-    read = np.diff(absolute.indptr)[: stage.n] > 0
-    read[stage.units] = True
+def _used(layer: HingeLayer) -> tuple[HingeLayer, Indices]:
+    """The layer without entries that nothing reads, and which entries are left."""
+    columns, absolute = scipy.sparse.csc_array(layer.matrix), scipy.sparse.csc_array(layer.absolute)
+    read = np.diff(absolute.indptr)[: layer.n] > 0
+    read[layer.units] = True
     left = np.flatnonzero(read)
     place = np.cumsum(read) - 1
-    kept = np.concatenate([left, np.arange(stage.n, absolute.shape[1])])
+    kept = np.concatenate([left, np.arange(layer.n, absolute.shape[1])])
     matrix, absolute = columns[:, kept[:-1]], absolute[:, kept]
-    return replace(stage, units=place[stage.units], matrix=stored(matrix), absolute=stored(absolute)), left
+    return replace(layer, units=place[layer.units], matrix=stored(matrix), absolute=stored(absolute)), left

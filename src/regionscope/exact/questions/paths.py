@@ -55,7 +55,7 @@ class PathPieces:
     """Linear pieces of some paths, in order along each.
 
     path: (n,) the path of a piece. start, end: (n,) where it starts and ends, as shares of the path. low, high: (n,)
-    the target there. gradient: of the target with respect to the values before the first nonlinearity, by their name,
+    the target there. gradient: of the target with respect to the values before the first fold, by their name,
     (n, ...) each; ``input_gradients`` takes it, or a weighted sum of its rows, back to the inputs.
     """
 
@@ -70,7 +70,7 @@ class PathPieces:
 def pieces_of(paths: Paths, *, memory: int | None = None, progress: Progress | None = None) -> Iterator[PathPieces]:
     """All pieces of all paths, path by path, a batch at a time; a path of length 0 has none.
 
-    The gradient is taken at the middle of a piece. What comes before the first nonlinearity is affine, so its values
+    The gradient is taken at the middle of a piece. What comes before the first fold is affine, so its values
     there are interpolated, and gradients stop short of it. Cost: ``linear_regions`` on the paths, and one forward and
     backward pass for each piece. Some 64 MiB of live values are held at a time (8 GiB on a GPU), at most ``memory``.
     """
@@ -128,29 +128,29 @@ def _chunk(paths: Paths, chosen: Tensor, memory: int | None, progress: Progress)
 def rises(paths: Paths, *, memory: int | None = None) -> Tensor:
     """The target at the end minus that at the start of each path (p,), without the rounding of a large constant.
 
-    What comes behind the last nonlinearity is affine, so its gradient takes differences there to differences of the
+    What comes behind the last fold is affine, so its gradient takes differences there to differences of the
     target. Cost: two forward passes for each path.
     """
-    program, steps, split = paths.program, list(paths.program.instructions), 0
-    for kink in program.kinks:
-        split = len(steps) + 1  # its first instruction is the nonlinearity
-        steps += kink.instructions
+    program, steps, n_first = paths.program, list(paths.program.instructions), 0
+    for fold in program.folds:
+        n_first = len(steps) + 1  # its first instruction is the fold
+        steps += fold.instructions
     rises_of_paths = []
     for ids in _ids(paths).split(min(_PATHS, _rows(program, memory))):
         before, after = ({program.input_name: x.reshape(-1, *program.input_shape)} for x in paths.ends(ids))
         with torch.no_grad(), full_precision():
             for values in (before, after):
-                for step in steps[:split]:
+                for step in steps[:n_first]:
                     step.run(values, consume=False, pure=True)
         weights = paths.weights[paths.pairs[ids, 0]]
-        slopes = _gradients(program, before, weights, steps[split:])
+        slopes = _gradients(program, before, weights, steps[n_first:])
         terms = [(slope * (after[name] - before[name]))[..., None].flatten(1).sum(1) for name, slope in slopes.items()]
         rises_of_paths.append(torch.stack(terms).sum(0))
     return torch.cat(rises_of_paths)
 
 
 def input_gradients(program: Program, gradient: Values) -> Tensor:
-    """The gradients (n, d) float64 with respect to the inputs, from those before the first nonlinearity."""
+    """The gradients (n, d) float64 with respect to the inputs, from those before the first fold."""
     n = len(next(iter(gradient.values())))
     inputs = torch.zeros(n, *program.input_shape, dtype=program.dtype, device=program.device, requires_grad=True)
     with torch.enable_grad(), full_precision():
@@ -167,7 +167,7 @@ def gradients(program: Program, points: Tensor, weights: Tensor) -> Tensor:
 
 
 def _begin(program: Program, inputs: Tensor) -> Values:
-    """The values before the first nonlinearity; autograd can go through."""
+    """The values before the first fold; autograd can go through."""
     values = {program.input_name: inputs}
     for instruction in program.instructions:
         instruction.run(values, consume=False, pure=True)
@@ -179,8 +179,8 @@ def _between(low: Tensor, high: Tensor, share: Tensor) -> Tensor:
 
 
 def _folded(program: Program) -> list[Instruction]:
-    """All instructions from the first nonlinearity on."""
-    return [instruction for kink in program.kinks for instruction in kink.instructions]
+    """All instructions from the first fold on."""
+    return [instruction for fold in program.folds for instruction in fold.instructions]
 
 
 def _gradients(program: Program, values: Values, weights: Tensor, rest: Sequence[Instruction]) -> Values:
@@ -196,6 +196,6 @@ def _gradients(program: Program, values: Values, weights: Tensor, rest: Sequence
 
 
 def _rows(program: Program, memory: int | None) -> int:
-    row = max(1, program.row_bytes * (1 + len(program.kinks)))
+    row = max(1, program.row_bytes * (1 + len(program.folds)))
     preferred = max(_BYTES.get(program.device.type, _BYTES["cpu"]), _ROWS * row)
     return max(1, min(Budget.of(program.device, memory, None).memory, preferred) // row)

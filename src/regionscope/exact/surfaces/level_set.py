@@ -79,13 +79,13 @@ def level_set(
         budget = Budget.of(program.device, memory, max_regions)
         zero_tolerances = zero_tolerances_of(cut, [slice], tolerance, budget)
         tell = None if progress is None else rising(progress)
-        record = Record.start(len(cut.kinks), 1, tell)
+        record = Record.start(len(cut.folds), 1, tell)
         keep = Pruning(program, slice, levels, float(zero_tolerances[-1]))
         try:
             batch = cut_slices(cut, [slice], zero_tolerances, budget, record, keep=keep)
         except TooManyRegions as limit:
             raise LimitReached(
-                f"Expected at most max_regions={max_regions} regions, got more after '{cut.kinks[limit.kink].name}'. "
+                f"Expected at most max_regions={max_regions} regions, got more after '{cut.folds[limit.fold].name}'. "
                 "Raise max_regions= or use a smaller slice."
             ) from None
         if tell is not None:

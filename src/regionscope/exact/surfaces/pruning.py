@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 
 from regionscope.exact.bounding.bounds import rounding_of, with_ones
-from regionscope.exact.bounding.merge import Stage
-from regionscope.exact.bounding.stages import NotSingleEntries, Staged, read_matrices
+from regionscope.exact.bounding.hinge_network import HingeNetwork, NotSingleEntries, read_matrices
+from regionscope.exact.bounding.merge import HingeLayer
 from regionscope.geometry import Slice
 from regionscope.geometry.arrays import rows_at_a_time
 from regionscope.geometry.interpolation import skip_csr_warning
@@ -56,32 +56,32 @@ class Levels:
 
 
 class Pruning:
-    """A mask of the cells that the set may meet, after each nonlinearity."""
+    """A mask of the cells that the set may meet, after each fold."""
 
     def __init__(self, program: Program, slice: Slice, levels: Levels, zero_tolerance: float) -> None:
         self.program, self.levels, self.zero_tolerance = program, levels, 2 * zero_tolerance
         self.steps: list[_Step] = []
         self.dtype = torch.float64
-        if max((kink.n_units for kink in program.kinks), default=0) > _MOST_UNITS:
+        if max((fold.n_units for fold in program.folds), default=0) > _MOST_UNITS:
             return
         try:
-            first, stages, self.names = read_matrices(program, slice.embed, slice.dim)
+            first, hinge_layers, self.names = read_matrices(program, slice.embed, slice.dim)
         except NotSingleEntries:
             return  # a maximum of several values: only the outputs tell
-        if not stages or self.names[-1] != (program.output_name,):
+        if not hinge_layers or self.names[-1] != (program.output_name,):
             return
-        units, error = rounding_of(Staged(first, tuple(stages)), with_ones(slice.corners.cpu().numpy()))
+        units, error = rounding_of(HingeNetwork(first, tuple(hinge_layers)), with_ones(slice.corners.cpu().numpy()))
         self.tolerance = self.zero_tolerance + float((levels.factors.abs().cpu() @ torch.from_numpy(error)).max())
         sizes = [weights.max(initial=0.0) for weights in units]
         if FITS[0] < min(sizes) and max(sizes) < FITS[1]:
             self.dtype = torch.float32
-        self.steps = [_Step.of(stage, program.device, self.dtype) for stage in stages]
+        self.steps = [_Step.of(hinge_layer, program.device, self.dtype) for hinge_layer in hinge_layers]
 
     def __call__(
         self, layer: int, cells: Callable[[], tuple[Tensor, Tensor]], coords: Tensor, values: Values
     ) -> Tensor | None:
-        """Which cells to keep behind nonlinearity ``layer``, at least one; None for all of them."""
-        last = len(self.program.kinks) - 1
+        """Which cells to keep behind fold ``layer``, at least one; None for all of them."""
+        last = len(self.program.folds) - 1
         if layer > last or (layer < last and not self.steps):
             return None
         corners, offsets = cells()
@@ -110,9 +110,9 @@ class Pruning:
         return torch.cat(kept)
 
     def _met(self, rows: Tensor, corners: Tensor, offsets: Tensor, layer: int | None) -> Tensor:
-        """Whether the set may meet the cells, from the state (v, n) at their vertices before stage ``layer``.
+        """Whether the set may meet the cells, from the state (v, n) at their vertices before the hinge layer ``layer``.
 
-        layer: None where no stage is left and the rows are those of ``levels``.
+        layer: None where none is left and the rows are those of ``levels``.
         """
         steps = [] if layer is None else self.steps[layer:]
         folds, ends = (rows, rows) if layer is None else self._run(steps, rows)
@@ -183,20 +183,20 @@ class _Step:
     shifted: bool  # whether a threshold is not 0
 
     @staticmethod
-    def of(stage: Stage, device: torch.device, dtype: torch.dtype) -> _Step:
+    def of(layer: HingeLayer, device: torch.device, dtype: torch.dtype) -> _Step:
         def wider(matrix: Tensor) -> tuple[Tensor, Tensor]:
             up, down = _signed(matrix.T.contiguous() * (1 + _WIDER))
             return up.to(dtype), down.to(dtype)
 
-        matrix = stage.matrix if isinstance(stage.matrix, np.ndarray) else stage.matrix.toarray()
+        matrix = layer.matrix if isinstance(layer.matrix, np.ndarray) else layer.matrix.toarray()
         whole = torch.from_numpy(matrix).to(device)
-        straight, bent = whole[:, : stage.n].contiguous(), whole[:, stage.n :].contiguous()
-        units, at, offset = (torch.from_numpy(array).to(device) for array in (stage.units, stage.at, stage.offset))
+        straight, bent = whole[:, : layer.n].contiguous(), whole[:, layer.n :].contiguous()
+        units, at, offset = (torch.from_numpy(array).to(device) for array in (layer.units, layer.at, layer.offset))
         goes_on = bool(straight.any())
         return _Step(
             units=units, at=at, bent=bent, offset=offset, straight=straight if goes_on else None,
             bent_signed=wider(bent), straight_signed=wider(straight) if goes_on else None,
-            before=stage.n, all_fold=stage.units.tolist() == list(range(stage.n)), shifted=bool(at.any()),
+            before=layer.n, all_fold=layer.units.tolist() == list(range(layer.n)), shifted=bool(at.any()),
         )  # fmt: skip
 
     def fold(self, state: Tensor) -> Tensor:

@@ -200,7 +200,7 @@ class LevelSet:
         """Write the mesh to a .ply or .stl file; curves are written with a third coordinate 0.
 
         inputs: whether to write inputs instead of slice coordinates; an input must have as many numbers as the slice
-            has dimensions. triangles: whether to divide the polygons into triangles.
+            has dimensions. triangles: whether to cut the polygons into triangles.
         An .stl file always holds triangles, in float32, and no curves. The other files hold float64.
         """
         path, points = read_path(path), self.vertices

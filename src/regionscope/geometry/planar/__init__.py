@@ -1,4 +1,4 @@
-"""Polygons in the plane, cut at a nonlinearity; start at ``cut.split``.
+"""Polygons in the plane, cut at a fold; start at ``cut.cut_units``.
 
 - ``mesh``: convex cells that share vertices and edges. ``stitch``: a mesh divided into parts, and glued again.
 - ``cut``: a plane is cut here, along the zero lines of all units (ReLU and similar functions). ``envelope``: along the

@@ -221,7 +221,7 @@ class CutPieces:
         )
 
 
-def divide(mesh: Mesh, chords: Chords, met: Meetings, vertex: Tensor) -> CutPieces:
+def cut_pieces(mesh: Mesh, chords: Chords, met: Meetings, vertex: Tensor) -> CutPieces:
     """The pieces of the cells that have a chord, in the order of these cells. ``vertex`` (x,): of each crossing."""
     if len(chords) == 0:
         none, zero = chords.cell, xp.full(1, 0, chords.cell)
@@ -253,7 +253,7 @@ def cut(mesh: Mesh, chords: Chords, met: Meetings, layer: int) -> tuple[Mesh, Te
     if len(chords) == 0:
         return mesh, xp.arange(mesh.n_cells, mesh.edges)
     vertex = mesh.n_vertices + xp.arange(len(met), chords.p)
-    pieces = divide(mesh, chords, met, vertex)
+    pieces = cut_pieces(mesh, chords, met, vertex)
     m = len(pieces.nodes)
     corners, sides, offsets, old_cell = pieces.with_untouched(mesh)
     order = xp.argsort(old_cell)

@@ -1,4 +1,4 @@
-"""One nonlinearity in the plane: cut every cell along the zero lines of all units that pass through it, all at once."""
+"""One fold in the plane: cut every cell along the zero lines of all units that pass through it, all at once."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from regionscope.geometry.crossing import Crossings, Points, SignTable, Units, p
 from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates
 from regionscope.geometry.planar.arrangement import Chords, Evaluate, Meetings, cut, meetings
-from regionscope.geometry.planar.mesh import Mesh, subdivide
+from regionscope.geometry.planar.mesh import Mesh, cut_edges
 from regionscope.geometry.ragged import gather_rows, next_in_row
 
 
 @dataclass(frozen=True)
-class PlanarSplit:
+class PlanarCut:
     """The mesh after cutting.
 
     old_cell: (r,) the old cell of each new cell.
@@ -36,12 +36,12 @@ class PlanarSplit:
     snapped: Tensor
 
 
-def split(
+def cut_units(
     mesh: Mesh, units: Units, *, layer: int, cells: Tensor | None = None, zeros: Tensor | None = None
-) -> PlanarSplit:
+) -> PlanarCut:
     """Cut the cells (all, or the listed ones) along the zero lines of all units.
 
-    ``zeros`` (z, 2): pairs (vertex, unit) known to be zero from an earlier cut at the same nonlinearity.
+    ``zeros`` (z, 2): pairs (vertex, unit) known to be zero from an earlier cut at the same fold.
 
     On a CPU the result consists of NumPy arrays.
 
@@ -59,17 +59,17 @@ def split(
     hidden = [table.snapped(units.tolerance, marked)] if cells is None else []
     if len(points) == 0 and len(corner) == 0:
         return _uncut(mesh, points, zeros, xp.cat([*hidden, snapped]))
-    divided = subdivide(mesh, points)
+    edge_cut = cut_edges(mesh, points)
     evaluate = OnPoints.of(mesh, points, units)
-    slot = xp.cat([xp.take(divided.point_slots, crossings.point).reshape(-1), xp.take(divided.corner_slots, corner)])
+    slot = xp.cat([xp.take(edge_cut.point_slots, crossings.point).reshape(-1), xp.take(edge_cut.corner_slots, corner)])
     both_sides = xp.stack(crossings.unit, crossings.unit).reshape(-1)
-    chord_ends = _ChordEnds(slot, xp.cat([both_sides, unit])).inside(divided.mesh, cells)
-    chords, repaired = _chords(divided.mesh, chord_ends, table, crossings, evaluate)
-    chords, met, unsettled = meetings(divided.mesh, chords, evaluate)
-    result, old_cell = cut(divided.mesh, chords, met, layer)
+    chord_ends = _ChordEnds(slot, xp.cat([both_sides, unit])).inside(edge_cut.mesh, cells)
+    chords, repaired = _chords(edge_cut.mesh, chord_ends, table, crossings, evaluate)
+    chords, met, unsettled = meetings(edge_cut.mesh, chords, evaluate)
+    result, old_cell = cut(edge_cut.mesh, chords, met, layer)
     still = xp.mask(mesh.n_cells, False, old_cell)
     still[unsettled] = True
-    crossing_vertex = divided.mesh.n_vertices + xp.arange(len(met), old_cell)
+    crossing_vertex = edge_cut.mesh.n_vertices + xp.arange(len(met), old_cell)
     new_zeros = xp.cat(
         [
             *([] if zeros is None else [zeros]),  # the cells may be cut a third time
@@ -78,23 +78,23 @@ def split(
             xp.stack(crossing_vertex, xp.take(chords.unit, met.j)),
         ]
     )
-    interpolation = interpolation_of(mesh, divided.mesh, points, chords, met)
+    interpolation = interpolation_of(mesh, edge_cut.mesh, points, chords, met)
     snapped = xp.cat([*hidden, snapped, xp.take(mesh.edges[:, 0], crossings.merged), repaired])
-    return PlanarSplit(result, old_cell, interpolation, new_zeros, xp.nonzero(xp.take(still, old_cell)), snapped)
+    return PlanarCut(result, old_cell, interpolation, new_zeros, xp.nonzero(xp.take(still, old_cell)), snapped)
 
 
-def _uncut(mesh: Mesh, points: Points, zeros: Tensor | None, snapped: Tensor) -> PlanarSplit:
+def _uncut(mesh: Mesh, points: Points, zeros: Tensor | None, snapped: Tensor) -> PlanarCut:
     """The mesh as it was: nothing passes through its cells."""
     none = points.edge
     same = Interpolation.of_points(mesh.n_vertices, none, none, points.t)
     known = xp.full((0, 2), 0, none) if zeros is None else zeros
-    return PlanarSplit(mesh, xp.arange(mesh.n_cells, none), same, known, none, snapped)
+    return PlanarCut(mesh, xp.arange(mesh.n_cells, none), same, known, none, snapped)
 
 
-def interpolation_of(mesh: Mesh, divided: Mesh, points: Points, chords: Chords, met: Meetings) -> Interpolation:
+def interpolation_of(mesh: Mesh, with_points: Mesh, points: Points, chords: Chords, met: Meetings) -> Interpolation:
     """How the new points on the edges of ``mesh`` and the crossings of chords arise from its vertices."""
     a, b = (xp.take(mesh.edges[:, i], points.edge) for i in range(2))
-    c, d = (xp.take(divided.corners, xp.take(end, met.i)) for end in (chords.p, chords.q))
+    c, d = (xp.take(with_points.corners, xp.take(end, met.i)) for end in (chords.p, chords.q))
     none = xp.full((0, 3), 0, a)
     return Interpolation(mesh.n_vertices, a, b, points.t, c, d, met.t_i, none, xp.double(none))
 

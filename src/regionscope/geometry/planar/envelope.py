@@ -12,7 +12,7 @@ where it is that maximum. Only true folds are drawn: where two candidates tie be
     no cut                  one chord               one piece for each leader
 
 The chords of all groups go to ``arrangement.py`` together, which cuts along them at once. A cell with three leaders is
-divided by one group alone; the other groups cut its pieces when the new vertices have their values (``unsettled``).
+cut by one group alone; the other groups cut its pieces when the new vertices have their values (``unsettled``).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from regionscope.geometry.crossing import Points, place_points
 from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates, breaks_along, cell_leaders, leaders
 from regionscope.geometry.planar.arrangement import Chords, cut, meetings
-from regionscope.geometry.planar.cut import OnPoints, PlanarSplit, interpolation_of
-from regionscope.geometry.planar.mesh import Mesh, NewCells, Subdivided, replace_cells, subdivide
+from regionscope.geometry.planar.cut import OnPoints, PlanarCut, interpolation_of
+from regionscope.geometry.planar.mesh import EdgeCut, Mesh, NewCells, cut_edges, replace_cells
 from regionscope.geometry.ragged import gather_rows, next_in_row, owners
 from regionscope.tolerance import UNIT
 from regionscope.types import BoolArray, FloatArray, IntArray
@@ -68,38 +68,38 @@ class _Contests:
         return _Contests(self.cell[chosen], self.group[chosen], self.pair[chosen])
 
 
-def split_maxima(
+def cut_maxima(
     mesh: Mesh, candidates: Candidates, coords: Tensor, *, layer: int, cells: Tensor | None = None
-) -> PlanarSplit:
+) -> PlanarCut:
     """Cut the cells (all, or the listed ones) into the pieces where one candidate of each group leads.
 
     ``coords`` (v, 2) of the vertices place the points where three candidates tie.
     """
     leading = leaders(candidates)
     breaks = _edge_breaks(mesh, candidates, leading, cells)
-    divided = subdivide(mesh, breaks.points)
+    edge_cut = cut_edges(mesh, breaks.points)
     evaluate = OnPoints.of(mesh, breaks.points, candidates)
     contests = _contests(mesh, candidates, leading, cells)
     two = contests.pair >= 0
-    chords, one_chord = _chords(divided, candidates, breaks, contests.keep(two))
+    chords, one_chord = _chords(edge_cut, candidates, breaks, contests.keep(two))
     two[two.nonzero()[:, 0]] = one_chord
     triple = _first_of_each_cell(contests.keep(~two))
     chords = chords.keep(~torch.isin(chords.cell, triple.cell))
-    chords, met, unsettled = meetings(divided.mesh, chords, evaluate)
-    result, old_cell = cut(divided.mesh, chords, met, layer)
-    interpolation = interpolation_of(mesh, divided.mesh, breaks.points, chords, met)
+    chords, met, unsettled = meetings(edge_cut.mesh, chords, evaluate)
+    result, old_cell = cut(edge_cut.mesh, chords, met, layer)
+    interpolation = interpolation_of(mesh, edge_cut.mesh, breaks.points, chords, met)
     snapped = mesh.edges[breaks.merged, 0]
     if len(triple.cell):
         unsettled = torch.cat([unsettled, triple.cell])
         new, interpolation, doubtful = _triple_cells(
-            result.n_vertices, interpolation, divided.mesh, triple, evaluate, coords
+            result.n_vertices, interpolation, edge_cut.mesh, triple, evaluate, coords
         )
         result, old_cell = replace_cells(result, old_cell, new, layer)
         snapped = torch.cat([snapped, mesh.corners[mesh.offsets[doubtful]]])
     still = torch.zeros(mesh.n_cells, dtype=torch.bool, device=old_cell.device)
     still[unsettled] = True
     no_zeros = mesh.edges.new_empty((0, 2))
-    return PlanarSplit(result, old_cell, interpolation, no_zeros, still[old_cell].nonzero()[:, 0], snapped)
+    return PlanarCut(result, old_cell, interpolation, no_zeros, still[old_cell].nonzero()[:, 0], snapped)
 
 
 def _edge_breaks(mesh: Mesh, candidates: Candidates, leading: Tensor, cells: Tensor | None) -> _Breaks:
@@ -142,15 +142,15 @@ def _two_leaders(mesh: Mesh, leading: Tensor, cell: Tensor, group: Tensor) -> tu
     return i, lowest(cell_leaders(rest, torch.arange(len(rest), device=of.device), offsets))
 
 
-def _chords(divided: Subdivided, candidates: Candidates, breaks: _Breaks, contests: _Contests) -> tuple[Chords, Tensor]:
+def _chords(edge_cut: EdgeCut, candidates: Candidates, breaks: _Breaks, contests: _Contests) -> tuple[Chords, Tensor]:
     """The chord between the two leaders of each contest; and whether there is exactly one such chord (x,) bool."""
     cell, group, pair = contests.cell, contests.group, contests.pair
-    index, offsets = gather_rows(divided.before.offsets, cell)
+    index, offsets = gather_rows(edge_cut.before.offsets, cell)
     of = owners(offsets, len(index))
     after = next_in_row(offsets)
     before = torch.empty_like(after)
     before[after] = torch.arange(len(after), device=after.device)
-    vertex, side = divided.before.corners[index], divided.before.sides[index]
+    vertex, side = edge_cut.before.corners[index], edge_cut.before.sides[index]
     u = candidates(vertex, pair[of])
     sign = torch.where(u.abs() <= candidates.tolerance[vertex], 0.0, u.sign())
 
@@ -163,17 +163,17 @@ def _chords(divided: Subdivided, candidates: Candidates, breaks: _Breaks, contes
     ok[of[~expected]] = False
 
     through = (sign == 0) & (sign[before] * sign[after] < 0)
-    backwards = (vertex != divided.before.edges[side, 0]).long()
+    backwards = (vertex != edge_cut.before.edges[side, 0]).long()
     on_side = (crossed & expected).nonzero()[:, 0]
     slot = torch.cat(
-        [divided.point_slots[breaks.point[first[on_side]], backwards[on_side]], divided.corner_slots[index[through]]]
+        [edge_cut.point_slots[breaks.point[first[on_side]], backwards[on_side]], edge_cut.corner_slots[index[through]]]
     )
     end_of = torch.cat([of[on_side], of[through]])
     ok &= torch.bincount(end_of, minlength=len(cell)) == 2
     good = ok[end_of]
     slot, end_of = slot[good], end_of[good]
     ends = slot[end_of.argsort(stable=True)].view(-1, 2)
-    chords, apart = Chords.between(divided.mesh, cell[ok], ends[:, 0], ends[:, 1], pair[ok])
+    chords, apart = Chords.between(edge_cut.mesh, cell[ok], ends[:, 0], ends[:, 1], pair[ok])
     ok[ok.nonzero()[:, 0][~apart]] = False
     return chords, ok
 
@@ -193,9 +193,14 @@ def _first_of_each_cell(contests: _Contests) -> _Contests:
 
 
 def _triple_cells(
-    n_vertices: int, interpolation: Interpolation, divided: Mesh, triple: _Contests, evaluate: OnPoints, coords: Tensor
+    n_vertices: int,
+    interpolation: Interpolation,
+    with_points: Mesh,
+    triple: _Contests,
+    evaluate: OnPoints,
+    coords: Tensor,
 ) -> tuple[NewCells, Interpolation, Tensor]:
-    """Divide the cells of the contests (cells of ``divided``) by the envelope of one group each, cell by cell.
+    """Cut the cells of the contests (cells of ``with_points``) by the envelope of one group each, cell by cell.
 
     ``n_vertices``: number of vertices so far, after which the triple points are numbered. Also returns the
     interpolation with the triple points, and the cells in which rounding leaves the pieces doubtful.
@@ -207,7 +212,7 @@ def _triple_cells(
     weights: list[list[float]] = []
     doubtful: list[int] = []
     for cell, group in zip(triple.cell.tolist(), triple.group.tolist(), strict=True):
-        loop = divided.corners[int(divided.offsets[cell]) : int(divided.offsets[cell + 1])]
+        loop = with_points.corners[int(with_points.offsets[cell]) : int(with_points.offsets[cell + 1])]
         values = evaluate.of_group(loop, torch.full_like(loop, group)).cpu().numpy()
         tolerance = float(evaluate.tolerance_at(loop[:1], loop[:1]))
         first, names = n_vertices + len(corners), loop.tolist()
@@ -270,7 +275,7 @@ class CellEnvelope:
 
 
 def envelope_on_cell(points: FloatArray, values: FloatArray, tolerance: float, corners: Sequence[int]) -> CellEnvelope:
-    """Divide a convex cell into one piece for each candidate that leads.
+    """Cut a convex cell into one piece for each candidate that leads.
 
     points (m, 2), values (m, c): all points on the border where a leader changes, and the corners of the cell,
     counter-clockwise. Ties are up to ``tolerance``. corners: which of the points the values of others come from.

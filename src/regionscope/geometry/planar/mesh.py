@@ -1,4 +1,4 @@
-"""A planar subdivision into convex cells that share vertices and edges by index."""
+"""A part of the plane cut into convex cells that share vertices and edges by index."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Mesh:
 
     n_vertices: v
     edges: (e, 2) ends of each edge.
-    layer: (e,) which nonlinearity drew the edge; -1 for the border of the slice.
-    tags: (e,) marks carried to the parts of an edge when it is divided; -1 for none.
+    layer: (e,) which fold drew the edge; -1 for the border of the slice.
+    tags: (e,) marks carried to the parts of an edge when it is cut; -1 for none.
     corners: (c,) vertices of each cell, counter-clockwise; rows given by ``offsets`` (r + 1,).
     sides: (c,) the edge from this corner to the next.
     slice_id: (r,) which slice the cell belongs to.
@@ -107,7 +107,7 @@ def areas(mesh: Mesh, coords: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Subdivided:
+class EdgeCut:
     """A mesh with new vertices on its edges.
 
     before: the mesh as it was.
@@ -122,7 +122,7 @@ class Subdivided:
     point_slots: Tensor
 
 
-def subdivide(mesh: Mesh, points: Points) -> Subdivided:
+def cut_edges(mesh: Mesh, points: Points) -> EdgeCut:
     """Put new vertices into edges; both cells of an edge receive them. The cells stay the same sets.
 
     Vertex ``mesh.n_vertices + i`` is point i.
@@ -157,7 +157,7 @@ def subdivide(mesh: Mesh, points: Points) -> Subdivided:
         xp.put(corners, slot, v + entry)
         xp.put(sides, slot, xp.take(first, edge) + (r + 1 if way == 0 else r))
     repeats = counts + 1
-    divided = Mesh(
+    cut = Mesh(
         v + p,
         edges,
         xp.repeat(mesh.layer, repeats, len(edges)),
@@ -167,7 +167,7 @@ def subdivide(mesh: Mesh, points: Points) -> Subdivided:
         xp.take(xp.cat([start, xp.full(1, total, start)]), mesh.offsets),
         mesh.slice_id,
     )
-    return Subdivided(mesh, divided, start, slots)
+    return EdgeCut(mesh, cut, start, slots)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from regionscope.geometry.crossing import Points
 from regionscope.geometry.interpolation import Interpolation
-from regionscope.geometry.planar.mesh import Mesh, subdivide
+from regionscope.geometry.planar.mesh import Mesh, cut_edges
 from regionscope.geometry.ragged import offsets_of, sort_by
 
 
@@ -42,7 +42,7 @@ class Part:
 
 
 def groups_of_cells(mesh: Mesh, position: Tensor, n_groups: int) -> list[Tensor]:
-    """Divide cells into compact groups of equal size by repeated halving; cells of different slices are parted first.
+    """Sort cells into compact groups of equal size by repeated halving; cells of different slices are parted first.
 
     ``position`` (r, 2): a point of each cell.
     """
@@ -233,7 +233,7 @@ def _insert(part: Part, lacking: list[tuple[int, float]]) -> Part:
     t = torch.tensor([t for _, t in lacking], dtype=torch.float64, device=device)
     ends = part.mesh.edges[edge]
     interpolation = Interpolation.of_points(part.mesh.n_vertices, ends[:, 0], ends[:, 1], t)
-    mesh = subdivide(part.mesh, Points(edge, t)).mesh
+    mesh = cut_edges(part.mesh, Points(edge, t)).mesh
     return Part(mesh, tuple(interpolation.apply(array) for array in part.arrays), part.shared)
 
 

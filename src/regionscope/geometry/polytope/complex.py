@@ -30,8 +30,8 @@ class Complex:
         corners: (n,) vertex ids, ragged: cell i has ``corners[offsets[i]:offsets[i + 1]]``, ascending.
         offsets: (r + 1,)
         tight: (n, w) bit sets, for each corner of each cell the set of the cell's facets on which it lies.
-        walls: (r, f) what made facet 0, 1, ... of each cell: the label given to ``split``, or -1 - h for the domain's
-            halfspace h. Rows end with ``NO_WALL``.
+        walls: (r, f) what made facet 0, 1, ... of each cell: the label of ``cut_along``, or -1 - h for half-space h of
+            the domain. Rows end with ``NO_WALL``.
         slice_id: (r,) the domain that holds the cell.
         n_vertices: ids are below this.
     """

@@ -1,8 +1,8 @@
-"""Dividing polytopes by the upper envelope of several functions, with no boundary between two that both lose.
+"""Cutting polytopes by the upper envelope of several functions, with no boundary between two that both lose.
 
 Over a cell, the graph of the maximum is the lower boundary of the polyhedron {(x, y) : y >= z_i(x) for all i}, one
 dimension up. Candidates are added one by one, each a half-space that cuts the polyhedron; what is left of candidate i's
-facet lies over the points where i is the largest. Nothing is ever divided along z_i = z_j where another is larger.
+facet lies over the points where i is the largest. Nothing is ever cut along z_i = z_j where another is larger.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from torch import Tensor
 
 from regionscope.geometry.bitsets import pack, unpack
 from regionscope.geometry.polytope.complex import NO_WALL, Complex, join, squeeze
+from regionscope.geometry.polytope.cut import Halves, NewVertices, cut_in_two
 from regionscope.geometry.polytope.faces import maximal
-from regionscope.geometry.polytope.split import Bisection, NewVertices, bisect
 from regionscope.geometry.ragged import gather_rows, offsets_of
 
 _BOOLS = 1 << 22  # entries of the largest intermediate array
@@ -23,7 +23,7 @@ _BOOLS = 1 << 22  # entries of the largest intermediate array
 
 @dataclass(frozen=True)
 class PolytopeEnvelope:
-    """The outcome of ``clip_max``.
+    """The outcome of ``cut_maxima``.
 
     Attributes:
         cells: the refined complex: untouched cells first.
@@ -31,7 +31,7 @@ class PolytopeEnvelope:
         old_cell: (r',) the cell of the old complex that holds each new cell.
         winner: (r',) the candidate that is the largest in each new cell; of several, the lowest.
         snapped: ids of vertices where two values that are not quite equal counted as a tie, once for each such tie.
-        unresolved: as in ``PolytopeSplit``.
+        unresolved: as in ``PolytopeCut``.
     """
 
     cells: Complex
@@ -48,8 +48,8 @@ class PolytopeEnvelope:
         return x
 
 
-def clip_max(cells: Complex, z: Tensor, tol: Tensor | float, *, label: int = 0) -> PolytopeEnvelope:
-    """Divide each cell into the parts where z_0, ..., z_{m-1} is the largest; a tie over a part goes to the lowest.
+def cut_maxima(cells: Complex, z: Tensor, tol: Tensor | float, *, label: int = 0) -> PolytopeEnvelope:
+    """Cut each cell into the parts where z_0, ..., z_{m-1} is the largest; a tie over a part goes to the lowest.
 
     z (v, m): values at the vertices, affine on each cell and the same from all cells at a shared vertex. Two values
     within ``tol`` (a number, or one for each vertex) are equal. New facets carry ``label``. Cells still meet face to
@@ -110,10 +110,10 @@ def _lift(cells: Complex, label: int) -> Complex:
     return replace(cells, dim=cells.dim + 1, corners=corners[order], offsets=offsets, tight=tight, walls=walls)
 
 
-def _raise(lifted: Complex, codes: Tensor, gap: Tensor, label: int) -> tuple[Complex, Bisection]:
+def _raise(lifted: Complex, codes: Tensor, gap: Tensor, label: int) -> tuple[Complex, Halves]:
     """Keep the part of each lifted cell above one more candidate; gap = height of the vertex above that candidate."""
     infinity = torch.ones_like(gap[:1])
-    halves = bisect(lifted, torch.cat([codes, infinity]), torch.cat([gap, infinity]), label=label)
+    halves = cut_in_two(lifted, torch.cat([codes, infinity]), torch.cat([gap, infinity]), label=label)
     order = torch.cat([(~halves.cut).nonzero().flatten(), halves.cut.nonzero().flatten()]).argsort()
     raised = join([lifted.take(~halves.cut), halves.plus]).take(order)
     return replace(raised, n_vertices=lifted.n_vertices + len(halves.new)), halves

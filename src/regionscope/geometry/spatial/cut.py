@@ -30,7 +30,7 @@ from torch import Tensor
 
 from regionscope.geometry import arrays as xp
 from regionscope.geometry.crossing import SignTable, Units, codes_of
-from regionscope.geometry.polytope.split import NewVertices
+from regionscope.geometry.polytope.cut import NewVertices
 from regionscope.geometry.ragged import offsets_of, runs
 from regionscope.geometry.spatial.faces import FaceCut, Unresolved, cut_faces, loosen
 from regionscope.geometry.spatial.sections import Sections, find_sections

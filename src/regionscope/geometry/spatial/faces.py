@@ -1,4 +1,4 @@
-"""The first half of a cut in space: points on the edges, and the faces divided along the zero lines of all units."""
+"""The first half of a cut in space: points on the edges, and the faces cut along the zero lines of all units."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from torch import Tensor
 
 from regionscope.geometry import arrays as xp
 from regionscope.geometry.crossing import Crossings, Points, SignTable, Units, codes_of
-from regionscope.geometry.planar.arrangement import Chords, Meetings, divide, meetings
+from regionscope.geometry.planar.arrangement import Chords, Meetings, cut_pieces, meetings
 from regionscope.geometry.planar.cut import OnPoints, edge_points, ends_at_vertices
-from regionscope.geometry.polytope.split import NewVertices
+from regionscope.geometry.polytope.cut import NewVertices
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners, ranges, runs
 from regionscope.geometry.spatial.solids import Solids
 
@@ -83,7 +83,7 @@ class FaceCut:
 
 
 @dataclass(frozen=True)
-class _Divided:
+class _EdgeCut:
     """Faces with points in their sides: ``start`` (c,) is the new place of each corner, ``first`` (e,) the first part
     of each old edge. ``slot``, ``face``, ``unit`` (x,): corners at which a unit crosses an edge of a face.
     """
@@ -99,7 +99,7 @@ class _Divided:
 
 
 def cut_faces(solids: Solids, units: Units, table: SignTable, faces: Tensor | None = None) -> FaceCut:
-    """Divide the faces (all, or the listed ones) along the zero lines of all units.
+    """Cut the faces (all, or the listed ones) along the zero lines of all units.
 
     Where the signs around a face fit no straight line, vertices on the zero set (in ``table``) take the sign of their
     value instead. Cost: one scan of the signs (edges x units bytes), plus work in proportion to the new vertices.
@@ -108,11 +108,11 @@ def cut_faces(solids: Solids, units: Units, table: SignTable, faces: Tensor | No
     while True:
         points, crossings = edge_points(loops, units, table, faces)
         points = Points(points.edge, _between(points.t))
-        divided = _subdivide(solids, points, crossings)
+        edge_cut = _cut_edges(solids, points, crossings)
         corner, unit, snapped = ends_at_vertices(loops, units, table, faces)
-        slot = xp.cat([divided.slot, xp.take(divided.start, corner)])
-        face = xp.cat([divided.face, xp.searchsorted(solids.offsets, corner, right=True) - 1])
-        key, order = xp.sort(face * n + xp.cat([divided.unit, unit]))
+        slot = xp.cat([edge_cut.slot, xp.take(edge_cut.start, corner)])
+        face = xp.cat([edge_cut.face, xp.searchsorted(solids.offsets, corner, right=True) - 1])
+        key, order = xp.sort(face * n + xp.cat([edge_cut.unit, unit]))
         slot = xp.take(slot, order)
         first, counts = runs(key)
         group = xp.take(key, first)
@@ -120,16 +120,16 @@ def cut_faces(solids: Solids, units: Units, table: SignTable, faces: Tensor | No
             break
         loosen(solids.corners, solids.offsets, group[counts != 2], units, table)
         faces = None  # more faces may have vertices with both signs now
-    whole = divided.solids.loops
+    whole = edge_cut.solids.loops
     face, unit = xp.quotients(group, n)
     chords, proper = Chords.between(whole, face, slot[::2], slot[1::2], unit)
-    evaluate = OnPoints.of(loops, divided.points, units)
+    evaluate = OnPoints.of(loops, edge_cut.points, units)
     chords, met, _ = meetings(whole, chords, evaluate)
     wanted = group[proper]
     left_out = wanted[:0] if len(chords) == len(wanted) else wanted[~xp.isin(wanted, chords.cell * n + chords.unit)]
     waiting = solids.cells[left_out // n]
     deferred = xp.unique((waiting * n + left_out[:, None] % n)[waiting >= 0])
-    return _cut_along(solids, table, divided, chords, met, evaluate=evaluate, deferred=deferred, snapped=snapped)
+    return _cut_along(solids, table, edge_cut, chords, met, evaluate=evaluate, deferred=deferred, snapped=snapped)
 
 
 def _between(t: Tensor) -> Tensor:
@@ -140,11 +140,11 @@ def _between(t: Tensor) -> Tensor:
 
 
 def _cut_along(
-    solids: Solids, table: SignTable, divided: _Divided, chords: Chords, met: Meetings, *,
+    solids: Solids, table: SignTable, edge_cut: _EdgeCut, chords: Chords, met: Meetings, *,
     evaluate: OnPoints, deferred: Tensor, snapped: Tensor,
 ) -> FaceCut:  # fmt: skip
-    whole, loops = divided.solids, divided.solids.loops
-    pieces = divide(loops, chords, met, whole.n_vertices + xp.arange(len(met), whole.edges))
+    whole, loops = edge_cut.solids, edge_cut.solids.loops
+    pieces = cut_pieces(loops, chords, met, whole.n_vertices + xp.arange(len(met), whole.edges))
     corners, sides, offsets, old_face = pieces.with_untouched(loops)
     cut = replace(
         whole,
@@ -156,22 +156,22 @@ def _cut_along(
         cells=xp.take(whole.cells, old_face),
         wall=xp.take(whole.wall, old_face),
     )
-    zeros, along_edges = _zero_edges(solids, table, divided)
-    ends = xp.take(solids.edges, divided.points.edge)
+    zeros, along_edges = _zero_edges(solids, table, edge_cut)
+    ends = xp.take(solids.edges, edge_cut.points.edge)
     c, d = (xp.take(whole.corners, xp.take(end, met.i)) for end in (chords.p, chords.q))
     number = xp.arange(whole.n_vertices, c)
     zero = xp.double(xp.full(whole.n_vertices, 0, c))
     return FaceCut(
         solids=cut,
-        new=(NewVertices(ends[:, 0], ends[:, 1], divided.points.t), NewVertices(c, d, met.t_i)),
+        new=(NewVertices(ends[:, 0], ends[:, 1], edge_cut.points.t), NewVertices(c, d, met.t_i)),
         evaluate=OnCrossings(evaluate, xp.cat([number, c]), xp.cat([number, d]), xp.cat([zero, met.t_i])),
         first_crossing=whole.n_vertices,
         crossing_units=xp.stack(xp.take(chords.unit, met.i), xp.take(chords.unit, met.j)),
         zeros=zeros,
-        point_zeros=xp.stack(solids.n_vertices + divided.crossings.point, divided.crossings.unit),
+        point_zeros=xp.stack(solids.n_vertices + edge_cut.crossings.point, edge_cut.crossings.unit),
         curves=_on_faces(whole, chords, pieces.parts, len(pieces.nodes), along_edges),
         deferred=deferred,
-        snapped=xp.cat([snapped, xp.take(solids.edges[:, 0], divided.crossings.merged)]),
+        snapped=xp.cat([snapped, xp.take(solids.edges[:, 0], edge_cut.crossings.merged)]),
     )
 
 
@@ -188,7 +188,7 @@ def _on_faces(whole: Solids, chords: Chords, parts: Tensor, m: int, more: Curves
     )
 
 
-def _subdivide(solids: Solids, points: Points, crossings: Crossings) -> _Divided:
+def _cut_edges(solids: Solids, points: Points, crossings: Crossings) -> _EdgeCut:
     """Put new vertices into edges and into all faces around them. Vertex ``n_vertices + i`` is point i."""
     e, p, v = len(solids.edges), len(points), solids.n_vertices
     counts = xp.bincount(points.edge, e)
@@ -236,7 +236,7 @@ def _subdivide(solids: Solids, points: Points, crossings: Crossings) -> _Divided
         repeats = xp.take(shared, point)
         unit = xp.take(crossings.unit, ranges(xp.take(offsets_of(shared), point), repeats))
         slot, face = xp.repeat(slot, repeats), xp.repeat(face, repeats)
-    return _Divided(whole, points, crossings, start, first, slot, face, unit)
+    return _EdgeCut(whole, points, crossings, start, first, slot, face, unit)
 
 
 def loosen(corners: Tensor, offsets: Tensor, keys: Tensor, units: Units, table: SignTable) -> None:
@@ -267,11 +267,11 @@ def _largest(group: Tensor, values: Tensor, n: int) -> Tensor:
     return largest.scatter_reduce(0, group, values, "amax")
 
 
-def _zero_edges(solids: Solids, table: SignTable, divided: _Divided) -> tuple[Tensor, Curves]:
+def _zero_edges(solids: Solids, table: SignTable, edge_cut: _EdgeCut) -> tuple[Tensor, Curves]:
     """``FaceCut.zeros``, and the parts of old edges along which a unit vanishes in a cell that it cuts."""
-    v, n, crossings = solids.n_vertices, table.n_units, divided.crossings
+    v, n, crossings = solids.n_vertices, table.n_units, edge_cut.crossings
     none = solids.wall[:0]
-    shared = xp.take(xp.bincount(crossings.point, len(divided.points)), crossings.point) > 1
+    shared = xp.take(xp.bincount(crossings.point, len(edge_cut.points)), crossings.point) > 1
     marked = table.vertices_with_zero()
     if len(marked) == 0:
         return xp.stack(v + crossings.point[shared], crossings.unit[shared]), Curves(none, none, none)
@@ -282,18 +282,18 @@ def _zero_edges(solids: Solids, table: SignTable, divided: _Divided) -> tuple[Te
     edge = xp.nonzero(on_zero[solids.edges].all(1))
     row, unit = _pairs((table.codes[solids.edges[edge, 0]] | table.codes[solids.edges[edge, 1]])[:, :n] == 0)
     edge = edge[row]  # sorted by edge
-    points = xp.bincount(divided.points.edge, len(solids.edges))
+    points = xp.bincount(edge_cut.points.edge, len(solids.edges))
     first_point, n_points = offsets_of(points)[edge], points[edge]
     edges.append(xp.stack(v + ranges(first_point, n_points), xp.repeat(unit, n_points)))
     along = xp.mask(len(solids.edges), False, marked)
     along[edge] = True
-    shared |= along[divided.points.edge[crossings.point]]
+    shared |= along[edge_cut.points.edge[crossings.point]]
     edges.append(xp.stack(v + crossings.point[shared], crossings.unit[shared]))
     zeros = xp.cat(edges)
     zeros = zeros[xp.sort(zeros[:, 0] * n + zeros[:, 1])[1]]
     which, cell = _separating(solids, table, edge, unit)
     parts = 1 + n_points[which]
-    pieces = ranges(divided.first[edge[which]], parts)
+    pieces = ranges(edge_cut.first[edge[which]], parts)
     return zeros, Curves(xp.repeat(cell, parts), xp.repeat(unit[which], parts), pieces)
 
 

@@ -1,4 +1,4 @@
-"""Joining cells of ``Solids`` across faces, which undoes cuts that turn out to divide nothing."""
+"""Joining cells of ``Solids`` across faces, which undoes cuts that turn out to part nothing."""
 
 from __future__ import annotations
 

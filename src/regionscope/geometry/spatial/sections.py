@@ -1,4 +1,4 @@
-"""The second half of a cut in space: every cell divided by all units that cross it, once its faces are divided."""
+"""The second half of a cut in space: every cell cut by all units that cross it, once its faces are cut."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from regionscope.geometry.planar.arrangement import (
     Evaluate,
     Meetings,
     alternating_pairs,
-    divide,
+    cut_pieces,
     walk,
 )
 from regionscope.geometry.planar.mesh import Mesh
-from regionscope.geometry.polytope.split import NewVertices
+from regionscope.geometry.polytope.cut import NewVertices
 from regionscope.geometry.ragged import offsets_of, owners, ranges, runs, sort_within
 from regionscope.geometry.spatial.faces import Curves, FaceCut, Unresolved
 
@@ -293,7 +293,7 @@ def _pieces(
 ) -> Sections:
     mesh = loops.mesh
     vertex = cut.solids.n_vertices + xp.arange(len(triples.units), chords.p)
-    pieces = divide(mesh, chords, met, xp.cat([vertex, vertex, vertex]))
+    pieces = cut_pieces(mesh, chords, met, xp.cat([vertex, vertex, vertex]))
     edges, sides = _line_parts(lines, triples.counts, pieces, len(mesh.edges))
     corners, sides, offsets, of_piece = replace(pieces, sides=sides).with_untouched(mesh)
     uv = triples.lines[0]

@@ -39,9 +39,11 @@ def _folds_at(
     call: Call, x: Data, at: tuple[float, ...], function: Function, in_place: Function | None, *constants: Tensor
 ) -> Data:
     n = x.numel
-    folds = partial(_thresholds, n=n, at=at)
+    compare = partial(_thresholds, n=n, at=at)
     shape = None if constants else x.shape  # constants may not fit
-    return call.fold(function, x, shape=shape, constants=constants, in_place=in_place, folds=folds, n_units=len(at) * n)
+    return call.fold(
+        function, x, shape=shape, constants=constants, in_place=in_place, compare=compare, n_units=len(at) * n
+    )
 
 
 def _thresholds(x: Tensor, *constants: Tensor, n: int, at: tuple[float, ...]) -> Thresholds:
@@ -168,9 +170,9 @@ def _larger(call: Call, a: Operand, b: Operand, *, largest: bool) -> Data:
             return _clamped(call, x, level if largest else None, None if largest else level)
         operands, constants = (x,), (bound,)
     n = math.prod(shape)
-    folds = partial(_difference, n=n)
+    compare = partial(_difference, n=n)
     in_place = partial(_into_first, function=function) if shape == x.shape else None
-    return call.fold(function, *operands, constants=constants, in_place=in_place, folds=folds, n_units=n)
+    return call.fold(function, *operands, constants=constants, in_place=in_place, compare=compare, n_units=n)
 
 
 def _difference(a: Tensor, b: Tensor, *, n: int) -> Thresholds:
@@ -199,9 +201,9 @@ def _largest_of(call: Call, x: Data, groups: Tensor, function: Function, *, larg
     if groups.shape[1] == 1:
         return call.affine(function, x, axis=axis)
     groups = groups.to(call.recorder.device)
-    folds = partial(_maxima, n=x.numel, largest=largest)
+    compare = partial(_maxima, n=x.numel, largest=largest)
     reduce = partial(without_groups, function=function)
-    return call.fold(reduce, x, axis=axis, constants=(groups,), folds=folds, n_units=groups.shape[0])
+    return call.fold(reduce, x, axis=axis, constants=(groups,), compare=compare, n_units=groups.shape[0])
 
 
 def _maxima(x: Tensor, groups: Tensor, *, n: int, largest: bool) -> Maxima:

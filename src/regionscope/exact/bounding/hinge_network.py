@@ -17,8 +17,8 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from regionscope.exact.bounding.merge import AnyMatrix, Stage, merged, stored
-from regionscope.network import Kink, Program, Thresholds, Values
+from regionscope.exact.bounding.merge import AnyMatrix, HingeLayer, merged, stored
+from regionscope.network import Fold, Program, Thresholds, Values
 from regionscope.types import FloatArray
 
 _ROWS = 512  # unit vectors run at a time
@@ -32,62 +32,62 @@ class NotSingleEntries(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Staged:
-    """A network on a slice: ``first`` (n, k + 1) maps (1, coordinates) to the first state; then the stages."""
+class HingeNetwork:
+    """A network on a slice: ``first`` (n, k + 1) maps (1, coordinates) to the first state; then the layers."""
 
     first: FloatArray
-    stages: tuple[Stage, ...]
+    layers: tuple[HingeLayer, ...]
 
     def run(self, points: FloatArray) -> FloatArray:
         """The last state (n, p) at points (p, k + 1), whose first entry is 1."""
         state: FloatArray = self.first @ points.T
-        for stage in self.stages:
-            state = stage.matrix @ stage.with_hinges(state) + stage.offset[:, None]
+        for layer in self.layers:
+            state = layer.matrix @ layer.with_hinges(state) + layer.offset[:, None]
         return state
 
 
-def read_stages(program: Program, embed: Callable[[Tensor], Tensor], dim: int) -> Staged:
+def read_hinge_network(program: Program, embed: Callable[[Tensor], Tensor], dim: int) -> HingeNetwork:
     """The program on the slice that ``embed`` maps coordinates (p, k) into.
 
     Raises NotSingleEntries for a fold that is not a function of single entries (a maximum).
     """
-    first, stages, _ = read_matrices(program, embed, dim)
-    return Staged(first, tuple(stages))
+    first, layers, _ = read_matrices(program, embed, dim)
+    return HingeNetwork(first, tuple(layers))
 
 
 def read_matrices(
     program: Program, embed: Callable[[Tensor], Tensor], dim: int
-) -> tuple[FloatArray, list[Stage], list[tuple[str, ...]]]:
-    """As ``read_stages``, and the names of the live values that make up the state before each stage."""
+) -> tuple[FloatArray, list[HingeLayer], list[tuple[str, ...]]]:
+    """As ``read_hinge_network``, and the names of the live values that make up the state before each layer."""
     with torch.no_grad():
         corners = torch.cat([torch.zeros(1, dim, dtype=torch.float64), torch.eye(dim, dtype=torch.float64)])
         live = program.begin(embed(corners))
         rows = _packed(live)
         first = np.concatenate([rows[:1], rows[1:] - rows[:1]]).T
-        stages, names = [], [tuple(live)]
-        for kink in program.kinks:
-            stage, live = _read_stage(kink, {name: value[:1] for name, value in live.items()})
-            stages.append(stage)
+        layers, names = [], [tuple(live)]
+        for fold in program.folds:
+            layer, live = _read_layer(fold, {name: value[:1] for name, value in live.items()})
+            layers.append(layer)
             names.append(tuple(live))
-    return np.ascontiguousarray(first), stages, names
+    return np.ascontiguousarray(first), layers, names
 
 
-def with_slacks(staged: Staged, factors: FloatArray, bounds: FloatArray) -> Staged:
+def with_slacks(hinges: HingeNetwork, factors: FloatArray, bounds: FloatArray) -> HingeNetwork:
     """The same network followed by bounds - factors @ outputs, and merged; a constraint holds where its slack is not
     negative.
     """
     terms = np.concatenate([np.abs(factors), np.abs(bounds)[:, None]], 1)
-    if not staged.stages:
+    if not hinges.layers:
         none = np.zeros(0)
-        return Staged(staged.first, (Stage(none.astype(np.int64), none, none, -factors, bounds, terms, 1),))
-    *before, last = staged.stages
+        return HingeNetwork(hinges.first, (HingeLayer(none.astype(np.int64), none, none, -factors, bounds, terms, 1),))
+    *before, last = hinges.layers
     absolute = terms[:, :-1] @ last.absolute
     absolute[:, -1] += terms[:, -1]
     ending = replace(
         last, matrix=stored(-factors @ last.matrix), offset=bounds - factors @ last.offset, absolute=stored(absolute),
         roundings=last.roundings + factors.shape[1] + 2,
     )  # fmt: skip
-    return Staged(*merged(staged.first, [*before, ending]))
+    return HingeNetwork(*merged(hinges.first, [*before, ending]))
 
 
 def _packed(values: Values) -> FloatArray:
@@ -111,21 +111,21 @@ def _unpacked(rows: Tensor, like: Values) -> Values:
     return {name: rows[:, places[name]].reshape(len(rows), *value.shape[1:]) for name, value in like.items()}
 
 
-def _read_stage(kink: Kink, live: Values) -> tuple[Stage, Values]:
+def _read_layer(fold: Fold, live: Values) -> tuple[HingeLayer, Values]:
     """The fold and the affine stretch behind it. ``live``: one row of the values before; those after are returned."""
-    fold, *rest = kink.instructions
-    if len(fold.reads) != 1 or not isinstance(kink.cuts(live), Thresholds):
-        raise NotSingleEntries(f"'{kink.name}' ({kink.kind}) folds several values at a time.")
-    name = fold.reads[0]
+    first, *rest = fold.instructions
+    if len(first.reads) != 1 or not isinstance(fold.compared(live), Thresholds):
+        raise NotSingleEntries(f"'{fold.name}' ({fold.kind}) folds several values at a time.")
+    name = first.reads[0]
     place = _places(live)[name]
     # Behind the fold its result has the place of what it reads; a value that is read again stands at the end.
     folded = {("" if key == name else key): value for key, value in live.items()}
-    if name not in fold.frees:
+    if name not in first.frees:
         folded[name] = live[name]
 
     def run(rows: Tensor) -> Values:
         values = _unpacked(rows, folded)
-        values[fold.writes] = values.pop("")
+        values[first.writes] = values.pop("")
         for instruction in rest:
             instruction.run(values, consume=False, pure=True)
         return values
@@ -139,7 +139,7 @@ def _read_stage(kink: Kink, live: Values) -> tuple[Stage, Values]:
         units.diagonal(start).fill_(_SCALE)
         columns.append(stored((_packed(run(units)) - offset) / _SCALE))
     matrix = np.concatenate(columns).T if _all_dense(columns) else scipy.sparse.vstack(columns).T.tocsc()
-    return _as_hinges(_read_fold(kink, live[name]), place, matrix, offset, n_before), zero
+    return _as_hinges(_read_fold(fold, live[name]), place, matrix, offset, n_before), zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +157,7 @@ class _HingeSum:
     jump_terms: FloatArray
 
 
-def _as_hinges(fold: _HingeSum, place: slice, matrix: Any, offset: FloatArray, n: int) -> Stage:
+def _as_hinges(fold: _HingeSum, place: slice, matrix: Any, offset: FloatArray, n: int) -> HingeLayer:
     """``matrix`` acts on the folded state and on what was kept; make it act on the state and on its hinges."""
 
     def combined(matrix: Any, slope: FloatArray, jumps: FloatArray) -> list[Any]:
@@ -174,7 +174,7 @@ def _as_hinges(fold: _HingeSum, place: slice, matrix: Any, offset: FloatArray, n
     mine, sizes = matrix[:, place], abs(matrix)
     units = np.tile(np.arange(place.start, place.stop), len(fold.at))
     shift = np.abs(offset) + abs(mine) @ fold.offset_terms
-    return Stage(
+    return HingeLayer(
         units,
         fold.at.reshape(-1),
         np.zeros(len(units)),
@@ -201,34 +201,34 @@ def _scaled(matrix: Any, factors: FloatArray) -> Any:
     return scipy.sparse.csc_array((data, matrix.indices, matrix.indptr), matrix.shape)
 
 
-def _read_fold(kink: Kink, value: Tensor) -> _HingeSum:
+def _read_fold(fold: Fold, value: Tensor) -> _HingeSum:
     """Thresholds, slopes and jumps of each entry, from values of the fold at a few points."""
-    fold = kink.instructions[0]
+    first = fold.instructions[0]
     zero, ones = torch.zeros_like(value), torch.ones_like(value)
 
-    def cut(z: Tensor) -> FloatArray:
-        cuts = kink.folds(z, *fold.constants)
-        numbers: FloatArray = cuts.values[0].double().cpu().numpy()
+    def inside(z: Tensor) -> FloatArray:
+        compared = fold.compare(z, *first.constants)
+        numbers: FloatArray = compared.values[0].double().cpu().numpy()
         return numbers
 
     def at(z: FloatArray) -> FloatArray:
-        folded = fold.function(torch.from_numpy(z).to(value.device).reshape(value.shape), *fold.constants)
+        folded = first.function(torch.from_numpy(z).to(value.device).reshape(value.shape), *first.constants)
         numbers: FloatArray = folded.reshape(-1).cpu().numpy()
         return numbers
 
-    moved = cut(zero)
-    if moved.size != zero.numel() or not np.array_equal(cut(ones) - moved, np.ones(moved.size)):
-        raise NotSingleEntries(f"'{kink.name}' ({kink.kind}) folds combinations of values.")
-    cuts = kink.folds(zero, *fold.constants)
-    assert isinstance(cuts, Thresholds)
-    thresholds = np.array([t - moved for t in cuts.at])
+    moved = inside(zero)
+    if moved.size != zero.numel() or not np.array_equal(inside(ones) - moved, np.ones(moved.size)):
+        raise NotSingleEntries(f"'{fold.name}' ({fold.kind}) folds combinations of values.")
+    compared = fold.compare(zero, *first.constants)
+    assert isinstance(compared, Thresholds)
+    thresholds = np.array([t - moved for t in compared.at])
     steps = np.maximum(1.0, np.abs(thresholds) / _FAR)  # next to a larger threshold, 1 is lost
     points = np.concatenate([thresholds[:1] - steps[:1], thresholds, thresholds[-1:] + steps[-1:]])
     values = np.stack([at(z) for z in points])
     slopes = np.diff(values, axis=0) / np.diff(points, axis=0)
-    first = slopes[0] * thresholds[0]
+    start = slopes[0] * thresholds[0]
     sizes = np.abs(slopes)
     return _HingeSum(
-        values[1] - first, slopes[0], thresholds, np.diff(slopes, axis=0), np.abs(values[1]) + np.abs(first),
+        values[1] - start, slopes[0], thresholds, np.diff(slopes, axis=0), np.abs(values[1]) + np.abs(start),
         sizes[1:] + sizes[:-1],
     )  # fmt: skip

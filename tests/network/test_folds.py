@@ -1,4 +1,4 @@
-"""What a kink says about itself: its name, its units, where it folds, the memory it needs."""
+"""What a fold says about itself: its name, its units, where it folds, the memory it needs."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from torch import Tensor, nn
 
 from network.architectures import Lambda
 from regionscope.errors import InputError
-from regionscope.network import Kink, Maxima, Thresholds, trace
+from regionscope.network import Fold, Maxima, Thresholds, trace
 
 
-def only_kink(module: nn.Module, shape: tuple[int, ...]) -> Kink:
-    (kink,) = trace(module, shape).kinks
-    return kink
+def only_fold(module: nn.Module, shape: tuple[int, ...]) -> Fold:
+    (fold,) = trace(module, shape).folds
+    return fold
 
 
 def cuts_of(module: nn.Module, x: Tensor) -> Thresholds | Maxima:
     program = trace(module, tuple(x.shape[1:]))
-    return program.kinks[0].cuts(program.begin(x))
+    return program.folds[0].compared(program.begin(x))
 
 
 THRESHOLDS: list[tuple[nn.Module, tuple[float, ...]]] = [
@@ -54,13 +54,13 @@ def test_thresholds(module: nn.Module, at: tuple[float, ...]) -> None:
     x = torch.tensor([[-4.0, -0.6, 0.0, 7.0], [0.4, 0.6, -1.5, 3.0]], dtype=torch.float64)
     program = trace(module, (4,))
     values = program.begin(x)
-    cuts = program.kinks[0].cuts(values)
-    assert isinstance(cuts, Thresholds)
-    assert cuts.at == at
-    assert torch.equal(cuts.values, x)
-    assert cuts.values.untyped_storage().data_ptr() == next(iter(values.values())).untyped_storage().data_ptr()
-    assert program.kinks[0].n_units == cuts.n_units == 4 * len(at)
-    pattern = program.kinks[0].pattern(values)
+    compared = program.folds[0].compared(values)
+    assert isinstance(compared, Thresholds)
+    assert compared.at == at
+    assert torch.equal(compared.values, x)
+    assert compared.values.untyped_storage().data_ptr() == next(iter(values.values())).untyped_storage().data_ptr()
+    assert program.folds[0].n_units == compared.n_units == 4 * len(at)
+    pattern = program.folds[0].pattern(values)
     assert pattern.dtype == torch.int8
     expected = torch.cat([x > t for t in at], dim=1).to(torch.int8)
     assert torch.equal(pattern, expected)
@@ -69,10 +69,10 @@ def test_thresholds(module: nn.Module, at: tuple[float, ...]) -> None:
 def test_max_of_two_tensors_folds_at_their_difference() -> None:
     x = torch.randn(5, 4, dtype=torch.float64)
     for function in (torch.maximum, torch.max, torch.minimum, torch.fmin):
-        cuts = cuts_of(Lambda(lambda s, x, function=function: function(x, 2 * x.flip(1))), x)
-        assert isinstance(cuts, Thresholds)
-        assert cuts.at == (0.0,)
-        assert torch.equal(cuts.values, x - 2 * x.flip(1))
+        compared = cuts_of(Lambda(lambda s, x, function=function: function(x, 2 * x.flip(1))), x)
+        assert isinstance(compared, Thresholds)
+        assert compared.at == (0.0,)
+        assert torch.equal(compared.values, x - 2 * x.flip(1))
 
 
 POOLS: list[tuple[nn.Module, tuple[int, ...]]] = [
@@ -98,26 +98,26 @@ def test_maxima(module: nn.Module, shape: tuple[int, ...]) -> None:
     x = torch.randn((6, *shape), dtype=torch.float64)
     program = trace(module, shape)
     values = program.begin(x)
-    kink = program.kinks[0]
-    cuts = kink.cuts(values)
-    assert isinstance(cuts, Maxima)
-    assert cuts.groups.dtype == torch.long
-    assert kink.n_units == cuts.groups.shape[0] == program.n_outputs
+    fold = program.folds[0]
+    compared = fold.compared(values)
+    assert isinstance(compared, Maxima)
+    assert compared.groups.dtype == torch.long
+    assert fold.n_units == compared.groups.shape[0] == program.n_outputs
     expected = module(x).flatten(1)
-    assert torch.equal(cuts.values[:, cuts.groups].amax(2), expected)
-    pattern = kink.pattern(values)
+    assert torch.equal(compared.values[:, compared.groups].amax(2), expected)
+    pattern = fold.pattern(values)
     assert pattern.dtype == torch.int16
-    assert torch.equal(cuts.values[:, cuts.groups].gather(2, pattern.long()[..., None])[..., 0], expected)
+    assert torch.equal(compared.values[:, compared.groups].gather(2, pattern.long()[..., None])[..., 0], expected)
 
 
 def test_ties_go_to_the_first() -> None:
-    cuts = Maxima(torch.tensor([[1.0, 1.0, 0.0]]), torch.tensor([[2, 1, 0], [0, 1, 2]]))
-    assert cuts.pieces().tolist() == [[1, 0]]
+    compared = Maxima(torch.tensor([[1.0, 1.0, 0.0]]), torch.tensor([[2, 1, 0], [0, 1, 2]]))
+    assert compared.pieces().tolist() == [[1, 0]]
 
 
 def test_a_window_of_one_does_not_fold() -> None:
-    assert trace(nn.Sequential(nn.MaxPool2d(1, 2)), (2, 4, 4)).kinks == ()
-    assert trace(Lambda(lambda s, x: x.amax(1, keepdim=True)), (1, 4)).kinks == ()
+    assert trace(nn.Sequential(nn.MaxPool2d(1, 2)), (2, 4, 4)).folds == ()
+    assert trace(Lambda(lambda s, x: x.amax(1, keepdim=True)), (1, 4)).folds == ()
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_window_of_one_does_not_fold() -> None:
 )
 def test_operations_that_do_not_fold(function: Callable[..., Tensor]) -> None:
     program, x = trace(Lambda(function), (4,)), torch.randn(3, 4, dtype=torch.float64)
-    assert program.kinks == ()
+    assert program.folds == ()
     assert torch.equal(program(x), function(None, x))
 
 
@@ -153,11 +153,11 @@ class Named(nn.Module):
 
 
 def test_names_and_kinds() -> None:
-    kinks = trace(Named(), (4,)).kinks
-    assert [kink.name for kink in kinks] == [
+    folds = trace(Named(), (4,)).folds
+    assert [fold.name for fold in folds] == [
         "act", "block.1", "act#2", "relu", "relu#2", "relu#3", "clamp", "max_pool1d", "act#3",
     ]  # fmt: skip
-    assert [kink.kind for kink in kinks] == [
+    assert [fold.kind for fold in folds] == [
         "ReLU", "ReLU6", "ReLU", "LeakyReLU", "ReLU", "ReLU", "clamp", "MaxPool1d", "ReLU",
     ]  # fmt: skip
 
@@ -165,7 +165,7 @@ def test_names_and_kinds() -> None:
 def test_unused_branches_are_dropped() -> None:
     module = Lambda(lambda s, x: (F.relu(s.a(x)), s.b(x))[1], a=nn.Linear(3, 3), b=nn.Linear(3, 2))
     program = trace(module, (3,))
-    assert program.kinks == ()
+    assert program.folds == ()
     assert len(program.instructions) == 1
 
 
@@ -173,22 +173,22 @@ def test_batchnorm_is_merged_into_the_layer_before() -> None:
     module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.BatchNorm2d(4), nn.Flatten())
     program = trace(module, (3, 5, 5))
     assert len(program.instructions) == 1
-    assert len(program.kinks[0].instructions) == 3
+    assert len(program.folds[0].instructions) == 3
     assert trace(nn.Sequential(nn.Dropout(), nn.Identity(), nn.Linear(3, 3)), (3,)).instructions[0].reads == ("x",)
 
 
 def test_memory_of_a_row() -> None:
     """A skip that crosses a wide layer: 8 bytes times (skip + wide in + wide out) at the worst moment."""
     module = Lambda(lambda s, x: s.b(F.relu(s.a(x))) + x, a=nn.Linear(10, 100), b=nn.Linear(100, 10))
-    kink = only_kink(module, (10,))
-    assert kink.row_bytes == 8 * (10 + 100 + 100)
+    fold = only_fold(module, (10,))
+    assert fold.row_bytes == 8 * (10 + 100 + 100)
 
 
 def test_consume_empties_the_dictionary_and_spares_a_copy() -> None:
     program = trace(nn.Sequential(nn.Linear(3, 50), nn.ReLU()), (3,))
     values = program.begin(torch.randn(7, 3, dtype=torch.float64))
     (given,) = values.values()
-    (result,) = program.kinks[0].advance(values, consume=True).values()
+    (result,) = program.folds[0].advance(values, consume=True).values()
     assert result.data_ptr() == given.data_ptr()
     assert result.min() == 0
 
@@ -253,7 +253,7 @@ def test_the_transpose_of_three_dimensions_reverses_them() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
-def test_a_nonlinearity_without_units_is_refused() -> None:
+def test_a_fold_without_units_is_refused() -> None:
     net = nn.Sequential(nn.Linear(3, 0), nn.ReLU(), nn.Linear(0, 2))
     with pytest.raises(InputError, match="'1' is ReLU and gets a value without entries"):
         trace(net, (3,))

@@ -42,8 +42,8 @@ class NewVertices:
 
 
 @dataclass(frozen=True)
-class PolytopeSplit:
-    """The outcome of ``split``.
+class PolytopeCut:
+    """The outcome of ``cut_along``.
 
     Attributes:
         cells: the refined complex: untouched cells first, then the positive, then the negative parts.
@@ -63,8 +63,8 @@ class PolytopeSplit:
 
 
 @dataclass(frozen=True)
-class Bisection:
-    """The cells that take both signs (mask ``cut``) and their two parts, in one order; else see ``PolytopeSplit``."""
+class Halves:
+    """The cells that take both signs (mask ``cut``) and their two parts, in one order; else see ``PolytopeCut``."""
 
     cut: Tensor
     plus: Complex
@@ -84,7 +84,7 @@ class _CrossedEdges:
     common: Tensor
 
 
-def split(cells: Complex, codes: Tensor, u: Tensor, *, label: int = 0, within: Tensor | None = None) -> PolytopeSplit:
+def cut_along(cells: Complex, codes: Tensor, u: Tensor, *, label: int = 0, within: Tensor | None = None) -> PolytopeCut:
     """Cut every cell in which ``u`` takes both signs along its zero set.
 
     codes (v,): the sign -1, 0 or 1 of the value u (v,) at each vertex, where 0 puts the vertex on the zero set. u must
@@ -101,21 +101,21 @@ def split(cells: Complex, codes: Tensor, u: Tensor, *, label: int = 0, within: T
     >>> A, b = torch.tensor([[-1.0, 0.0], [0.0, -1.0], [1.0, 0.0], [0.0, 1.0]]), torch.tensor([0.0, 0.0, 1.0, 1.0])
     >>> one, coords = Complex.of_domains([(square, A, b)])
     >>> u = coords[:, 0] - coords[:, 1]
-    >>> two = split(one, u.sign(), u)
+    >>> two = cut_along(one, u.sign(), u)
     >>> two.cells.corners.tolist(), two.cells.offsets.tolist(), len(two.new)
     ([0, 1, 2, 0, 2, 3], [0, 3, 6], 0)
     """
-    halves = bisect(cells, codes, u, label=label, within=within)
+    halves = cut_in_two(cells, codes, u, label=label, within=within)
     old = torch.arange(cells.n_cells, device=codes.device)
     kept, cut = old[~halves.cut], old[halves.cut]
     n_vertices = cells.n_vertices + len(halves.new)
     if len(cut) == 0:
         side = torch.zeros_like(old, dtype=torch.int8)
-        return PolytopeSplit(cells, halves.new, old, side, halves.snapped, halves.unresolved)
+        return PolytopeCut(cells, halves.new, old, side, halves.snapped, halves.unresolved)
     refined = join([cells.take(kept), halves.plus, halves.minus])
     signs = torch.tensor([0, 1, -1], dtype=torch.int8, device=codes.device)
     counts = torch.tensor([len(kept), len(cut), len(cut)], device=codes.device)
-    return PolytopeSplit(
+    return PolytopeCut(
         replace(refined, n_vertices=n_vertices),
         halves.new,
         torch.cat([kept, cut, cut]),
@@ -125,8 +125,8 @@ def split(cells: Complex, codes: Tensor, u: Tensor, *, label: int = 0, within: T
     )
 
 
-def bisect(cells: Complex, codes: Tensor, u: Tensor, *, label: int = 0, within: Tensor | None = None) -> Bisection:
-    """The two parts of every cell that takes both signs. See ``split``.
+def cut_in_two(cells: Complex, codes: Tensor, u: Tensor, *, label: int = 0, within: Tensor | None = None) -> Halves:
+    """The two parts of every cell that takes both signs. See ``cut_along``.
 
     A vertex id of -1 (which reads the last entry of ``codes`` and ``u``) stands for a point at infinity: the crossing
     on an edge towards it is not a new vertex but the other end again.
@@ -148,7 +148,7 @@ def bisect(cells: Complex, codes: Tensor, u: Tensor, *, label: int = 0, within: 
         loose = _farthest_snapped(part.take(doubtful), codes, u)
         if len(loose) == 0:
             snapped = part.corners[code == 0].unique()
-            return Bisection(cut, plus, minus, new, snapped[u[snapped] != 0], len(doubtful))
+            return Halves(cut, plus, minus, new, snapped[u[snapped] != 0], len(doubtful))
         codes = codes.clone()
         codes[loose] = u[loose].sign().to(torch.int8)
 
