@@ -112,7 +112,7 @@ def join_legs(path: Polyline, legs: Sequence[Partition]) -> PathPartition:
     outputs = torch.cat([leg.outputs[row] for leg, row in zip(legs, rows, strict=True)])
     layer = torch.cat([_layers(leg)[row] for leg, row in zip(legs, rows, strict=True)])
     by_layer = {name: sum(leg.by_layer[name] for leg in legs) for name in legs[0].by_layer}
-    changes, n_kinks = _first_changes(legs, [cells for cells, _ in orders])
+    changes, n_folds = _first_changes(legs, [cells for cells, _ in orders])
     starts = torch.tensor([len(row) for row in rows[:-1]], dtype=torch.int64).cumsum(0).to(layer.device)
     layer[starts] = changes.clamp(max=len(by_layer)).to(layer)
     for i, name in enumerate(by_layer):
@@ -127,7 +127,7 @@ def join_legs(path: Polyline, legs: Sequence[Partition]) -> PathPartition:
     )
     return PathPartition(
         path, vertices, outputs, torch.stack([index[:-1], index[1:]], 1).reshape(-1), 2 * index, sizes, walls,
-        by_layer, legs[0].tolerance, stats, legs[0].status, legs[0].program, None, tuple(legs), changes == n_kinks,
+        by_layer, legs[0].tolerance, stats, legs[0].status, legs[0].program, None, tuple(legs), changes == n_folds,
     )  # fmt: skip
 
 
@@ -151,7 +151,7 @@ def _first_changes(legs: Sequence[Partition], cells: Sequence[Tensor]) -> tuple[
     assert program is not None
     if not legs[0].status:
         program = program.shortened(len(legs[0].by_layer))
-    n, units = len(program.kinks), [kink.n_units for kink in program.kinks]
+    n, units = len(program.folds), [fold.n_units for fold in program.folds]
     corners = range(1, len(legs))
     before = [legs[i - 1].slice.embed(legs[i - 1].interior[cells[i - 1][-1:]], dtype=program.dtype) for i in corners]
     after = [legs[i].slice.embed(legs[i].interior[cells[i][:1]], dtype=program.dtype) for i in corners]
