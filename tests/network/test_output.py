@@ -215,7 +215,7 @@ def test_other_outputs_need_not_be_piecewise_affine(pack: Callable[[Tensor, Tens
         (lambda f, y: (y / y.softmax(1).numel(), y), "softmax"),
         (lambda f, y: (y * len(y.softmax(1)), y), "softmax"),
         (lambda f, y: (y * y.exp().ndim, y), "exp"),
-        (lambda f, y: (y.to((y > 0).dtype), y), "gt"),
+        (lambda f, y: (y.to((y > 0).dtype), y), "it casts to whole numbers"),
         (lambda f, y: (y * number_or_one(y.softmax(1).amax()), y), "softmax"),
         (lambda f, y: (y * (2.0 if hasattr(y.exp(), "_version") else 1.0), y), "exp"),
         (lambda f, y: (y * y.max(1)[1].ndim, y), "indices of a maximum"),

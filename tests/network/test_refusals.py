@@ -77,12 +77,8 @@ def test_no_other_instrument_is_named_for_a_batch_norm_without_statistics() -> N
 
 RECURRENT = [
     (nn.LSTM(4, 4), (5, 4), "'encoder.act' is LSTM, which is not piecewise affine (it multiplies values that depend"),
-    (
-        nn.RNN(4, 4, nonlinearity="relu"),
-        (5, 4),
-        "RNN, a fused recurrent layer of ReLU, for which there is no rule",
-    ),
-    (nn.RNNCell(4, 4, nonlinearity="relu"), (4,), "Write its steps out with torch functions"),
+    (nn.RNN(4, 4), (5, 4), "'encoder.act' is RNN, which is not piecewise affine"),
+    (nn.GRUCell(4, 4), (4,), "'encoder.act' is GRUCell, which is not piecewise affine"),
 ]
 
 
@@ -110,7 +106,33 @@ NOT_AFFINE: dict[str, tuple[Callable[[Any, Tensor], Any], str]] = {
     "cast in a sum": (lambda s, x: x + x.sum(1, True, dtype=torch.int32), "(it jumps: it casts to whole numbers)"),
     "complex": (lambda s, x: x.to(torch.complex64), "(it makes complex numbers)"),
     "norm": (lambda s, x: F.normalize(x), "'normalize' calls torch.nn.functional.normalize, which is not"),
-    "comparison": (lambda s, x: (x > 0) * x, "'gt' calls torch.gt, which is not piecewise affine (it jumps)"),
+    "comparison": (lambda s, x: (x > 0) * 1.0, "'gt' calls torch.gt, which is not piecewise affine (it jumps)"),
+    "equality": (lambda s, x: (x == 0) * x, "'eq' calls torch.eq, which is not piecewise affine (it jumps)"),
+    "mask in a product": (lambda s, x: (x > 0).double() @ torch.ones(4, 2), "'gt' calls torch.gt, .* (it jumps)"),
+    "mask, reduced": (lambda s, x: x * (x > 0).any(), "'gt' calls torch.gt, .* (it jumps)"),
+    "mask as an index": (lambda s, x: x[x > 0], "'gt' calls torch.gt, .* (it jumps)"),
+    "sides apart": (
+        lambda s, x: torch.where(x > 1, x, 0 * x),
+        "'where' calls torch.where, .* (it jumps: its two sides do",
+    ),
+    "gate of another value": (
+        lambda s, x: x * (x.flip(1) > 0),
+        "'mul' calls torch.mul, .* do not meet where the compar",
+    ),
+    "two comparisons": (
+        lambda s, x: x * ((x > 0) & (x < 1)),
+        "(it jumps: it combines comparisons of different values)",
+    ),
+    "sign": (lambda s, x: x.sign() + x, "calls torch.add, .* (it jumps: its two sides do not meet"),
+    "unsorted": (lambda s, x: x.topk(2, sorted=False)[0], "(the order of its values is open; pass sorted=True)"),
+    "order of a norm": (
+        lambda s, x: x.norm(p=3, dim=1, keepdim=True),
+        "(its order is 3; orders 1 and infinity are acc",
+    ),
+    "complex numbers": (
+        lambda s, x: torch.fft.rfft(x).abs(),
+        "torch.fft.rfft, .* (it makes complex numbers; their real and",
+    ),
     "where": (lambda s, x: torch.where(x, x, 0 * x), "(its condition depends on the input)"),
     "indices": (
         lambda s, x: x + x.max(1)[1],
@@ -121,8 +143,11 @@ NOT_AFFINE: dict[str, tuple[Callable[[Any, Tensor], Any], str]] = {
     "noise": (lambda s, x: x + torch.randn_like(x), "'randn_like' calls torch.randn_like, .* (it is random)"),
     "normal_": (lambda s, x: x + x.clone().normal_(), "'normal' calls torch.Tensor.normal_, .* (it is random)"),
     "new_empty": (lambda s, x: x + x.new_empty(4), "torch.Tensor.new_empty, .* (its values are whatever memory holds)"),
-    "unknown": (lambda s, x: torch.fft.rfft(x), "for which there is no rule. Exact regions accept"),
-    "sort": (lambda s, x: torch.sort(x, 1)[0], "'sort' calls torch.sort, for which there is no rule"),
+    "unknown": (
+        lambda s, x: torch.fft.ihfft(x),
+        "torch.fft.ihfft in line .* of test_refusals.py (<lambda>), for which there is no rule. Exact regions accept",
+    ),
+    "sort": (lambda s, x: x + torch.sort(x, 1)[1], "'sort' calls torch.sort, .* (the indices of a maximum jump"),
     "out=": (lambda s, x: torch.add(x, 1, out=x), "with these arguments"),
 }
 

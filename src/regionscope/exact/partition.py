@@ -140,7 +140,7 @@ class Partition:
 
         Walls count at which no unit changes its piece; they are taken for walls between different maps. Where signs are
         hidden and the network is small (inputs times units at most 2 million), integers decide instead: lines and
-        planes of up to 2,000 regions are computed again if they are wrong, and of others the regions count that
+        planes of up to 1,000 regions are computed again if they are wrong, and of others the regions count that
         ``certify`` refutes.
         """
         return int(self._compared[1].sum()) + (0 if self._doubts is None else self._doubts.n_open)

@@ -38,6 +38,7 @@ class Operation:
         function that is as exact as the sum of its inputs times constants.
     suits: takes other constants, and says whether the function may run with them. None: it may with any of the same
         shapes.
+    entrywise: entry i of the result depends on entries i of the inputs alone.
     """
 
     function: Callable[..., Tensor]
@@ -47,6 +48,7 @@ class Operation:
     scratch: int = 0
     rounding: Callable[..., Tensor] | None = None
     suits: Callable[..., bool] | None = None
+    entrywise: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -123,12 +123,14 @@ class Traced(fx.Proxy, _Tensor):
 
     shape = property(lambda self: torch.Size(self.data_value.seen_shape))
     ndim = property(lambda self: self.data_value.ndim)
-    dtype = property(lambda self: self.tracer.recorder.dtype)
+    dtype = property(lambda self: getattr(self.data_value, "dtype", None) or self.tracer.recorder.dtype)
     device = property(lambda self: self.tracer.recorder.device)
     is_cuda = property(lambda self: self.tracer.recorder.device.type == "cuda")
     requires_grad = property(lambda self: False)
     grad = property(lambda self: None)
     data = property(lambda self: self.tracer.apply("call_method", "detach", (self,), {}))
+    real = property(lambda self: self.tracer.apply("call_method", "real", (self,), {}))
+    imag = property(lambda self: self.tracer.apply("call_method", "imag", (self,), {}))
     mT = property(lambda self: self.tracer.apply("call_method", "transpose", (self, -2, -1), {}))
     T = property(lambda self: self.tracer.apply("call_method", "permute", (self, *reversed(range(self.ndim))), {}))
 
@@ -171,6 +173,9 @@ class Traced(fx.Proxy, _Tensor):
     tolist = numpy = __float__ = __int__ = __index__ = item
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(index, Traced) and not isinstance(value, torch.Tensor):  # z[z < 0] = 0
+            self.tracer.apply("call_method", "masked_fill_", (self, index, value), {})
+            return
         self._needs_values("assigns into part of a tensor (build it with torch.cat or torch.stack instead)")
 
     def _needs_values(self, what: str) -> NoReturn:

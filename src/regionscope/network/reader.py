@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
@@ -18,7 +20,8 @@ from regionscope.formatting import counted, with_article
 from regionscope.network import refuse
 from regionscope.network.private_copy import ModuleCopy
 from regionscope.network.proxy import PURE, ForwardTracer, Storage, Traced, traced
-from regionscope.network.record import RULES, Call, Data, Recorder, Refused, Rule
+from regionscope.network.record import RULES, Call, Choice, Data, Pending, Recorder, Refused, Rule
+from regionscope.network.rules.choices import on_sides
 
 
 class Reader(ForwardTracer):
@@ -69,7 +72,10 @@ class Reader(ForwardTracer):
             if refusals and all(refusals):  # no choice of an output would help
                 raise refusals[0]  # type: ignore[misc]
             raise UntraceableModel(_bad_output(result))
-        return self._unwrap(result)  # type: ignore[no-any-return]
+        value = self._unwrap(result)
+        if isinstance(value, Pending):
+            raise value.refusal
+        return value  # type: ignore[no-any-return]
 
     def _call_module(self, m: nn.Module, *args: Any, **kwargs: Any) -> Any:
         """Follow ``m.forward`` itself, without the hooks that ``m(...)`` would run."""
@@ -127,6 +133,9 @@ class Reader(ForwardTracer):
             return self.write(args[0], target, args, kwargs, rule)
         call = self._call(kind, target, name)
         if rule is None:
+            for value in traced((*args, *kwargs.values())):
+                if isinstance(value.data_value, Pending):
+                    raise value.data_value.refusal
             self._no_rule(call, base_name)
         bound = self._bind(call, rule, args, kwargs)
         result = self._run_rule(call, rule, bound)
@@ -192,9 +201,13 @@ class Reader(ForwardTracer):
         try:
             bound = signature.bind(call, *plain_args, **plain_kwargs)
         except TypeError as error:
-            raise NotPiecewiseAffine(refuse.no_rule(call.subject, f" with these arguments ({error})")) from error
+            detail = f" with these arguments ({error})"
+            raise NotPiecewiseAffine(refuse.no_rule(call.subject + self._line(), detail)) from error
         for name, value in bound.arguments.items():
             values = _data_values(value)
+            for x in values:
+                if isinstance(x, Pending) and not (isinstance(x, rule.takes) or (rule.sidewise and _is_choice(x))):
+                    raise x.refusal
             if values and name not in rule.data:
                 call.refuse_product()
             if not rule.any_axis and any(x.axis for x in values):
@@ -203,6 +216,8 @@ class Reader(ForwardTracer):
 
     def _run_rule(self, call: Call, rule: Rule, bound: inspect.BoundArguments) -> Any:
         try:
+            if rule.sidewise and any(map(_is_choice, bound.arguments.values())):
+                return on_sides(call, rule.function, bound)
             return rule.function(*bound.args, **bound.kwargs)
         except RegionscopeError:
             raise
@@ -262,12 +277,24 @@ class Reader(ForwardTracer):
     def _no_rule(self, call: Call, name: str) -> NoReturn:
         if name in refuse.REASONS:
             call.refuse(refuse.REASONS[name])
-        raise NotPiecewiseAffine(refuse.no_rule(call.subject))
+        raise NotPiecewiseAffine(refuse.no_rule(call.subject + self._line()))
+
+    @staticmethod
+    def _line() -> str:
+        """in line 12 of net.py (Net.forward): the innermost line of the user's code; empty if there is none."""
+        frame = sys._getframe(1)
+        while frame.f_code is not Reader.read.__code__ and frame.f_back is not None:
+            path = frame.f_code.co_filename
+            if not path.startswith((*_LIBRARIES, "<")):
+                return f" in line {frame.f_lineno} of {os.path.basename(path)} ({frame.f_code.co_qualname})"
+            frame = frame.f_back
+        return ""
 
 
 _POSITIONAL = ("input", "other", "size", "shape", "dims", "repeats")  # rules take these by position alone
 _signature = functools.cache(inspect.signature)  # of the rules, which are few
 _IN_PLACE = {"__iadd__", "__isub__", "__imul__", "__itruediv__"}
+_LIBRARIES = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep)
 _MODULES = {name.lower(): name for name in nn.modules.__all__}
 
 
@@ -291,6 +318,9 @@ def _is_torch(target: Any) -> bool:
 
 def _full_name(target: Any) -> str:
     name = getattr(target, "__name__", str(target))
+    package, _, rest = name.partition("_")
+    if package in ("fft", "linalg") and hasattr(getattr(torch, package), rest):
+        return f"torch.{package}.{rest}"
     if hasattr(torch.nn.functional, name):
         return f"torch.nn.functional.{name}"
     if hasattr(torch, name):
@@ -314,6 +344,10 @@ def _is_pure(kind: str, target: Any, kwargs: dict[str, Any]) -> bool:
     known = kind == "call_method" or ((inspect.isfunction(target) or inspect.isbuiltin(target)) and _is_torch(target))
     name = target if isinstance(target, str) else getattr(target, "__name__", "")
     return known and name in PURE and kwargs.get("out") is None
+
+
+def _is_choice(value: Any) -> bool:
+    return isinstance(value, Choice)
 
 
 def _data_values(value: Any) -> list[Data]:

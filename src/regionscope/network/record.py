@@ -45,6 +45,35 @@ class Data:
         return math.prod(self.shape)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Pending(Data):
+    """A value that no step computes. Rules that ``take`` its type say what becomes of it; ``refusal`` is raised by all
+    others, and if the forward returns it.
+    """
+
+    refusal: NotPiecewiseAffine
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Choice(Pending):
+    """Entry by entry, ``above`` where ``compared > level`` and ``below`` elsewhere.
+
+    closed: whether ``above`` holds where both are equal, too. level, above and below are values or constants, as the
+    user's code has them. A comparison is 1 on one side and 0 on the other.
+    """
+
+    compared: Data
+    level: Any
+    closed: bool
+    above: Any
+    below: Any
+
+    @property
+    def dtype(self) -> torch.dtype | None:
+        """That of constant sides, where a comparison is true or false."""
+        return self.above.dtype if isinstance(self.above, Tensor) and isinstance(self.below, Tensor) else None
+
+
 @dataclass(frozen=True, eq=False)
 class Refused:
     """A result that may be returned and dropped, but not used; ``reason`` is the sentence raised on use."""
@@ -190,9 +219,13 @@ class Call:
             advice = "Add the missing axis: x[None] for a single image." if x.ndim == count + 1 else ""
             self.refuse_shapes(f"it needs {count + 2} dimensions with the batch", x, advice=advice)
 
+    def refusal(self, reason: str) -> NotPiecewiseAffine:
+        """The error for a call that is not piecewise affine, with the reason in brackets and advice."""
+        return NotPiecewiseAffine(refuse.not_affine(self.subject, reason))
+
     def refuse(self, reason: str) -> NoReturn:
         """Not piecewise affine, with the reason in brackets and advice."""
-        raise NotPiecewiseAffine(refuse.not_affine(self.subject, reason))
+        raise self.refusal(reason)
 
     def refuse_product(self) -> NoReturn:
         """Two values that both depend on the input meet in a product or a quotient."""
@@ -215,7 +248,8 @@ class Rule:
     function: ``function(call, *args)`` with the arguments torch takes; tensors that depend on the input come as Data.
     data: the parameters that may depend on the input. view: the result shares memory with the first argument in torch.
     any_axis: the rule minds ``Data.axis``; all others expect the batch in front. may_copy: whether torch returns its
-    argument or a copy of it depends on dtypes and on the layout in memory.
+    argument or a copy of it depends on dtypes and on the layout in memory. takes: types of ``Pending`` values that the
+    rule understands. sidewise: it works entry by entry, so that it may run on each side of a ``Choice``.
     """
 
     function: Callable[..., Any]
@@ -223,6 +257,8 @@ class Rule:
     view: bool
     any_axis: bool
     may_copy: bool = False
+    takes: tuple[type[Pending], ...] = ()
+    sidewise: bool = False
 
 
 RULES: dict[object, Rule] = {}
@@ -230,13 +266,14 @@ RULES: dict[object, Rule] = {}
 
 
 def rule(
-    *keys: object, data: Sequence[str] = ("x",), view: bool = False, any_axis: bool = False, may_copy: bool = False
-) -> Callable[[Function], Function]:
+    *keys: object, data: Sequence[str] = ("x",), view: bool = False, any_axis: bool = False, may_copy: bool = False,
+    takes: tuple[type[Pending], ...] = (), sidewise: bool = False,
+) -> Callable[[Function], Function]:  # fmt: skip
     """Register a rule under its torch names. In-place forms (``relu_``, ``x += y``) need no rule of their own."""
 
     def register(function: Function) -> Function:
         for key in keys:
-            RULES[key] = Rule(function, frozenset(data), view, any_axis, may_copy)
+            RULES[key] = Rule(function, frozenset(data), view, any_axis, may_copy, takes, sidewise)
         return function
 
     return register

@@ -6,7 +6,8 @@ from torch import nn
 
 ACCEPTED = (
     "ReLU, LeakyReLU, PReLU, RReLU, ReLU6, Hardtanh, Hardsigmoid, Softshrink, clamp, abs, a continuous Threshold, "
-    "max-pooling, max, min, and layers that are affine in eval mode"
+    "max-pooling, max, min, sort, norms of order 1 and infinity, masks that make no jump, recurrent layers of ReLU, "
+    "and layers that are affine in eval mode"
 )
 WAY_OUT = "Use region_count() or local_complexity() for other networks."
 WAY_OUT_OF_RECURRENT = "Use region_count() for such networks."  # local_complexity() cannot look inside either
@@ -16,7 +17,6 @@ PRODUCT = "it multiplies or divides by a value that itself depends on the input"
 INDICES = "the indices of a maximum jump; use its values alone"
 SPREAD = "it divides by the spread of its input"
 RECURRENT = "it multiplies values that depend on the input, or bends them smoothly"
-RECURRENT_RELU = "a fused recurrent layer of ReLU"
 LEAVE_OFF = {
     "softmax": "If it is the last layer, leave it off: the predicted class stays the same. ",
     "increasing": "If it is the last layer, leave it off: the order of the outputs stays the same, and "
@@ -25,7 +25,7 @@ LEAVE_OFF = {
 CHECK = "a check of the data"
 
 _CURVED = "elu selu celu gelu silu mish softplus softsign tanhshrink hardswish glu exp log sqrt "
-_CURVED += "rsqrt pow square sin cos tan expm1 log1p logsumexp erf normalize norm std var cosine_similarity reciprocal "
+_CURVED += "rsqrt pow square sin cos tan expm1 log1p logsumexp erf normalize std var cosine_similarity reciprocal "
 _CURVED += "bilinear prod scaled_dot_product_attention multi_head_attention_forward lp_pool1d lp_pool2d cross_entropy"
 _JUMPS = "hardshrink sign round floor ceil trunc frac remainder fmod floordiv floor_divide heaviside gt lt ge le eq ne "
 _JUMPS += "argmax argmin where bool int long bucketize mod"
@@ -64,17 +64,12 @@ LAYERS: dict[type[nn.Module], str] = {
 def layer_reason(module: nn.Module) -> str | None:
     """The reason to refuse ``module`` before looking inside, or None."""
     if isinstance(module, nn.RNNBase | nn.RNNCellBase) and getattr(module, "nonlinearity", "tanh") == "relu":
-        return RECURRENT_RELU
+        return None
     return next((reason for kind, reason in LAYERS.items() if isinstance(module, kind)), None)
 
 
 def not_affine(subject: str, reason: str) -> str:
     """``subject`` ("'act' is GELU") is known not to be piecewise affine, or a layer whose steps cannot be seen."""
-    if reason == RECURRENT_RELU:
-        return (
-            f"Expected an operation that has a rule, but {subject}, {reason}, for which there is no rule. Write its "
-            f"steps out with torch functions (torch.relu(x @ w.T + h @ u.T + b)). {WAY_OUT_OF_RECURRENT}"
-        )
     if reason == CHECK:
         return (
             f"Expected a forward without a check of the data, but {subject}. The points of a slice are finite: leave "
@@ -94,7 +89,8 @@ def no_rule(subject: str, detail: str = "") -> str:
     """``subject`` may be piecewise affine, but has no rule."""
     return (
         f"Expected an operation that has a rule, but {subject}, for which there is no rule{detail}. Exact regions "
-        f"accept {ACCEPTED}. If it is piecewise affine, add its rule (CONTRIBUTING.md shows how). {WAY_OUT}"
+        f"accept {ACCEPTED}. If it is piecewise affine, write it with these, or add its rule (CONTRIBUTING.md shows "
+        f"how). {WAY_OUT}"
     )
 
 

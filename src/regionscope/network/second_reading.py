@@ -120,18 +120,18 @@ def _description(step: RecordedStep) -> tuple[object, ...]:
     operation = step.operation
     folds: tuple[object, ...] = ()
     if isinstance(operation, Piecewise):
-        folds = (operation.kind, operation.n_units, _named(operation.compare))
+        folds = (operation.kind, operation.n_units, named(operation.compare))
     names = (*(x.name for x in step.inputs), step.output.name, step.label, step.output.axis)
-    return (*names, _named(operation.function), _named(operation.in_place), len(operation.constants), *folds)
+    return (*names, named(operation.function), named(operation.in_place), len(operation.constants), *folds)
 
 
-def _named(function: object) -> object:
+def named(function: object) -> object:
     """Equal for functions that compute the same; where it cannot be told, different."""
     if isinstance(function, Fixed):
-        return (_named(function.function), function.args, function.kwargs)
+        return (named(function.function), function.args, function.kwargs)
     if isinstance(function, partial):
-        keywords = {name: _named(value) if callable(value) else value for name, value in function.keywords.items()}
-        return (_named(function.func), function.args, keywords)
+        keywords = {name: named(value) if callable(value) else value for name, value in function.keywords.items()}
+        return (named(function.func), function.args, keywords)
     return function
 
 

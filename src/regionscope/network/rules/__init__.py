@@ -6,6 +6,21 @@ A new activation goes to ``activations`` (everything that folds: ReLU and simila
 pooling window holds) and ``convolution`` (a few rows at a time, or as a matrix product).
 """
 
-from regionscope.network.rules import activations, arithmetic, indexing, layers, shapes
+from regionscope.network.rules import (
+    activations,
+    arithmetic,
+    choices,
+    distances,
+    indexing,
+    layers,
+    order,
+    recurrent,
+    scattering,
+    shapes,
+    spectra,
+)
 
-__all__ = ["activations", "arithmetic", "indexing", "layers", "shapes"]
+__all__ = [
+    "activations", "arithmetic", "choices", "distances", "indexing", "layers", "order", "recurrent", "scattering",
+    "shapes", "spectra",
+]  # fmt: skip

@@ -42,8 +42,9 @@ def _folds_at(
     compare = partial(_thresholds, n=n, at=at)
     shape = None if constants else x.shape  # constants may not fit
     return call.fold(
-        function, x, shape=shape, constants=constants, in_place=in_place, compare=compare, n_units=len(at) * n
-    )
+        function, x, shape=shape, constants=constants, in_place=in_place, compare=compare, n_units=len(at) * n,
+        entrywise=True,
+    )  # fmt: skip
 
 
 def _thresholds(x: Tensor, *constants: Tensor, n: int, at: tuple[float, ...]) -> Thresholds:
@@ -51,12 +52,12 @@ def _thresholds(x: Tensor, *constants: Tensor, n: int, at: tuple[float, ...]) ->
 
 
 @rule("relu", any_axis=True)
-def _relu(call: Call, x: Data, inplace: bool = False) -> Data:
+def relu(call: Call, x: Data, inplace: bool = False) -> Data:
     return _folds_at(call, x, (0.0,), torch.relu, torch.relu_)
 
 
 @rule("leaky_relu", any_axis=True)
-def _leaky_relu(call: Call, x: Data, negative_slope: float = 0.01, inplace: bool = False) -> Data:
+def leaky_relu(call: Call, x: Data, negative_slope: float = 0.01, inplace: bool = False) -> Data:
     slope = call.number(negative_slope)
     if slope == 1:
         return x
@@ -69,7 +70,7 @@ def _rrelu(
 ) -> Data:
     if training:
         call.refuse("it is random here: pass training=self.training, so that its slope is fixed in eval mode")
-    return _leaky_relu(call, x, (lower + upper) / 2)
+    return leaky_relu(call, x, (lower + upper) / 2)
 
 
 @rule("prelu")
@@ -104,7 +105,7 @@ def _clamped(call: Call, x: Data, low: float | None, high: float | None) -> Data
     if not bounds:
         return x
     if lower >= upper:
-        return call.affine(Fixed(torch.full_like, (upper,)), x)
+        return call.affine(Fixed(torch.full_like, (upper,)), x, entrywise=True)
     return _folds_at(call, x, bounds, Fixed(torch.clamp, (lower, upper)), Fixed(torch.clamp_, (lower, upper)))
 
 
@@ -113,9 +114,9 @@ def _clamp(call: Call, x: Any, min: Any = None, max: Any = None) -> Data:
     if not isinstance(min, Data | Tensor) and not isinstance(max, Data | Tensor):
         return _clamped(call, x, min, max)
     if isinstance(x, Tensor) and isinstance(min, Tensor):  # the upper bound alone depends on the input
-        return _larger(call, torch.maximum(x, min), max, largest=False)
-    low = x if min is None else _larger(call, x, min, largest=True)
-    return low if max is None else _larger(call, low, max, largest=False)
+        return larger(call, torch.maximum(x, min), max, largest=False)
+    low = x if min is None else larger(call, x, min, largest=True)
+    return low if max is None else larger(call, low, max, largest=False)
 
 
 rule("clamp_min", data=("x", "min"), any_axis=True)(lambda call, x, min: _clamp(call, x, min=min))
@@ -123,7 +124,7 @@ rule("clamp_max", data=("x", "max"), any_axis=True)(lambda call, x, max: _clamp(
 
 
 @rule("abs", "absolute", "__abs__", any_axis=True)
-def _abs(call: Call, x: Data) -> Data:
+def absolute(call: Call, x: Data) -> Data:
     return _folds_at(call, x, (0.0,), torch.abs, torch.abs_)
 
 
@@ -152,7 +153,7 @@ def _softshrink(call: Call, x: Data, lambd: float = 0.5) -> Data:
 # the larger or smaller of two
 
 
-def _larger(call: Call, a: Operand, b: Operand, *, largest: bool) -> Data:
+def larger(call: Call, a: Operand, b: Operand, *, largest: bool) -> Data:
     """max(a, b) or min(a, b), entry by entry; it folds where a == b."""
     x, other = (a, b) if isinstance(a, Data) else (b, a)
     assert isinstance(x, Data)
@@ -172,7 +173,9 @@ def _larger(call: Call, a: Operand, b: Operand, *, largest: bool) -> Data:
     n = math.prod(shape)
     compare = partial(_difference, n=n)
     in_place = partial(_into_first, function=function) if shape == x.shape else None
-    return call.fold(function, *operands, constants=constants, in_place=in_place, compare=compare, n_units=n)
+    return call.fold(
+        function, *operands, constants=constants, in_place=in_place, compare=compare, n_units=n, entrywise=True
+    )
 
 
 def _difference(a: Tensor, b: Tensor, *, n: int) -> Thresholds:
@@ -183,8 +186,8 @@ def _into_first(a: Tensor, b: Tensor, *, function: Function) -> Tensor:
     return function(a, b, out=a)
 
 
-rule("maximum", "fmax", data=("a", "b"), any_axis=True)(partial(_larger, largest=True))
-rule("minimum", "fmin", data=("a", "b"), any_axis=True)(partial(_larger, largest=False))
+rule("maximum", "fmax", data=("a", "b"), any_axis=True)(partial(larger, largest=True))
+rule("minimum", "fmin", data=("a", "b"), any_axis=True)(partial(larger, largest=False))
 
 
 # the largest or smallest of a group
@@ -197,7 +200,7 @@ class MaxResult(NamedTuple):
     indices: Any
 
 
-def _largest_of(call: Call, x: Data, groups: Tensor, function: Function, *, largest: bool = True, axis: int) -> Data:
+def largest_of(call: Call, x: Data, groups: Tensor, function: Function, *, largest: bool = True, axis: int) -> Data:
     if groups.shape[1] == 1:
         return call.affine(function, x, axis=axis)
     groups = groups.to(call.recorder.device)
@@ -215,27 +218,27 @@ def without_groups(x: Tensor, groups: Tensor, *, function: Function) -> Tensor:
     return function(x)
 
 
-def _along(call: Call, x: Data, dim: Any = None, keepdim: bool = False, *, largest: bool) -> Data:
+def extreme_along(call: Call, x: Data, dim: Any = None, keepdim: bool = False, *, largest: bool) -> Data:
     dims = row_dims(call, x, dim)
     physical = [d + 1 for d in dims]
     function = torch.amax if largest else torch.amin
     groups = reduction_groups(x.shape, dims)
     axis = reduced_axis(x, dims, keepdim)
-    return _largest_of(call, x, groups, Fixed(function, (physical, keepdim)), largest=largest, axis=axis)
+    return largest_of(call, x, groups, Fixed(function, (physical, keepdim)), largest=largest, axis=axis)
 
 
 def _extreme(
     call: Call, x: Operand, other: Any = None, keepdim: bool = False, *, dim: Any = None, largest: bool
 ) -> Any:
     if isinstance(other, Data | Tensor) or not isinstance(x, Data):
-        return _larger(call, x, other, largest=largest)
+        return larger(call, x, other, largest=largest)
     along = other if dim is None else dim
-    return MaxResult(_along(call, x, along, keepdim, largest=largest), Refused(INDICES))
+    return MaxResult(extreme_along(call, x, along, keepdim, largest=largest), Refused(INDICES))
 
 
 for _most, _name in ((True, "max"), (False, "min")):
     rule(_name, data=("x", "other"), any_axis=True)(partial(_extreme, largest=_most))
-    rule(f"a{_name}", any_axis=True)(partial(_along, largest=_most))
+    rule(f"a{_name}", any_axis=True)(partial(extreme_along, largest=_most))
 
 
 # max-pooling
@@ -262,7 +265,7 @@ def _pooling_rules(spatial: int) -> None:
         out = function(torch.zeros((1, *x.shape), device="cpu")).shape[2:]
         sizes = zip(x.shape[1:], out, kernel, steps, pads, gaps, strict=True)
         groups = window_groups(x.shape, [pooling_positions(*numbers) for numbers in sizes])
-        return _largest_of(call, x, groups, function, axis=0)
+        return largest_of(call, x, groups, function, axis=0)
 
     @rule(f"adaptive_max_pool{spatial}d")
     def _adaptive_max_pool(call: Call, x: Data, output_size: Any, return_indices: bool = False) -> Data:
@@ -273,7 +276,7 @@ def _pooling_rules(spatial: int) -> None:
         out = [size if goal is None else int(goal) for size, goal in zip(x.shape[1:], wanted, strict=True)]
         positions = [adaptive_positions(size, goal) for size, goal in zip(x.shape[1:], out, strict=True)]
         function = Fixed(_torch_pool, (f"adaptive_max_pool{spatial}d", out))
-        return _largest_of(call, x, window_groups(x.shape, positions), function, axis=0)
+        return largest_of(call, x, window_groups(x.shape, positions), function, axis=0)
 
 
 def _torch_pool(x: Tensor, name: str, *args: Any) -> Tensor:

@@ -34,23 +34,23 @@ def same_layout(call: Call, a: Data, b: Data) -> None:
         call.refuse_row_mixing()
 
 
-def _sum_of(call: Call, a: Operand, b: Operand, factor: float) -> Any:
+def sum_of(call: Call, a: Operand, b: Operand, factor: float) -> Any:
     """a + factor * b"""
     if isinstance(a, Data) and isinstance(b, Data):
         same_layout(call, a, b)
         shape = np.broadcast_shapes(a.shape, b.shape)
         in_place = partial(torch.Tensor.add_, alpha=factor) if a.shape == shape else None
-        return call.affine(partial(torch.add, alpha=factor), a, b, shape=shape, in_place=in_place)
+        return call.affine(partial(torch.add, alpha=factor), a, b, shape=shape, in_place=in_place, entrywise=True)
     if isinstance(a, Data):
         if isinstance(b, Tensor):
-            return call.affine(partial(torch.add, alpha=factor), a, constants=(aligned(call, a, b),))
+            return call.affine(partial(torch.add, alpha=factor), a, constants=(aligned(call, a, b),), entrywise=True)
         shift = call.number(b) * factor
-        return call.affine(Fixed(torch.add, (shift,)), a) if shift else a
+        return call.affine(Fixed(torch.add, (shift,)), a, entrywise=True) if shift else a
     assert isinstance(b, Data)
     if isinstance(a, Tensor):
-        return call.affine(partial(_added_to, factor=factor), b, constants=(aligned(call, b, a),))
+        return call.affine(partial(_added_to, factor=factor), b, constants=(aligned(call, b, a),), entrywise=True)
     base = call.number(a)
-    return call.affine(Fixed(_added_to, (base, factor)), b) if base or factor != 1 else b
+    return call.affine(Fixed(_added_to, (base, factor)), b, entrywise=True) if base or factor != 1 else b
 
 
 def _added_to(b: Tensor, a: Tensor | float, factor: float) -> Tensor:
@@ -60,34 +60,44 @@ def _added_to(b: Tensor, a: Tensor | float, factor: float) -> Tensor:
     return a + b if factor == 1 else a + factor * b
 
 
-@rule("add", "radd", "__add__", "__radd__", "__iadd__", data=("a", "b"), any_axis=True)
+@rule("add", "radd", "__add__", "__radd__", "__iadd__", data=("a", "b"), any_axis=True, sidewise=True)
 def _add(call: Call, a: Operand, b: Operand, alpha: float = 1) -> Any:
-    return _sum_of(call, a, b, call.number(alpha))
+    return sum_of(call, a, b, call.number(alpha))
 
 
-@rule("sub", "subtract", "__sub__", "__isub__", data=("a", "b"), any_axis=True)
+@rule("sub", "subtract", "__sub__", "__isub__", data=("a", "b"), any_axis=True, sidewise=True)
 def _sub(call: Call, a: Operand, b: Operand, alpha: float = 1) -> Any:
-    return _sum_of(call, a, b, -call.number(alpha))
+    return sum_of(call, a, b, -call.number(alpha))
 
 
-@rule("rsub", "__rsub__", data=("a", "b"), any_axis=True)
+@rule("rsub", "__rsub__", data=("a", "b"), any_axis=True, sidewise=True)
 def _rsub(call: Call, a: Operand, b: Operand, alpha: float = 1) -> Any:
-    return _sum_of(call, b, a, -call.number(alpha))
+    return sum_of(call, b, a, -call.number(alpha))
 
 
-@rule("mul", "multiply", "__mul__", "__rmul__", "__imul__", data=("a", "b"), any_axis=True)
+@rule("mul", "multiply", "__mul__", "__rmul__", "__imul__", data=("a", "b"), any_axis=True, sidewise=True)
 def _mul(call: Call, a: Operand, b: Operand) -> Any:
     if isinstance(a, Data) and isinstance(b, Data):
         call.refuse_product()
     x, factor = (a, b) if isinstance(a, Data) else (b, a)
     assert isinstance(x, Data)
     if isinstance(factor, Tensor):
-        return call.affine(torch.mul, x, constants=(aligned(call, x, factor),))
+        return call.affine(torch.mul, x, constants=(aligned(call, x, factor),), entrywise=True)
     scale = call.number(factor)
-    return call.affine(Fixed(torch.mul, (scale,)), x) if scale != 1 else x
+    return call.affine(Fixed(torch.mul, (scale,)), x, entrywise=True) if scale != 1 else x
 
 
-@rule("div", "divide", "true_divide", "truediv", "__truediv__", "__itruediv__", data=("a", "b"), any_axis=True)
+@rule(
+    "div",
+    "divide",
+    "true_divide",
+    "truediv",
+    "__truediv__",
+    "__itruediv__",
+    data=("a", "b"),
+    any_axis=True,
+    sidewise=True,
+)
 def _div(call: Call, a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Any:
     if isinstance(b, Data):
         call.refuse_product()
@@ -98,19 +108,41 @@ def _div(call: Call, a: Operand, b: Operand, *, rounding_mode: str | None = None
         divisor = aligned(call, a, b)
         if bool((divisor == 0).any()):
             call.number(math.inf)
-        return call.affine(torch.div, a, constants=(divisor,))
+        return call.affine(torch.div, a, constants=(divisor,), entrywise=True)
     scale = call.number(b) if float(b) else call.number(math.inf)
-    return call.affine(Fixed(torch.div, (scale,)), a) if scale != 1 else a
+    return call.affine(Fixed(torch.div, (scale,)), a, entrywise=True) if scale != 1 else a
 
 
-@rule("neg", "negative", "__neg__", any_axis=True)
+@rule("neg", "negative", "__neg__", any_axis=True, sidewise=True)
 def _neg(call: Call, x: Data) -> Data:
-    return call.affine(torch.neg, x)
+    return call.affine(torch.neg, x, entrywise=True)
 
 
 @rule("pos", "positive", "__pos__", view=True, any_axis=True)
 def _pos(call: Call, x: Data) -> Data:
     return x
+
+
+@rule("lerp", data=("a", "b", "weight"), any_axis=True)
+def _lerp(call: Call, a: Operand, b: Operand, weight: Operand) -> Any:
+    """a + weight * (b - a)"""
+    return sum_of(call, a, _mul(call, sum_of(call, b, a, -1.0), weight), 1.0)
+
+
+@rule("addcmul", data=("x", "a", "b"), any_axis=True)
+def _addcmul(call: Call, x: Operand, a: Operand, b: Operand, *, value: float = 1) -> Any:
+    if not isinstance(a, Data) and not isinstance(b, Data):
+        assert isinstance(a, Tensor)
+        return sum_of(call, x, a * b, call.number(value))
+    return sum_of(call, x, _mul(call, a, b), call.number(value))
+
+
+@rule("addcdiv", data=("x", "a", "b"), any_axis=True)
+def _addcdiv(call: Call, x: Operand, a: Operand, b: Operand, *, value: float = 1) -> Any:
+    if not isinstance(a, Data) and not isinstance(b, Data):
+        assert isinstance(a, Tensor)
+        return sum_of(call, x, a / b, call.number(value))
+    return sum_of(call, x, _div(call, a, b), call.number(value))
 
 
 @rule("matmul", "mm", "bmm", "__matmul__", "__rmatmul__", data=("a", "b"))
@@ -198,6 +230,13 @@ def _cumsum(call: Call, x: Data, dim: int, *, dtype: Any = None) -> Data:
     call.check_real_dtype(dtype)
     physical = call.row_dim(x, dim) + 1
     return call.affine(Fixed(torch.cumsum, (physical,)), x)
+
+
+@rule("diff")
+def _diff(call: Call, x: Data, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Data:
+    if prepend is not None or append is not None:
+        call.refuse("it joins other values; join them with torch.cat first")
+    return call.affine(Fixed(torch.diff, (n, call.row_dim(x, dim) + 1)), x)
 
 
 @rule("_sparse_mm", data=("b",), any_axis=True)

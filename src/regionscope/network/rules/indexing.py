@@ -73,19 +73,19 @@ def _as_indices(entry: Any) -> list[Any]:
 
 
 @rule("narrow", view=True, any_axis=True)
-def _narrow(call: Call, x: Data, dim: int, start: int, length: int) -> Data:
+def narrow(call: Call, x: Data, dim: int, start: int, length: int) -> Data:
     physical = call.row_dim(x, dim) + 1
     return call.affine(Fixed(torch.narrow, (physical, start, length)), x, memory="view")
 
 
 @rule("select", view=True, any_axis=True)
-def _select(call: Call, x: Data, dim: int, index: int) -> Data:
+def select(call: Call, x: Data, dim: int, index: int) -> Data:
     row = call.row_dim(x, dim)
     return call.affine(Fixed(torch.select, (row + 1, index)), x, axis=x.axis - (row < x.axis), memory="view")
 
 
 @rule("index_select")
-def _index_select(call: Call, x: Data, dim: int, index: Tensor) -> Data:
+def index_select(call: Call, x: Data, dim: int, index: Tensor) -> Data:
     physical = call.row_dim(x, dim) + 1
     return call.affine(partial(_at, dim=physical), x, constants=(index.to(call.recorder.device),))
 
@@ -96,12 +96,12 @@ def _at(x: Tensor, index: Tensor, *, dim: int) -> Tensor:
 
 @rule("unbind", view=True, any_axis=True)
 def _unbind(call: Call, x: Data, dim: int = 0) -> tuple[Data, ...]:
-    return tuple(_select(call, x, dim, i) for i in range(x.shape[call.row_dim(x, dim)]))
+    return tuple(select(call, x, dim, i) for i in range(x.shape[call.row_dim(x, dim)]))
 
 
 def _pieces(call: Call, x: Data, dim: int, sizes: list[int]) -> tuple[Data, ...]:
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
-    return tuple(_narrow(call, x, dim, start, size) for start, size in zip(starts, sizes, strict=True))
+    return tuple(narrow(call, x, dim, start, size) for start, size in zip(starts, sizes, strict=True))
 
 
 @rule("split", "split_with_sizes", view=True, any_axis=True)
@@ -177,7 +177,7 @@ def _repeated(constant: Tensor, rows: int) -> Tensor:
 
 
 @rule("cat", "concat", "concatenate", data=("tensors",), any_axis=True)
-def _cat(call: Call, tensors: Any, dim: int = 0, *, axis: int | None = None) -> Data:
+def cat(call: Call, tensors: Any, dim: int = 0, *, axis: int | None = None) -> Data:
     first = _first(tensors)
     physical = call.row_dim(first, dim if axis is None else axis) + 1
     if len(tensors) == 1:
@@ -187,11 +187,11 @@ def _cat(call: Call, tensors: Any, dim: int = 0, *, axis: int | None = None) -> 
 
 @rule("hstack", data=("tensors",))
 def _hstack(call: Call, tensors: Any) -> Data:
-    return _cat(call, tensors, 1)
+    return cat(call, tensors, 1)
 
 
 @rule("stack", data=("tensors",), any_axis=True)
-def _stack(call: Call, tensors: Any, dim: int = 0) -> Data:
+def stack(call: Call, tensors: Any, dim: int = 0) -> Data:
     first = _first(tensors)
     if not -first.ndim - 1 <= dim <= first.ndim:
         call.refuse_shapes(f"dimension {dim} is out of range", first)
@@ -203,33 +203,6 @@ def _stack(call: Call, tensors: Any, dim: int = 0) -> Data:
 
 def _first(tensors: Any) -> Data:
     return next(part for part in tensors if isinstance(part, Data))
-
-
-# choosing and filling by constants
-
-
-@rule("where", data=("condition", "a", "b"))
-def _where(call: Call, condition: Any, a: Any, b: Any) -> Data:
-    """A fixed mask chooses between two values; a mask that depends on the input is refused."""
-    if isinstance(condition, Data):
-        call.refuse("its condition depends on the input")
-    data = a if isinstance(a, Data) else b
-    mask = aligned(call, data, condition).to(torch.bool)
-    if isinstance(a, Data) and isinstance(b, Data):
-        same_layout(call, a, b)
-        return call.affine(_chosen, a, b, constants=(mask,))
-    if isinstance(a, Data):
-        return call.affine(_chosen, a, constants=(aligned(call, data, b), mask))
-    return call.affine(_chosen, b, constants=(aligned(call, data, a), ~mask))
-
-
-def _chosen(a: Tensor, b: Tensor, mask: Tensor) -> Tensor:
-    return torch.where(mask, a, b)
-
-
-@rule("masked_fill")
-def _masked_fill(call: Call, x: Data, mask: Tensor, value: Any) -> Data:
-    return _where(call, ~mask.to(torch.bool), x, value)
 
 
 # constants with the shape of a value

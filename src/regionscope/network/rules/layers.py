@@ -31,7 +31,7 @@ _PATCH_BYTES = 2**30  # bytes of patches on a GPU at a time
 
 
 @rule("linear")
-def _linear(call: Call, x: Data, weight: Tensor, bias: Tensor | None = None) -> Data:
+def linear(call: Call, x: Data, weight: Tensor, bias: Tensor | None = None) -> Data:
     if weight.dim() != 2 or not x.shape or x.shape[-1] != weight.shape[1]:
         call.refuse_shapes(f"its weight has shape {tuple(weight.shape)}", x)
     shape, channel_dim = (*x.shape[:-1], weight.shape[0]), 0 if x.ndim == 2 else None
@@ -232,6 +232,24 @@ def _channel_shuffle(call: Call, x: Data, groups: int) -> Data:
 def _unfold_windows(call: Call, x: Data, *args: Any, **kwargs: Any) -> Data:
     call.check_spatial_dims(x, 2)
     return call.affine(Fixed(F.unfold, args, kwargs), x)
+
+
+@rule(F.fold)
+def _overlap_windows(call: Call, x: Data, *args: Any, **kwargs: Any) -> Data:
+    """``F.fold`` adds up windows where they overlap."""
+    call.check_spatial_dims(x, 1)
+    return call.affine(Fixed(F.fold, args, kwargs), x)
+
+
+@rule("grid_sample")
+def _grid_sample(call: Call, x: Data, grid: Tensor, *args: Any, **kwargs: Any) -> Data:
+    if grid.shape[0] != 1:
+        call.refuse_row_mixing()
+    return call.affine(partial(_sampled, args=args, kwargs=kwargs), x, constants=(call.constant(grid),))
+
+
+def _sampled(x: Tensor, grid: Tensor, *, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    return F.grid_sample(x, grid.expand(x.shape[0], *grid.shape[1:]), *args, **kwargs)
 
 
 @rule("interpolate")

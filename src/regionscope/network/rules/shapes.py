@@ -14,7 +14,7 @@ from regionscope.network.record import Call, Data, rule
 # reshaping
 
 
-def _reshaped(call: Call, x: Data, shape: tuple[int, ...]) -> Data:
+def reshaped(call: Call, x: Data, shape: tuple[int, ...]) -> Data:
     """``x`` with rows of ``shape``."""
     if shape == x.shape:
         return x
@@ -44,7 +44,7 @@ def _reshape(call: Call, x: Data, *sizes: Any) -> Data:
         call.refuse_shapes(f"it cannot become {tuple(wanted)}", x)
     if not wanted or wanted[0] != 1:
         call.refuse_row_mixing()
-    return _reshaped(call, x, tuple(wanted[1:]))
+    return reshaped(call, x, tuple(wanted[1:]))
 
 
 @rule("view_as", "reshape_as", data=("x", "other"), view=True)
@@ -58,7 +58,7 @@ def _flatten(call: Call, x: Data, start_dim: int = 0, end_dim: int = -1) -> Data
     start, end = (call.row_dim(x, dim) for dim in (start_dim, end_dim))
     if start > end:
         call.refuse_shapes("start_dim lies behind end_dim", x)
-    return _reshaped(call, x, (*x.shape[:start], math.prod(x.shape[start : end + 1]), *x.shape[end + 1 :]))
+    return reshaped(call, x, (*x.shape[:start], math.prod(x.shape[start : end + 1]), *x.shape[end + 1 :]))
 
 
 @rule("unflatten", view=True)
@@ -69,7 +69,7 @@ def _unflatten(call: Call, x: Data, dim: int, sizes: Any) -> Data:
         wanted[wanted.index(-1)] = x.shape[row] // max(1, math.prod(size for size in wanted if size != -1))
     if math.prod(wanted) != x.shape[row]:
         call.refuse_shapes(f"dimension {dim} cannot become {tuple(sizes)}", x)
-    return _reshaped(call, x, (*x.shape[:row], *wanted, *x.shape[row + 1 :]))
+    return reshaped(call, x, (*x.shape[:row], *wanted, *x.shape[row + 1 :]))
 
 
 @rule("squeeze", view=True, any_axis=True)
@@ -91,7 +91,7 @@ def _laid_out(call: Call, x: Data, shape: tuple[int, ...], axis: int) -> Data:
 
 
 @rule("unsqueeze", view=True, any_axis=True)
-def _unsqueeze(call: Call, x: Data, dim: int) -> Data:
+def unsqueeze(call: Call, x: Data, dim: int) -> Data:
     if not -x.ndim - 1 <= dim <= x.ndim:
         call.refuse_shapes(f"dimension {dim} is out of range", x)
     dim %= x.ndim + 1
@@ -136,8 +136,8 @@ def _movedim(call: Call, x: Data, source: Any, destination: Any) -> Data:
 # copies, casts and other operations that leave the values as they are
 
 
-@rule("detach", "detach_", "requires_grad_", view=True, any_axis=True)
-@rule("contiguous", "cpu", "cuda", view=True, any_axis=True, may_copy=True)
+@rule("detach", "detach_", "requires_grad_", view=True, any_axis=True, sidewise=True)
+@rule("contiguous", "cpu", "cuda", view=True, any_axis=True, may_copy=True, sidewise=True)
 def _same(call: Call, x: Data, *args: Any, **options: Any) -> Data:
     """Moves are ignored: the whole program computes on its own device."""
     return x
@@ -145,7 +145,7 @@ def _same(call: Call, x: Data, *args: Any, **options: Any) -> Data:
 
 @rule(
     "float", "double", "half", "bfloat16", "to", "type", "type_as",
-    data=("x", "other"), view=True, any_axis=True, may_copy=True,
+    data=("x", "other"), view=True, any_axis=True, may_copy=True, sidewise=True,
 )  # fmt: skip
 def _cast(call: Call, x: Data, *other: Any, **options: Any) -> Data:
     """Casts are ignored: the whole program computes in its own dtype. One that is not to real numbers is refused."""
@@ -156,8 +156,9 @@ def _cast(call: Call, x: Data, *other: Any, **options: Any) -> Data:
     return x
 
 
-@rule("clone", any_axis=True)
-def _clone(call: Call, x: Data, **options: Any) -> Data:
+@rule("clone", "nan_to_num", any_axis=True, sidewise=True)
+def _clone(call: Call, x: Data, *args: Any, **options: Any) -> Data:
+    """``nan_to_num`` changes infinite numbers alone, and a slice has none."""
     return x
 
 
@@ -185,7 +186,9 @@ def _expand(call: Call, x: Data, *sizes: Any, **options: Any) -> Data:
 
 
 @rule("expand_as", data=("x", "other"), view=True)
-def _expand_as(call: Call, x: Data, other: Data | Tensor) -> Data:
+def _expand_as(call: Call, x: Data | Tensor, other: Data | Tensor) -> Any:
+    if isinstance(x, Tensor):
+        return x.expand(other.seen_shape) if isinstance(other, Data) else x.expand_as(other)
     return _expand(call, x, other.seen_shape if isinstance(other, Data) else other.shape)
 
 

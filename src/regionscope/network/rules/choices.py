@@ -1,0 +1,325 @@
+"""Rules for comparisons: ``torch.where(z > 0, a, b)``, ``z * (z > 0)``, ``z.masked_fill(z < 0, 0)``.
+
+A comparison is a ``Choice`` between true and false, and arithmetic with it runs on each side. As soon as the two sides
+meet where the comparison changes, the choice is written with maxima and minima, as what it is: a continuous function.
+With the sides a and b as functions of u, and the comparison u > t,
+
+    where(u > t, a(u), b(u)) = a(max(u, t)) + b(min(u, t)) - b(t).
+
+A choice whose sides do not meet jumps. It is refused when something else uses it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regionscope.network.operations import Affine
+from regionscope.network.record import Call, Choice, Data, RecordedStep, rule
+from regionscope.network.rules.activations import absolute, larger, leaky_relu, relu
+from regionscope.network.rules.arithmetic import Operand, aligned, same_layout, sum_of
+from regionscope.network.second_reading import named
+
+_MEET = 1e-10  # of the values around the comparison: sides that differ by less than this meet
+JUMPS = "it jumps"
+APART = "it jumps: its two sides do not meet where the comparison changes"
+SEVERAL = "it jumps: it combines comparisons of different values"
+
+
+def _compared(call: Call, a: Operand, b: Operand, *, greater: bool, closed: bool) -> Choice:
+    """a > b or a < b; ``closed``: a >= b or a <= b."""
+    if not isinstance(a, Data):
+        a, b, greater = b, a, not greater
+    assert isinstance(a, Data)
+    sides = (torch.tensor(value, device=call.recorder.device) for value in (greater, not greater))
+    test = Choice(
+        "", a.shape, a.axis, refusal=call.refusal(JUMPS), compared=a, level=b, closed=closed == greater,
+        above=None, below=None,
+    )  # fmt: skip
+    return _with_sides(call, test, *sides)
+
+
+for _names, _greater, _closed in (
+    (("gt", "greater", "__gt__"), True, False),
+    (("ge", "greater_equal", "__ge__"), True, True),
+    (("lt", "less", "__lt__"), False, False),
+    (("le", "less_equal", "__le__"), False, True),
+):
+
+    @rule(*_names, data=("a", "b"), any_axis=True)
+    def _compare(call: Call, a: Operand, b: Operand, _greater: bool = _greater, _closed: bool = _closed) -> Choice:
+        return _compared(call, a, b, greater=_greater, closed=_closed)
+
+
+@rule("sign", "sgn", any_axis=True)
+def _sign(call: Call, x: Data) -> Choice:
+    """As a factor: at 0 it is 0, where the other factor of a continuous product is, too."""
+    sides = (call.constant(value) for value in (1.0, -1.0))
+    return _with_sides(call, _compared(call, x, 0.0, greater=True, closed=False), *sides)
+
+
+@rule("logical_not", "bitwise_not", "invert", "inv", "__invert__", takes=(Choice,), any_axis=True)
+def _not(call: Call, x: Data) -> Choice:
+    if not isinstance(x, Choice):
+        call.refuse(JUMPS)
+    return _with_sides(call, x, *map(torch.logical_not, (x.above, x.below)))
+
+
+@rule("logical_and", "bitwise_and", "and_", "__and__", data=("a", "b"), takes=(Choice,), any_axis=True)
+def _and(call: Call, a: Any, b: Any) -> Choice:
+    return _combined(call, a, b, torch.logical_and)
+
+
+@rule("logical_or", "bitwise_or", "or_", "__or__", data=("a", "b"), takes=(Choice,), any_axis=True)
+def _or(call: Call, a: Any, b: Any) -> Choice:
+    return _combined(call, a, b, torch.logical_or)
+
+
+def _combined(call: Call, a: Any, b: Any, function: Callable[..., Tensor]) -> Choice:
+    test = next((value for value in (a, b) if isinstance(value, Choice)), None)
+    if test is None:
+        call.refuse(JUMPS)
+    sides = (function(*(_on(test, value, side, call) for value in (a, b))) for side in ("above", "below"))
+    return _with_sides(call, test, *sides)
+
+
+@rule("bool", takes=(Choice,), any_axis=True)
+def _truth(call: Call, x: Data) -> Choice:
+    if not isinstance(x, Choice):
+        call.refuse(JUMPS)
+    return x
+
+
+@rule("where", data=("condition", "a", "b"), takes=(Choice,))
+def where(call: Call, condition: Any, a: Any, b: Any) -> Any:
+    """A fixed mask chooses between two values, or a comparison does."""
+    test = next((value for value in (condition, a, b) if isinstance(value, Choice)), None)
+    if test is not None:
+        parts = ([_on(test, value, side, call) for value in (condition, a, b)] for side in ("above", "below"))
+        return settled(call, test, *(where(call, *values) for values in parts))
+    if isinstance(condition, Data):
+        call.refuse("its condition depends on the input")
+    data = a if isinstance(a, Data) else b
+    if not isinstance(data, Data):
+        return torch.where(condition, a, b)
+    if condition.dim() == 0:
+        return a if condition else b
+    mask = aligned(call, data, condition).to(torch.bool)
+    if isinstance(a, Data) and isinstance(b, Data):
+        same_layout(call, a, b)
+        return call.affine(_chosen, a, b, constants=(mask,), entrywise=True)
+    if isinstance(a, Data):
+        return call.affine(_chosen, a, constants=(aligned(call, data, b), mask), entrywise=True)
+    return call.affine(_chosen, b, constants=(aligned(call, data, a), ~mask), entrywise=True)
+
+
+def _chosen(a: Tensor, b: Tensor, mask: Tensor) -> Tensor:
+    return torch.where(mask, a, b)
+
+
+@rule("masked_fill", data=("x", "mask"), takes=(Choice,))
+def _masked_fill(call: Call, x: Data, mask: Any, value: Any) -> Any:
+    return where(call, mask if isinstance(mask, Data) else mask.to(torch.bool), value, x)
+
+
+# the two sides of a choice
+
+
+def on_sides(call: Call, function: Callable[..., Any], bound: inspect.BoundArguments) -> Data:
+    """An entrywise rule on each side of the choices among its arguments."""
+    test = next(value for value in bound.arguments.values() if isinstance(value, Choice))
+    sides = []
+    for side in ("above", "below"):
+        args = [_on(test, value, side, call) for value in bound.args[1:]]
+        kwargs = {name: _on(test, value, side, call) for name, value in bound.kwargs.items()}
+        if any(isinstance(value, Data) for value in (*args, *kwargs.values())):
+            sides.append(function(call, *args, **kwargs))
+        else:
+            sides.append(_of_constants(call, args, kwargs))
+    return settled(call, test, *sides)
+
+
+def _on(test: Choice, value: Any, side: str, call: Call) -> Any:
+    """The value on one side of a comparison."""
+    if not isinstance(value, Choice):
+        return value
+    if value.compared is not test.compared or value.level is not test.level:
+        call.refuse(SEVERAL)
+    return getattr(value, side)
+
+
+def _of_constants(call: Call, args: list[Any], kwargs: dict[str, Any]) -> Tensor:
+    """The call itself, on a side that does not depend on the input."""
+    target = call.node.target
+    function = getattr(torch.Tensor, target) if isinstance(target, str) else target
+    result: Tensor = function(*args, **kwargs)
+    return result
+
+
+def _with_sides(call: Call, test: Choice, above: Any, below: Any) -> Choice:
+    """The choice between other sides. Between constants it is still refused as the comparison that it comes from."""
+    parts = [value for value in (test.level, above, below) if isinstance(value, Data | Tensor)]
+    rows = [part.shape if isinstance(part, Data) else aligned(call, test.compared, part).shape[1:] for part in parts]
+    shape = np.broadcast_shapes(test.compared.shape, *rows)
+    if any(isinstance(part, Data) and (part.ndim, part.axis) != (test.ndim, test.axis) for part in parts):
+        call.refuse_row_mixing()
+    refusal = call.refusal(APART) if isinstance(above, Data) or isinstance(below, Data) else test.refusal
+    return replace(test, shape=tuple(shape), above=above, below=below, refusal=refusal)
+
+
+# sides that meet
+
+
+def settled(call: Call, test: Choice, above: Any, below: Any) -> Data:
+    """The choice between two sides as a continuous function if they meet, else as a choice."""
+    choice = _with_sides(call, test, above, below)
+    if not any(isinstance(side, Data) for side in (above, below)):
+        return choice
+    if isinstance(test.level, Data):
+        pair, swapped = (test.compared, test.level), (test.level, test.compared)
+        for (a, b), largest in ((pair, True), (swapped, False)):
+            if _same(call, above, a) and _same(call, below, b):
+                return larger(call, a, b, largest=largest)
+        compared = sum_of(call, *pair, -1.0)
+        compared = next(step.output for step in call.recorder.steps if _same(call, step.output, compared))
+        level = call.constant(0.0)
+    else:
+        compared, level = test.compared, aligned(call, test.compared, test.level)
+    for base, threshold, flipped in _bases(call, compared, level):
+        function = _Sides.of(call, base, threshold, *((below, above) if flipped else (above, below)))
+        if function is not None and function.meet():
+            return function.recorded()
+    return choice
+
+
+def _bases(call: Call, compared: Data, level: Tensor) -> list[tuple[Data, Tensor, bool]]:
+    """Values of which ``compared`` is an increasing or decreasing affine function entry by entry: each with its number
+    where ``compared`` is ``level``, and whether it decreases.
+    """
+    bases, x, steps = [(compared, level, False)], compared, _made_by(call)
+    while (step := steps.get(x)) is not None:
+        x = step.inputs[0]
+        if len(step.inputs) > 1 or not _is_entrywise(step, x) or not isinstance(step.operation, Affine):
+            break
+        at_zero, at_one = (_run(call, x, compared, value) for value in (0.0, 1.0))
+        slope = at_one - at_zero
+        if bool((slope > 0).all()) or bool((slope < 0).all()):
+            bases.append((x, (level - at_zero) / slope, bool((slope < 0).all())))
+    return bases
+
+
+class _Sides:
+    """What is chosen above and below a threshold of ``base``, each as the steps from there or as a constant."""
+
+    def __init__(self, call: Call, base: Data, threshold: Tensor, sides: tuple[Any, Any], steps: Any) -> None:
+        self.call, self.base, self.threshold, self.sides, self.steps = call, base, threshold, sides, steps
+
+    @classmethod
+    def of(cls, call: Call, base: Data, threshold: Tensor, above: Any, below: Any) -> _Sides | None:
+        """None if a side depends on something else than the same entry of ``base``."""
+        steps = [_steps(call, base, side) if isinstance(side, Data) else [] for side in (above, below)]
+        if any(path is None for path in steps):
+            return None
+        sides = [side if isinstance(side, Data) else aligned(call, base, side) for side in (above, below)]
+        parts = [threshold, *(side for side in sides if isinstance(side, Tensor))]
+        if np.broadcast_shapes(base.shape, *(part.shape[1:] for part in parts)) != base.shape:
+            return None
+        return cls(call, base, threshold, (sides[0], sides[1]), steps)
+
+    def at(self, side: int, rows: Tensor | float) -> Tensor:
+        value = self.sides[side]
+        return value if isinstance(value, Tensor) else _run(self.call, self.base, value, rows)
+
+    def meet(self) -> bool:
+        """Whether both sides have the same value at the threshold, up to rounding."""
+        around = [self.at(side, self.threshold + step) for side in (0, 1) for step in (-1.0, 1.0)]
+        size = max([float(part.abs().max()) for part in (*around, self.threshold)])
+        return bool(((self.at(0, self.threshold) - self.at(1, self.threshold)).abs() <= _MEET * size).all())
+
+    def recorded(self) -> Data:
+        """The function as operations; slopes that meet in 0 are one leaky ReLU."""
+        call, base, threshold = self.call, self.base, self.threshold
+        affine = all(isinstance(step.operation, Affine) for step in chain(*self.steps))
+        at_zero = [self.at(side, 0.0) for side in (0, 1)]
+        if affine and not any(bool(part.any()) for part in (threshold, *at_zero)):
+            above, below = (self.at(side, 1.0) for side in (0, 1))
+            slope = float(below.flatten()[0])
+            if bool((above == 1).all()) and bool((below == slope).all()):
+                return {0.0: relu, -1.0: absolute}.get(slope, _leaky_with(slope))(call, base)
+        parts = []
+        limit = threshold.movedim(0, base.axis) if threshold.dim() else threshold
+        for side, largest in ((0, True), (1, False)):
+            if not isinstance(self.sides[side], Tensor):
+                parts.append(self._replayed(side, larger(call, base, limit, largest=largest)))
+        if len(parts) == 1:
+            return parts[0]
+        middle = self.at(1, threshold).movedim(0, base.axis)
+        total: Data = sum_of(call, sum_of(call, parts[0], parts[1], 1.0), middle, -1.0)
+        return total
+
+    def _replayed(self, side: int, base: Data) -> Data:
+        """The steps of a side, from another value than the one they were recorded with."""
+        values = {self.base: base}
+        for step in self.steps[side]:
+            inputs = [values[x] for x in step.inputs]
+            values[step.output] = self.call.record(step.operation, *inputs, shape=step.output.shape)
+        return values[self.sides[side]]
+
+
+def _leaky_with(slope: float) -> Callable[[Call, Data], Data]:
+    return lambda call, x: leaky_relu(call, x, slope)
+
+
+def _same(call: Call, a: Any, b: Any) -> bool:
+    """Whether two values come from the same operations on the same values."""
+    if a is b or not (isinstance(a, Data) and isinstance(b, Data)):
+        return a is b
+    steps = _made_by(call)
+    if a not in steps or b not in steps:
+        return False
+    (first, second), constants = (steps[a], steps[b]), [steps[x].operation.constants for x in (a, b)]
+    return (
+        (a.shape, a.axis, len(first.inputs), len(constants[0]))
+        == (b.shape, b.axis, len(second.inputs), len(constants[1]))
+        and named(first.operation.function) == named(second.operation.function)
+        and all(torch.equal(x, y) for x, y in zip(*constants, strict=True))
+        and all(_same(call, x, y) for x, y in zip(first.inputs, second.inputs, strict=True))
+    )
+
+
+def _made_by(call: Call) -> dict[Data, RecordedStep]:
+    return {step.output: step for step in call.recorder.steps}
+
+
+def _is_entrywise(step: RecordedStep, base: Data) -> bool:
+    same = all((x.shape, x.axis) == (base.shape, base.axis) for x in (step.output, *step.inputs))
+    return step.operation.entrywise and same
+
+
+def _steps(call: Call, base: Data, value: Data) -> list[RecordedStep] | None:
+    """The steps from ``base`` to ``value``; None if they are not entry by entry or read something else."""
+    wanted, path = {value}, []
+    for step in reversed(call.recorder.steps):
+        if step.output in wanted and step.output is not base:
+            if not _is_entrywise(step, base):
+                return None
+            wanted.remove(step.output)
+            wanted.update(step.inputs)
+            path.append(step)
+    return path[::-1] if wanted == {base} else None
+
+
+def _run(call: Call, base: Data, value: Data, rows: Tensor | float) -> Tensor:
+    """``value`` (1, *shape) where ``base`` is these numbers."""
+    kind = {"dtype": call.recorder.dtype, "device": call.recorder.device}
+    values: dict[Data, Tensor] = {base: torch.zeros((1, *base.shape), **kind) + rows}  # type: ignore[call-overload]
+    for step in _steps(call, base, value) or ():
+        values[step.output] = step.operation.function(*(values[x] for x in step.inputs), *step.operation.constants)
+    return values[value]
