@@ -16,6 +16,7 @@ from regionscope.complexity.neighbourhoods import Chunk, FrameChoice, Neighbourh
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs, read_examples
 from regionscope.network.call.untouched import untouched
+from regionscope.network.estimator import as_module
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.types import Estimate, Reading
 
@@ -82,7 +83,7 @@ def deformation(
     cross-polytope.
     Cost: one forward pass of 2·P·b inputs and P² distances per layer.
     """
-    model = check_module(select_output(model, output, args))
+    model = check_module(select_output(as_module(model), output, args))
     parts: list[dict[str, Tensor]] = []
     with untouched(model, widened=True) as private:
         where = Neighbourhoods.read(
@@ -130,7 +131,7 @@ def trusted_radius(
     the folds inside a hull that is no longer the image of the neighbourhood. Other arguments as in ``deformation``.
     Cost: one ``deformation`` per radius.
     """
-    model = select_output(model, output, args)
+    model = select_output(as_module(model), output, args)
     if not isinstance(radii, Iterable) or len(ordered := sorted(read_number("a radius", r) for r in radii)) < 2:
         raise InputError(
             f"Expected at least two radii to compare, got {radii}. Write radii=(0.005, 0.05), for example."

@@ -21,6 +21,7 @@ from regionscope.extras import data_frame
 from regionscope.inputs import Inputs
 from regionscope.network import untouched
 from regionscope.network.embedded import embedded_with_head
+from regionscope.network.estimator import as_module
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.network.token_ids import TokenGroup, read_tokens, takes_tokens, without_padding
 from regionscope.types import Estimate, Reading
@@ -170,7 +171,7 @@ def local_complexity(
     on P + b inputs with a shared frame, and on (P + 1) b with a frame for each point. The vertices themselves are
     computed only if something else reads the input.
     """
-    check_module(model, otherwise="For an exported program, pass program.module().")
+    model = check_module(as_module(model), otherwise="For an exported program, pass program.module().")
 
     def count(model: nn.Module, points: Inputs, *, copy: bool) -> _Counts:
         with untouched(model, copy=copy, widened=True) as private:

@@ -14,6 +14,7 @@ from regionscope.complexity.layer_listing import TensorSources
 from regionscope.complexity.neighbourhoods import Neighbourhoods, offsets
 from regionscope.errors import InputError
 from regionscope.inputs import Inputs
+from regionscope.network.estimator import as_module
 
 
 def soft_local_complexity(
@@ -44,7 +45,7 @@ def soft_local_complexity(
     >>> penalty = soft_local_complexity(net, torch.zeros(3, 2), radius=1.0).mean()
     >>> penalty.backward()
     """
-    check_module(model, otherwise="For an exported program, pass program.module().")
+    model = check_module(as_module(model), otherwise="For an exported program, pass program.module().")
     check_positive(temperature=temperature)
     where = Neighbourhoods.read(
         model, inputs, dims=dims, radius=radius, frames="shared", hull="cross-polytope", seed=seed, generator=generator

@@ -67,10 +67,14 @@ class DecisionRegions:
         return f"DecisionRegions(dim={self.partition.dim}, {counts}, {size})"
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame with one row for each decision region: its label, its size, and the number of pieces."""
+        """A pandas DataFrame with one row for each decision region: its label, its size, and the number of pieces.
+
+        Labels of an estimator are its ``classes_``.
+        """
         pieces = torch.bincount(self.piece_regions, minlength=len(self.labels))
         columns = {"label": self.labels, "size": self.sizes, "pieces": pieces}
-        return data_frame({name: column.cpu().numpy() for name, column in columns.items()})
+        frame = data_frame({name: column.cpu().numpy() for name, column in columns.items()})
+        return frame.assign(label=[self.classes[i] for i in self.labels.tolist()]) if self.classes else frame
 
     def readings(self) -> tuple[Reading, ...]:
         """The number of decision regions, of signs that rounding hides if any (see ``Partition.n_snapped``), and of
@@ -122,6 +126,11 @@ class DecisionRegions:
         if self.n_undecided:
             warn_of_rounding(self.n_undecided)
         return len(self.labels)
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """``classes_`` of the scikit-learn estimator, by label; empty for other models and without the network."""
+        return () if self.partition.program is None else self.partition.program.classes
 
     @cached_property
     def sizes(self) -> Tensor:

@@ -19,6 +19,7 @@ from regionscope.inputs import Inputs, Labels, read_array
 from regionscope.measures.gap import read_labels, some_examples
 from regionscope.network import device_and_dtype, untouched
 from regionscope.network.call.forward import call_model
+from regionscope.network.estimator import as_module
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.network.token_ids import input_dtype, to_model
 from regionscope.sampled.labels import refuse_batch_statistics
@@ -40,7 +41,7 @@ def output_margin(
     where y = 1 and -f where y = 0. Not invariant to reparametrisation: doubling the last layer doubles it. Cost: one
     forward pass.
     """
-    model = select_output(model, output, args)
+    model = select_output(as_module(model, counted=True), output, args)
     read_integer("batch_size", batch_size)
     examples = some_examples(inputs, labels)
     refuse_batch_statistics(model)

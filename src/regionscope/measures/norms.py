@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regionscope.checks import check_module, one_of, unreadable
 from regionscope.errors import InputError
 from regionscope.network.call.wrappers import unwrapped
+from regionscope.network.estimator import as_module
 from regionscope.network.private_copy import check_whole
 from regionscope.types import Reading, repr_of
 
@@ -102,7 +103,7 @@ def _without_wrappers(state: Mapping[str, Tensor], wanted: Mapping[str, Tensor])
 
 def _chosen(model: nn.Module, which: Which) -> dict[str, Tensor]:
     one_of("which", which, ("all", "weights"))
-    network, weights = unwrapped(check_module(model)), {}
+    network, weights = unwrapped(check_module(as_module(model))), {}
     check_whole(network)
     for name, value in network.named_parameters():
         if reason := unreadable(value):

@@ -22,6 +22,7 @@ from regionscope.measures.gap import some_examples
 from regionscope.network import device_and_dtype, untouched
 from regionscope.network.call.forward import call_model
 from regionscope.network.call.precision import ProcessWide
+from regionscope.network.estimator import as_module
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.network.token_ids import input_dtype, to_model
 from regionscope.sampled.labels import refuse_batch_statistics
@@ -89,7 +90,7 @@ def sharpness(
     Cost: about 13 to 100 products, each about four forward passes over the sample; memory of one batch's graph and of
     20 float64 copies of the parameters.
     """
-    model = select_output(model, output, args)
+    model = select_output(as_module(model, counted=True), output, args)
     refuse_batch_statistics(model)
     read_integer("max_products", max_products)
     read_seed(seed)

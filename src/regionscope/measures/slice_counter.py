@@ -21,6 +21,7 @@ from regionscope.inputs import Examples
 from regionscope.measures.count_file import CountFile
 from regionscope.measures.over_slices import SliceValues, over_slices
 from regionscope.network import Program
+from regionscope.network.estimator import is_estimator
 from regionscope.sampled.drawn_slices import SliceSampler
 from regionscope.sampled.grid import RefinedCounts, grid_counts, refined_counts
 from regionscope.sampled.labels import Labeller, open_labeller
@@ -143,7 +144,7 @@ def _joined(parts: Sequence[Tensor | RefinedCounts]) -> Tensor | RefinedCounts:
 
 
 def _exact(model: Any, first: Slice, memory: int | None) -> Callable[[Sequence[Slice]], Tensor]:
-    if not isinstance(model, nn.Module | Program):
+    if not isinstance(model, nn.Module | Program) and not is_estimator(model):
         raise InputError(
             f'Expected a torch module for method "exact", got {type(model).__name__}. Use "grid" or "refined".'
         )

@@ -132,6 +132,7 @@ class Program:
     folds as long as all live tensors change together.
 
     structure: structure of the module, if only its weights may change; see ``rebind``.
+    classes: of an estimator, the class of each label.
     """
 
     input_shape: tuple[int, ...]
@@ -144,6 +145,7 @@ class Program:
     output_name: str
     instructions: tuple[Instruction, ...]
     structure: Structure | None = None
+    classes: tuple[Any, ...] = ()
 
     def __repr__(self) -> str:
         units = sum(fold.n_units for fold in self.folds)

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
@@ -16,6 +17,7 @@ from regionscope.errors import InputError, RegionscopeError, UntraceableModel
 from regionscope.network import refuse, rules  # noqa: F401  (importing the rules fills the table)
 from regionscope.network.call.draws import Draws
 from regionscope.network.call.wrappers import unwrapped
+from regionscope.network.estimator import EstimatorNetwork, as_module
 from regionscope.network.exported import plain_module
 from regionscope.network.hooks import check_hooks, global_hooks
 from regionscope.network.output import Arguments, Output, select_output
@@ -27,8 +29,8 @@ from regionscope.network.second_reading import ForwardReading, read_repeatedly
 
 
 def trace(
-    model: nn.Module,
-    input_shape: tuple[int, ...],
+    model: Any,
+    input_shape: tuple[int, ...] | None = None,
     *,
     dtype: torch.dtype = torch.float64,
     device: torch.device | str | None = None,
@@ -38,7 +40,11 @@ def trace(
 ) -> Program:
     """Read ``model`` in eval mode as a program on rows of shape ``input_shape`` (without the batch dimension).
 
-    ``model`` may also be a ``torch.fx.GraphModule``, or a ``torch.export.ExportedProgram`` with an open batch size.
+    ``model`` is an ``nn.Module``, a ``torch.export.ExportedProgram`` with an open batch size, or a fitted scikit-learn
+    estimator: a linear model, a multi-layer perceptron, or a pipeline of affine steps before one. Then outputs are
+    those of its decision function (its prediction, for a regressor), and ``Program.classes`` are its ``classes_``.
+    input_shape: not needed where the model has an attribute of that name, as networks from ONNX files and estimators
+    have.
 
     The forward is traced with torch.fx on a private copy; the model itself is neither run nor changed.
     Weights are copied, cast to ``dtype`` and put on ``device`` (that of the model's parameters if None); the program is
@@ -54,9 +60,9 @@ def trace(
     Raises NotPiecewiseAffine, UntraceableModel or InputError. Cost: milliseconds, one copy of the
     weights, and two forward passes of two rows if the recorded operations alone do not show that both traces are equal.
     """
-    outer = plain_module(select_output(model, output, args))
+    outer = plain_module(select_output(as_module(model), output, args))
     module = _python_module(outer)
-    shape = _checked_shape(input_shape)
+    shape = _checked_shape(getattr(module, "input_shape", None) if input_shape is None else input_shape)
     if dtype not in (torch.float64, torch.float32):
         raise InputError(f"Expected dtype to be torch.float64 or torch.float32, got {dtype}. Pass one of these.")
     if device is None:
@@ -71,9 +77,10 @@ def trace(
     def read() -> ForwardReading:
         return _reading(Reader(copied, shape, Recorder(dtype, place)), copied, name)
 
-    if not only_torch(module):
-        return read_repeatedly(read, name, copied.parts)
-    return _with_sources(read().program(), module, copied.module)
+    if only_torch(module):
+        return _with_sources(read().program(), module, copied.module)
+    program = read_repeatedly(read, name, copied.parts)
+    return replace(program, classes=module.classes) if isinstance(module, EstimatorNetwork) else program
 
 
 def retrace(program: Program | None, model: nn.Module, input_shape: tuple[int, ...]) -> Program:
@@ -164,7 +171,7 @@ def _python_module(module: nn.Module) -> nn.Module:
     return inner
 
 
-def _checked_shape(input_shape: tuple[int, ...]) -> tuple[int, ...]:
+def _checked_shape(input_shape: Any) -> tuple[int, ...]:
     shape = tuple(input_shape) if isinstance(input_shape, tuple | list) else (input_shape,)
     if not shape or not all(isinstance(n, int) and n > 0 for n in shape):
         raise InputError(

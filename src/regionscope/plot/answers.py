@@ -11,7 +11,6 @@ from matplotlib.patches import Patch
 from matplotlib.text import Annotation
 from numpy.typing import NDArray
 
-from regionscope.checks import check_class_names
 from regionscope.errors import InputError
 from regionscope.exact import ClassTopology, DecisionRegions, Extremes, Flips, Lipschitz, Partition
 from regionscope.exact.questions.output_weights import name_of_weights
@@ -19,7 +18,7 @@ from regionscope.formatting import counted
 from regionscope.plot import style
 from regionscope.plot.figures import panel
 from regionscope.plot.graphs import function_graph
-from regionscope.plot.kinds import decision_for, partition_for
+from regionscope.plot.kinds import class_names_for, decision_for, partition_for
 from regionscope.plot.legends import lay_out
 from regionscope.plot.regions import decision_regions, region_values
 from regionscope.plot.ticks import input_ticks
@@ -95,7 +94,7 @@ def flips_figure(dec: DecisionRegions, flip_table: Flips, *, class_names: Sequen
         raise InputError(f"Expected decision regions on a line, got a slice of dimension {part.dim}. Pass a Segment.")
     figure, (ax,) = style.figure(1, 1, width=1.6 * style.PANEL_INCHES, height=0.8 * style.PANEL_INCHES)
     several = part.outputs.shape[1] > 1
-    names = None if class_names is None else check_class_names(class_names, dec.n_classes)
+    names = class_names_for(dec, class_names)
     outputs = sorted(set(dec.labels.tolist())) if several else [0]
     function_graph(part, ax=ax, outputs=outputs, class_names=names if several else None)
     called = range(dec.n_classes) if names is None else names
@@ -120,8 +119,8 @@ def topology_figure(
     """
     figure, ax = panel(decision_for("topology_figure", dec).partition)
     names = {label: f"class {label}" for label in topology}
-    if class_names is not None:
-        names = dict(enumerate(check_class_names(class_names, dec.n_classes)))
+    if (known := class_names_for(dec, class_names)) is not None:
+        names = dict(enumerate(known))
     decision_regions(dec, ax=ax)
     handles = [
         Patch(

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from regionscope.checks import check_class_names
 from regionscope.exact import DecisionRegions, Partition
 from regionscope.formatting import counted
 from regionscope.plot import style
 from regionscope.plot.artists import Segments
-from regionscope.plot.kinds import decision_for, partition_for
+from regionscope.plot.kinds import class_names_for, decision_for, partition_for
 from regionscope.plot.legends import class_legend, make_room
 from regionscope.plot.marks import data
 from regionscope.plot.regions import decision_boundary, decision_mosaic, decision_regions, linear_regions
@@ -55,8 +54,7 @@ def decision_figure(dec: DecisionRegions, *, class_names: Sequence[str] | None =
     """
     figure, ax = panel(decision_for("decision_figure", dec).partition)
     decision_regions(dec, ax=ax)
-    names = None if class_names is None else check_class_names(class_names, dec.n_classes)
-    legend = class_legend(dec.labels, ax=ax, class_names=names)
+    legend = class_legend(dec.labels, ax=ax, class_names=class_names_for(dec, class_names))
     width, height = figure.get_size_inches()
     figure.set_size_inches(width + legend.get_window_extent().width / figure.dpi, height)
     ax.set_title(counted(dec.count, "decision region"))

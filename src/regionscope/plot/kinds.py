@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from regionscope.checks import check_instance
+from collections.abc import Sequence
+
+from regionscope.checks import check_class_names, check_instance
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition
 from regionscope.geometry import Slice
@@ -20,6 +22,12 @@ def decision_for(who: str, dec: DecisionRegions) -> DecisionRegions:
     return check_instance(
         f"plot.{who}()", dec, DecisionRegions, advice="Compute it with regionscope.decision_regions(model, slice)"
     )
+
+
+def class_names_for(dec: DecisionRegions, class_names: Sequence[str] | None) -> Sequence[str] | None:
+    """The names of the classes by label, checked; by default those of an estimator, and None for other models."""
+    names = class_names if class_names is not None else [str(name) for name in dec.classes] or None
+    return None if names is None else check_class_names(names, dec.n_classes)
 
 
 def slice_for(who: str, slice: Slice) -> Slice:
