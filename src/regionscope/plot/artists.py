@@ -2,8 +2,12 @@
 
 A collection of 100,000 polygons is slow in a PDF or SVG file, where every polygon carries its own colour and state.
 These two keep the interface of matplotlib's collections, one path for each shape, but make those paths only when asked,
-and hand the renderer one compound path for each colour. Shapes of one colour then also meet without the hairline that
-antialiasing leaves.
+and hand the renderer one compound path for each colour. Neighbours of one colour become one shape, without the edges
+between them:
+
+    +---+---+          +-------+
+    | a | a |    ->    |   a   |     the edges that two polygons of one colour run along in opposite directions are
+    +---+---+          +---+---+     left out, and the others are put end to end
 """
 
 from __future__ import annotations
@@ -22,6 +26,8 @@ from regionscope.types import FloatArray
 _POINTS = 10_000  # in one path: the rasteriser limits how much it takes at once
 _CHAINED = 50_000  # more segments than that are too short and thin for their joints to be seen
 _SEAM = 0.35  # points: the width of strokes below the faces
+_WORTH_MERGING = 0.8  # share of the edges that remain, at most
+_STRAIGHT = 1e-9  # sine of a turn that nobody sees
 _FINE = 0.5  # points: snapping would widen thinner lines across a band to a whole pixel
 
 
@@ -54,7 +60,7 @@ class Cells(PolyCollection):
         order = np.argsort(which.reshape(-1), kind="stable")
         groups = np.split(order, np.cumsum(np.bincount(which.reshape(-1)))[:-1])
         layers = [
-            (tuple(colour), list(_joined([self._outlines[i] for i in group], closed=True)))
+            (tuple(colour), list(_joined(merged([self._outlines[i] for i in group]), closed=True)))
             for colour, group in zip(distinct, groups, strict=True)
         ]
         # Below, strokes in the colours of the faces: where two faces meet, the hairline between them then shows one of
@@ -71,10 +77,14 @@ class Cells(PolyCollection):
 
 
 class Segments(LineCollection):
-    """Straight segments (n, 2, 2) of one colour and one width; those that share an end are drawn as one line."""
+    """Straight segments (n, 2, 2) of one width; those of one colour that share an end are drawn as one line.
+
+    colour: one for all, or one for each segment (n, 3).
+    """
 
     def __init__(self, segments: FloatArray, *, colour: Any, width: float, **options: Any) -> None:
-        super().__init__(segments, colors=[colour], linewidths=width, **options)  # type: ignore[arg-type]
+        colours = [colour] if np.ndim(colour) < 2 else colour
+        super().__init__(segments, colors=colours, linewidths=width, **options)  # type: ignore[arg-type]
 
     def set_segments(self, segments: Any) -> None:
         """Take new segments."""
@@ -97,17 +107,62 @@ class Segments(LineCollection):
         """A few long paths."""
         if not self.get_visible() or not len(self._ends):
             return
-        lines = chains(self._ends) if len(self._ends) <= _CHAINED else list(self._ends)
+        colours = np.broadcast_to(np.asarray(self.get_color()), (len(self._ends), 4))
+        distinct, which = np.unique(colours, axis=0, return_inverse=True)
         with _Pen(self, renderer) as gc:
-            gc.set_foreground(tuple(np.asarray(self.get_color())[0]), isRGBA=True)
             width = float(np.asarray(self.get_linewidth()).reshape(-1)[0])
             gc.set_linewidth(width)
             if width < _FINE:
                 gc.set_snap(False)
             gc.set_capstyle("butt")
             gc.set_joinstyle("round")
-            for path in _joined(lines, closed=False):
-                renderer.draw_path(gc, path, self.get_transform(), None)
+            for i in range(len(distinct))[::-1]:  # the lightest first: dark lines stay whole where they cross others
+                ends = self._ends[which.reshape(-1) == i]
+                gc.set_foreground(tuple(distinct[i]), isRGBA=True)
+                for path in _joined(chains(ends) if len(ends) <= _CHAINED else list(ends), closed=False):
+                    renderer.draw_path(gc, path, self.get_transform(), None)
+
+
+def merged(outlines: Sequence[FloatArray]) -> list[FloatArray]:
+    """The border of a union of polygons (m, 2), all of one orientation, as closed lines without the last point.
+
+    Holes run the other way round, so that filling by winding numbers leaves them out. Corners are the same when their
+    coordinates are equal; those of a straight line between two others are left out.
+
+    >>> square = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    >>> [line.tolist() for line in merged([square, square + [1.0, 0.0]])]
+    [[[0.0, 0.0], [2.0, 0.0], [2.0, 1.0], [0.0, 1.0]]]
+    """
+    sizes = np.array([len(outline) for outline in outlines])
+    points = np.concatenate(outlines)
+    following = np.arange(1, len(points) + 1)
+    following[np.cumsum(sizes) - 1] -= sizes
+    corners, node = np.unique(points @ np.array([1.0, 1j]), return_inverse=True)
+    start, end = node, node[following]
+    _, edge = np.unique(np.minimum(start, end) * len(corners) + np.maximum(start, end), return_inverse=True)
+    border = np.bincount(edge, weights=np.sign(end - start))[edge] != 0
+    if border.sum() > _WORTH_MERGING * len(points):
+        return list(outlines)
+    leaving: dict[int, list[int]] = {}
+    for corner, following_corner in zip(start[border].tolist(), end[border].tolist(), strict=True):
+        leaving.setdefault(corner, []).append(following_corner)
+    lines = []
+    for first, unused in leaving.items():
+        while unused:  # as many edges enter a corner as leave it, so that each walk ends where it began
+            line, corner = [], first
+            while leaving[corner]:
+                line.append(corner)
+                corner = leaving[corner].pop()
+            lines.append(_without_straight(np.stack([corners[line].real, corners[line].imag], 1)))
+    return lines
+
+
+def _without_straight(line: FloatArray) -> FloatArray:
+    """A closed line without the points at which it does not turn."""
+    before, after = line - np.roll(line, 1, 0), np.roll(line, -1, 0) - line
+    turn = np.abs(before[:, 0] * after[:, 1] - before[:, 1] * after[:, 0])
+    kept = turn > _STRAIGHT * np.linalg.norm(before, axis=1) * np.linalg.norm(after, axis=1)
+    return line[kept] if kept.sum() > 2 else line
 
 
 def chains(segments: FloatArray) -> list[FloatArray]:
