@@ -64,7 +64,7 @@ def main() -> None:
     options = parser.parse_args()
     where = plane(options.distance, options.heading, tuple(options.speeds))
     files = sorted(path for path in options.models.glob("ACASXU_run2a_*.onnx*") if path.suffix in (".onnx", ".gz"))
-    figure, axes = style.figure(5, 9, width=1.15, height=1.2)
+    figure, axes = style.figure(5, 9, width=10.35, height=6)
     rows = []
     for ax in axes:
         ax.set_axis_off()

@@ -19,7 +19,7 @@ image = split.train.inputs[split.train.labels == 8][:1]
 found = rs.integrated_gradients(model, image, baseline=0.0, target=(8, 3))
 steps = found.steps_needed(0.001, k_max=200)
 
-figure, (left, middle, right) = style.figure(1, 3, width=3.2, height=3.2)
+figure, (left, middle, right) = style.figure(1, 3, width=9.6, height=3.2)
 left.imshow(image.reshape(8, 8).numpy(), cmap="gray_r")
 left.set_title("input")
 plot.attributions(found, ax=middle, image_shape=(8, 8))

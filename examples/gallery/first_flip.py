@@ -20,7 +20,7 @@ square = rs.Box(center=[0, 0], directions=[[1, 0], [0, 1]], radius=1)
 part, dec = rs.linear_regions(model, square), rs.decision_regions(model, square)
 found = part.extremes((1, 0))
 
-figure, (left, right) = style.figure(1, 2, width=4.4, height=4)
+figure, (left, right) = style.figure(1, 2, width=8.8, height=4)
 plot.region_values(part, found.by_region.max, ax=left, label="largest margin on the region")
 left.plot(*found.coords_of_min, "v", *found.coords_of_max, "^", color=style.VERMILLION, clip_on=False)
 plot.decision_regions(dec, ax=right)

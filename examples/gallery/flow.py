@@ -13,7 +13,7 @@ data = shallow.sample(teacher, 20, seed=1)
 start = shallow.initial_network(50, sigma_h=1.0, sigma_o=1e-2, seed=2)
 flow = shallow.gradient_flow(start, data, shallow.FlowOptions(max_log_loss=500))
 
-figure, axes = style.figure(1, 3, width=3.6, height=3.0)
+figure, axes = style.figure(1, 3, width=10.8, height=3.0)
 for ax, moment in zip(axes, (0, len(flow) // 2, len(flow) - 1), strict=True):
     flow_frame(flow, moment, ax=ax, radius=1.0, teacher=teacher)
 style.plain_axes(axes)

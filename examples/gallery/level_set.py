@@ -15,7 +15,7 @@ SHAPES = {
     "two balls": lambda x: torch.minimum((x - 0.4).norm(dim=1) - 0.45, (x + 0.4).norm(dim=1) - 0.4),
     "gyroid": lambda x: (torch.sin(3 * x) * torch.cos(3 * x.roll(-1, dims=1))).sum(1) / 4,
 }
-figure, axes = style.figure(1, 3, width=2.1, height=2.4, projection="3d")
+figure, axes = style.figure(1, 3, width=6.3, height=2.4, projection="3d")
 random, models, meshes = torch.Generator().manual_seed(0), {}, {}
 for ax, (name, distance) in zip(axes, SHAPES.items(), strict=True):
     models[name] = model = mlp([3, 24, 24, 1], seed=1)

@@ -16,7 +16,7 @@ train(model, data, Training(epochs=30, optimizer="adam", lr=1e-2, batch_size=50)
 square = rs.Box(center=[0, 0], directions=[[1, 0], [0, 1]], radius=1)
 dec = rs.decision_regions(model, square)
 
-figure, (left, right) = style.figure(1, 2, width=4, height=4.1)
+figure, (left, right) = style.figure(1, 2, width=8, height=4.1)
 plot.decision_mosaic(dec, ax=left)
 plot.decision_regions(dec, ax=right)
 plot.data(data.inputs, data.labels, ax=right)

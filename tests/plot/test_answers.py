@@ -15,7 +15,8 @@ from torch import Tensor, nn
 import regionscope as rs
 from regionscope import plot
 from regionscope.errors import InputError
-from regionscope.plot.answers import spread
+from regionscope.plot import style
+from regionscope.plot.legends import spread
 from regionscope_lab.zoo import mlp
 
 NET = mlp([2, 8, 8, 3], seed=4)
@@ -68,6 +69,8 @@ def test_flips_are_dotted_lines_with_both_classes(named: bool) -> None:
     legend = [text.get_text() for text in ax.get_legend().get_texts()]
     outputs = [f"output {i}{f' (animal {i})' if named else ''}" for i in sorted(set(dec.labels.tolist()))]
     assert legend == [*outputs, *(f"folds of {name}" for name in dec.partition.by_layer)]
+    curves = [line for line in ax.lines if line.get_linestyle() == "-"]
+    assert [line.get_color() for line in curves] == [style.hue(label) for label in sorted(set(dec.labels.tolist()))]
     dotted = [line.get_xdata()[0] for line in ax.lines if line.get_linestyle() == ":"]
     assert dotted == flips.coords.tolist()
     with pytest.raises(InputError, match="Expected decision regions on a line"):

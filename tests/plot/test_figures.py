@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 import pytest
 import torch
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 import regionscope as rs
 from regionscope import plot
 from regionscope.errors import InputError
+from regionscope.plot import style
 from regionscope.quickstart import QuickstartConfig, quickstart
 from regionscope_lab.zoo import mlp
 from small_slices import SQUARE
@@ -47,6 +51,50 @@ def test_drawing_changes_no_setting() -> None:
     for figure in (plot.regions_figure(PART), plot.neurons_figure(PART, DECISION), plot.layer_panels_figure(PART)):
         figure.canvas.draw()
     assert dict(matplotlib.rcParams) == before
+
+
+@pytest.mark.parametrize(("name", "width", "wide"), [("paper", None, 3.25), ("paper", 6.75, 6.75), ("talk", None, 8.0)])
+def test_a_look_has_the_width_of_a_column_and_ends_with_its_block(name: str, width: float | None, wide: float) -> None:
+    before = dict(matplotlib.rcParams)
+    with plot.look(name, width=width):
+        figures = [plot.neurons_figure(PART, DECISION), plot.decision_figure(DECISION), plot.layer_panels_figure(PART)]
+        figures.append(plot.extremes_figure(PART, PART.extremes(0)))
+    assert dict(matplotlib.rcParams) == before
+    for figure in figures:
+        assert figure.get_size_inches()[0] == pytest.approx(wide)
+        figure.draw_without_rendering()  # outside the block: what is made only now looks the same
+        texts = [text for text in figure.findobj(Text) if text.get_text()]
+        assert {text.get_fontname() for text in texts} == {"STIXGeneral" if name == "paper" else "DejaVu Sans"}
+        size, sizes = 9.0 if name == "paper" else 18.0, [text.get_fontsize() for text in texts]
+        assert 0.69 * size <= min(sizes) <= max(sizes) <= 1.21 * size
+        boxes = [text.get_window_extent() for text in texts]
+        assert all(figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1 for box in boxes)
+    assert plot.decision_figure(DECISION).axes[0].collections[1].get_linewidth()[0] == style.BOUNDARY_WIDTH
+    with pytest.raises(InputError, match=r"look, got 'slides'\. Choose from paper, talk"), plot.look("slides"):
+        pass
+
+
+def test_saved_figures_have_fonts_that_publishers_take(tmp_path: Path) -> None:
+    plot.decision_figure(DECISION).savefig(tmp_path / "own.pdf")
+    with plot.look("paper"):
+        own = Figure().add_subplot()
+        own.set_title("mine")
+        own.figure.savefig(tmp_path / "in_look.pdf")
+    for file in tmp_path.iterdir():
+        assert b"/Type3" not in file.read_bytes()
+        assert b"/CIDFontType2" in file.read_bytes()
+
+
+def test_layers_are_named_with_their_kind() -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(2, 6), torch.nn.ReLU(), torch.nn.Linear(6, 2), torch.nn.LeakyReLU())
+    part = rs.linear_regions(net, SQUARE)
+    assert part.layers == ("1 (ReLU)", "3 (LeakyReLU)")
+    assert PART.layers == tuple(PART.by_layer)  # "relu1" says it already
+    legend: Any = plot.neurons_figure(part).axes[0].get_legend()
+    assert legend.get_title().get_text() == "folds of"
+    assert [text.get_text() for text in legend.get_texts()] == list(part.layers)
+    light = [np.mean(lines.get_color()[0][:3]) for lines in plot.zero_lines(part, ax=Figure().add_subplot())]
+    assert light[0] > light[1]  # regions of earlier layers are drawn lighter
 
 
 def test_the_names_of_axes_are_inside_the_figure() -> None:

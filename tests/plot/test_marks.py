@@ -50,6 +50,23 @@ def test_what_is_outside_or_far_away_is_left_out() -> None:
     assert np.allclose(offsets(plot.points(PLANE, x, ax=axes(), max_distance=1.0)), 0.0)
 
 
+def test_markers_are_smaller_the_farther_their_inputs_are() -> None:
+    away = torch.linalg.qr(torch.cat([PLANE.basis.flatten(1), torch.eye(36, dtype=torch.float64)[:1]]).T)[0][:, 2]
+    x = PLANE.embed(torch.zeros(3, 2)) + torch.tensor([2.0, 0.0, 1.0])[:, None, None, None] * away.reshape(1, 1, 6, 6)
+    (drawn,) = plot.points(PLANE, x, ax=(ax := axes()), size=40.0)
+    assert drawn.get_sizes().tolist() == pytest.approx([10.0, 25.0, 40.0])  # the nearest is drawn last
+    entries = {
+        text.get_text(): mark
+        for text, mark in zip(ax.get_legend().get_texts(), ax.get_legend().legend_handles, strict=True)
+    }
+    assert list(entries) == ["on the plane", "2 away"]
+    assert [mark.get_markersize() ** 2 for mark in entries.values()] == pytest.approx([40.0, 10.0])
+    (drawn,) = plot.points(PLANE, x, ax=axes(), size=40.0, max_distance=4.0)
+    assert drawn.get_sizes().tolist() == pytest.approx([25.0, 32.5, 40.0])
+    corner = plot.points(PLANE, PLANE.embed(PLANE.corners), torch.zeros(4, dtype=torch.int64), ax=axes())[0]
+    assert not corner.get_clip_on()
+
+
 def test_points_of_a_segment_lie_in_its_band() -> None:
     drawn = plot.points(rs.Segment(IMAGES[0], IMAGES[1]), IMAGES[:2], ax=axes())
     assert np.allclose(offsets(drawn), [[0.0, 0.5], [1.0, 0.5]])
@@ -78,7 +95,8 @@ def test_points_stand_out_and_the_legend_explains_them() -> None:
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["cat", "dog", "fox", "mine"]
     assert ax.get_legend().markers == {0: "s", 2: "s"}
     for drawn, label in ((cats, 0), (foxes, 2)):
-        assert drawn.get_sizes().tolist() == [50.0]
+        assert set(drawn.get_sizes().tolist()) == {50.0}
+        assert drawn.get_linewidth()[0] < 0.2 * 50.0**0.5  # the colour of the class is seen
         assert np.allclose(drawn.get_facecolor()[0], (*style.hue(label), 1.0))
         assert np.allclose(drawn.get_edgecolor()[0], 1.0)  # white, and black around it
         assert drawn.get_path_effects()
@@ -89,46 +107,30 @@ def test_points_stand_out_and_the_legend_explains_them() -> None:
     assert ax.get_legend() is None  # too many to tell apart
 
 
-def test_a_thumbnail_lies_beside_its_image_away_from_the_others() -> None:
-    ax = axes()
-    style.map_axes([ax], ticks=False)
-    drawn = plot.thumbnails(PLANE, IMAGES, torch.tensor([2, 0, 1]), ax=ax)
-    ax.figure.draw_without_rendering()
-    at = PLANE.project(IMAGES).coords.numpy()
-    middle = ax.transData.transform(at.mean(0))
-    for label, where, thumbnail in zip([2, 0, 1], at, drawn, strict=True):
-        box = thumbnail.patch.get_window_extent()
-        centre = np.array([box.x0 + box.x1, box.y0 + box.y1]) / 2
-        corner = ax.transData.transform(where)
-        assert thumbnail.xy == pytest.approx(tuple(where))
-        assert np.linalg.norm(centre - middle) > np.linalg.norm(corner - middle)
-        assert np.linalg.norm(centre - corner) < 1.2 * box.width
-        assert not box.contains(*corner)
-        assert np.allclose(thumbnail.patch.get_edgecolor()[:3], style.hue(label))
-        image: Any = thumbnail.offsetbox
-        shown = np.asarray(image.get_data())
-        assert shown.shape == (6, 6)
-    figure = ax.figure.bbox
-    boxes = [thumbnail.patch.get_window_extent() for thumbnail in drawn]
-    assert all(figure.x0 <= box.x0 and box.x1 <= figure.x1 and box.y1 <= figure.y1 for box in boxes)
-
-
 @pytest.mark.parametrize("margin", [0.0, 0.05, 0.5])
-def test_a_thumbnail_is_joined_to_its_point_and_covers_neither_it_nor_the_frame_nor_numbers(margin: float) -> None:
-    images = digits().inputs[[13, 8, 15]]
+@pytest.mark.parametrize("ticks", [True, False])
+def test_thumbnails_stand_outside_the_axes_and_cover_nothing(margin: float, ticks: bool) -> None:
+    images, labels = digits().inputs[[13, 8, 15]], torch.tensor([2, 0, 1])
     ax, plane = Figure(figsize=(6.4, 4.8), layout="constrained").add_subplot(), rs.Box.through(images, margin=margin)
-    drawn = plot.thumbnails(plane, images, ax=ax)
+    plot.class_legend(labels, ax=ax)
+    style.map_axes([ax], ticks=ticks)
+    drawn = plot.thumbnails(plane, images, labels, ax=ax)
     ax.figure.draw_without_rendering()
-    area = ax.get_window_extent()
-    numbers = [label.get_window_extent() for label in (*ax.get_xticklabels(), *ax.get_yticklabels())]
-    assert len(numbers) > 6
-    for where, thumbnail in zip(plane.project(images).coords.numpy(), drawn, strict=True):
-        box, point = thumbnail.patch.get_window_extent(), ax.transData.transform(where)
+    area, boxes = ax.get_window_extent(), [thumbnail.patch.get_window_extent() for thumbnail in drawn]
+    others = [ax.get_legend().get_window_extent(), area]
+    others += [
+        label.get_window_extent() for label in (*ax.get_xticklabels(), *ax.get_yticklabels()) if label.get_text()
+    ]
+    for i, (where, thumbnail, box) in enumerate(zip(plane.project(images).coords.numpy(), drawn, boxes, strict=True)):
+        assert thumbnail.xy == pytest.approx(tuple(where))
         assert thumbnail.arrow_patch is not None
-        assert not box.padded(2.0 if margin else -3.0).contains(*point)
-        assert not any(box.overlaps(label) for label in numbers)
-        inside = area.x0 < box.x0 and box.x1 < area.x1 and area.y0 < box.y0 and box.y1 < area.y1
-        assert inside or not box.overlaps(area)
+        assert np.allclose(thumbnail.patch.get_edgecolor()[:3], style.hue(int(labels[i])))
+        assert not any(box.overlaps(other) for other in [*others, *boxes[:i]])
+        assert ax.figure.bbox.x0 <= box.x0 < box.x1 <= ax.figure.bbox.x1
+        assert area.y0 - 2 <= box.y0 < box.y1 <= area.y1 + 2
+        image: Any = thumbnail.offsetbox
+        assert np.asarray(image.get_data()).shape == (8, 8)
+    assert area.width > 0.4 * ax.figure.bbox.width
 
 
 @pytest.mark.parametrize(
@@ -161,17 +163,3 @@ def test_slices_that_have_no_picture(draw: Any) -> None:
         draw(rs.Box(torch.zeros(4), torch.eye(4)[:3]), torch.zeros(1, 4), ax=axes())
     with pytest.raises(InputError, match=r"Expected .* to get a Segment, Simplex or Box, got Tensor"):
         draw(torch.zeros(3, 4), torch.zeros(1, 4), ax=axes())
-
-
-def test_the_thumbnail_at_the_corner_of_a_triangle_is_outside_and_covers_no_tick_label() -> None:
-    images = torch.rand(3, 8, 8, generator=torch.Generator().manual_seed(0))
-    figure = Figure(figsize=(4, 4), layout="constrained")
-    ax = figure.add_subplot()
-    first, *_ = plot.thumbnails(rs.Simplex(images), images, ax=ax)
-    figure.draw_without_rendering()
-    box = first.patch.get_window_extent()
-    assert not box.overlaps(ax.get_window_extent())
-    for label in [*ax.get_xticklabels(), *ax.get_yticklabels()]:
-        assert not label.get_text() or not box.overlaps(label.get_window_extent())
-    assert box.x0 >= 0
-    assert box.y0 >= 0

@@ -79,7 +79,7 @@ def test_panels_show_the_regions_after_each_layer() -> None:
 
 def test_neurons_and_boundary_have_a_legend() -> None:
     figure = plot.neurons_figure(PART, rs.decision_regions(NET, SQUARE))
-    (legend,) = figure.legends
+    legend: Any = figure.axes[0].get_legend()
     assert [text.get_text() for text in legend.get_texts()] == [*PART.by_layer, "decision boundary"]
 
 
@@ -112,7 +112,7 @@ def test_names_of_many_layers_stay_inside_the_figure() -> None:
     figure = plot.neurons_figure(part)
     figure.draw_without_rendering()
     edges = np.asarray(figure.bbox.extents)
-    for text in figure.legends[0].get_texts():
+    for text in figure.axes[0].get_legend().get_texts():
         box = np.asarray(text.get_window_extent().extents)
         assert (box[:2] >= edges[:2]).all()
         assert (box[2:] <= edges[2:]).all()

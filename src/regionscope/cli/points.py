@@ -15,7 +15,7 @@ from regionscope.cli.job import NetworkJob, with_job
 from regionscope.cli.options import option
 from regionscope.cli.running import work_bar
 from regionscope.errors import InputError
-from regionscope.plot.points import distance_figure
+from regionscope.plot.distances import distance_figure
 from regionscope.points import PointRegions, regions_at
 
 _POINTS = "Points"

@@ -110,6 +110,15 @@ class Partition:
         return self.slice.dim
 
     @property
+    def layers(self) -> tuple[str, ...]:
+        """The nonlinearities of ``by_layer`` with their kinds, such as "1 (ReLU)"; names alone without the network."""
+        kinds = {} if self.program is None else {fold.name: fold.kind for fold in self.program.folds}
+        return tuple(
+            name if (kind := kinds.get(name, "")).lower() in name.lower() else f"{name} ({kind})"
+            for name in self.by_layer
+        )
+
+    @property
     def n_activation_regions(self) -> int:
         """Number of distinct activation patterns on the slice (each is one convex region)."""
         return len(self)

@@ -18,6 +18,7 @@ from regionscope.explorer.encode import Packed
 from regionscope.explorer.figures import CURVE_COLOURS, bokeh, curve_figures, extent, map_figure
 from regionscope.monitor.frames import TrainingCurve, TrainingFrames
 from regionscope.plot import style
+from regionscope.plot.palette import Colours
 
 _SCALE_STEPS = 48  # colours of a scale; each is one path in the picture
 
@@ -90,7 +91,7 @@ def _classes(training: TrainingFrames) -> list[int]:
     return [int(label) for label in torch.cat([labels.cpu() for labels in parts]).unique()]
 
 
-def _pale(n: int) -> style.Colours:
+def _pale(n: int) -> Colours:
     """The colour of the area of each class; where the hues start again, they are stronger."""
     pale, full = (style.class_colours(torch.arange(n, device="cpu"), pale=pale) for pale in (True, False))
     again = np.array([(full[:i] == full[i]).all(1).sum() for i in range(n)])
@@ -140,5 +141,5 @@ def read_part(name: str) -> str:
     return resources.files("regionscope.explorer").joinpath("page", name).read_text(encoding="utf-8")
 
 
-def _hexes(colours: style.Colours) -> list[str]:
+def _hexes(colours: Colours) -> list[str]:
     return [to_hex(colour) for colour in colours]

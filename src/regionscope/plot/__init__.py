@@ -2,8 +2,8 @@
 
 ``ax=None`` takes the current axes of pyplot. Nothing is measured here; ``complexity_layers`` takes means and standard
 errors over the points of a result, and ``correlation_scatter`` fits a line if it gets none. Functions whose name ends
-in ``_figure`` make a figure of their own, without pyplot. Matplotlib's settings stay as they are. In a notebook,
-importing this module makes results show a table and a figure.
+in ``_figure`` make a figure of their own, without pyplot. Matplotlib's settings stay as they are, but inside ``look``,
+which makes figures for papers and talks. In a notebook, importing this module makes results show a table and a figure.
 """
 
 from regionscope.plot.answers import extremes_figure, flips_figure, lipschitz_figure, topology_figure
@@ -17,6 +17,7 @@ from regionscope.plot.complexity import (
 )
 from regionscope.plot.correlation import CorrelationArtists, correlation_scatter
 from regionscope.plot.counts import count_figure, count_histogram, label_map
+from regionscope.plot.distances import distance_figure, distance_histogram
 from regionscope.plot.epochs import epoch_figure, epoch_grid
 from regionscope.plot.figures import (
     decision_figure,
@@ -30,8 +31,8 @@ from regionscope.plot.legends import class_legend
 from regionscope.plot.level_sets import level_set, level_set_figure
 from regionscope.plot.marks import data, points, thumbnails
 from regionscope.plot.notebook import register
-from regionscope.plot.points import distance_figure, distance_histogram
 from regionscope.plot.regions import decision_boundary, decision_mosaic, decision_regions, linear_regions, region_values
+from regionscope.plot.style import look
 from regionscope.plot.walls import layer_panels, zero_lines
 
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "level_set_figure",
     "linear_regions",
     "lipschitz_figure",
+    "look",
     "neurons_figure",
     "points",
     "quickstart_figure",

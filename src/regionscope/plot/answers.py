@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.text import Annotation
-from numpy.typing import NDArray
 
 from regionscope.errors import InputError
 from regionscope.exact import ClassTopology, DecisionRegions, Extremes, Flips, Lipschitz, Partition
@@ -19,7 +18,7 @@ from regionscope.plot import style
 from regionscope.plot.figures import panel
 from regionscope.plot.graphs import function_graph
 from regionscope.plot.kinds import class_names_for, decision_for, partition_for
-from regionscope.plot.legends import lay_out
+from regionscope.plot.legends import lay_out, spread
 from regionscope.plot.regions import decision_regions, region_values
 from regionscope.plot.ticks import input_ticks
 
@@ -36,13 +35,18 @@ def extremes_figure(part: Partition, extremes: Extremes) -> Figure:
     if part.dim == 1:
         places = part.vertices[:, 0].cpu().numpy()
         order = np.argsort(places, kind="stable")
-        ax.plot(places[order], extremes.values.cpu().numpy()[order], color=style.BLACK, linewidth=style.LINE_WIDTH)
+        ax.plot(
+            places[order],
+            extremes.values.cpu().numpy()[order],
+            color=style.BLACK,
+            linewidth=style.line(style.LINE_WIDTH),
+        )
         ax.set(xlim=(places.min(), places.max()))
         input_ticks(part.slice, (ax.xaxis,))
         heights = [extremes.min, extremes.max]
     else:
         region_values(part, extremes.by_region.max, ax=ax, label="largest value on the region")
-        _widen(figure)
+        style.add_room(figure, right=0.9, below=0.3)  # a colour bar, and a legend
         heights = []
     for i, (coords, name, value, marker) in enumerate(
         [(extremes.coords_of_min, "min", extremes.min, "v"), (extremes.coords_of_max, "max", extremes.max, "^")]
@@ -75,7 +79,7 @@ def lipschitz_figure(part: Partition, result: Lipschitz) -> Figure:
         _mark(ax, [*result.coords.tolist(), result.value], "^", style.VERMILLION, label)
     else:
         region_values(part, result.by_region, ax=ax, label=slope)
-        _widen(figure)
+        style.add_room(figure, right=0.9, below=0.3)  # a colour bar, and a legend
         _mark(ax, result.coords.tolist(), "^", style.VERMILLION, label)
     _legend(figure)
     return figure
@@ -102,7 +106,7 @@ def flips_figure(dec: DecisionRegions, flip_table: Flips, *, class_names: Sequen
         f"{called[a]}→{called[b]}" for a, b in zip(flip_table.before.tolist(), flip_table.after.tolist(), strict=True)
     ]
     for coord in flip_table.coords.tolist():
-        ax.axvline(coord, color=style.GREY, linestyle=":", linewidth=1)
+        ax.axvline(coord, color=style.GREY, linestyle=":", linewidth=style.line(1.0))
     if not several:
         ax.set_ylabel("output")
     style.plain_axes([ax])
@@ -129,8 +133,7 @@ def topology_figure(
         )
         for label, shape in topology.items()
     ]
-    width, height = figure.get_size_inches()
-    figure.set_size_inches(width, height - 0.35 + 0.2 * len(handles))  # there is no title
+    style.add_room(figure, below=0.2 * len(handles) - 0.35)  # there is no title
     figure.legend(handles=handles, loc="outside lower center", fontsize="small", frameon=False)
     return figure
 
@@ -142,19 +145,13 @@ def _mark(ax: Axes, where: list[float], marker: str, colour: str, label: str) ->
             "Compute the result on a Segment or a plane."
         )
     ax.scatter(
-        [where[0]], [where[1]], s=_POINT, marker=marker, color=colour, edgecolors="white", linewidths=0.8, zorder=4,
-        label=label, clip_on=False,
+        [where[0]], [where[1]], s=style.area(_POINT), marker=marker, color=colour, edgecolors="white",
+        linewidths=style.line(0.8), zorder=4, label=label, clip_on=False,
     )  # fmt: skip
 
 
 def _legend(figure: Figure) -> None:
     figure.legend(loc="outside lower center", ncols=2, fontsize="small", frameon=False)
-
-
-def _widen(figure: Figure) -> None:
-    """Room for a colour bar and a legend below."""
-    width, height = figure.get_size_inches()
-    figure.set_size_inches(width + 0.9, height + 0.3)
 
 
 # Names above the axes of a chart that do not overlap: close ones move apart, and a line leads to their places.
@@ -190,27 +187,6 @@ def names_above(places: Sequence[float], names: Sequence[str], *, ax: Axes) -> l
         for name in drawn:
             name.remove()
     return []
-
-
-def spread(wanted: NDArray[np.float64], wide: NDArray[np.float64], room: float) -> NDArray[np.float64]:
-    """Middles of boxes in one row, as close as possible (least squares) to the sorted ones wanted, without overlaps.
-
-    wide: widths of the boxes. room: the middles stay between 0 and this where the boxes fit. Isotonic regression by
-    pooling adjacent violators, of the places less the widths before them.
-
-    >>> spread(np.array([1.0, 1.0, 9.0]), np.array([2.0, 2.0, 2.0]), 10.0).tolist()
-    [0.0, 2.0, 9.0]
-    """
-    before = np.concatenate([[0.0], np.cumsum((wide[:-1] + wide[1:]) / 2)])
-    pools: list[tuple[float, int]] = []
-    for target in wanted - before:
-        mean, n = float(target), 1
-        while pools and pools[-1][0] > mean:
-            last, m = pools.pop()
-            mean, n = (last * m + mean * n) / (m + n), m + n
-        pools.append((mean, n))
-    fitted = np.concatenate([np.full(n, mean) for mean, n in pools])
-    return np.asarray(np.clip(fitted, 0.0, max(0.0, room - float(before[-1]))) + before)
 
 
 def _name(name: str, place: float, rotation: int, ax: Axes) -> Annotation:

@@ -73,7 +73,8 @@ def attribution_figure(
         figure, (ax,) = style.figure(1, 1, width=1.3 * style.PANEL_INCHES, height=height)
         attributions(result, index, ax=ax, names=names, class_names=class_names)
         return figure
-    figure, panels = style.figure(1, 1 if result.paths is None else 2, width=3.6, height=3.4)
+    n_panels = 1 if result.paths is None else 2
+    figure, panels = style.figure(1, n_panels, width=3.6 * n_panels, height=3.4)
     if result.paths is not None:
         panels[0].imshow(as_pictures(result.paths.inputs[index][None], image_shape)[0], cmap="gray")
         panels[0].set_title("input")

@@ -97,8 +97,8 @@ def _accuracies(history: ComplexityHistory, steps: Array, ax: Axes) -> dict[str,
             label, marker = f"{name} accuracy", _MARKER[name] if known.sum() == 1 else ""
             heights = [value for value in values if value is not None]
             (lines[label],) = ax.plot(
-                steps[known], heights, color=colour, linestyle=dashes, linewidth=1.0, marker=marker, markersize=5,
-                clip_on=not marker, label=label,
+                steps[known], heights, color=colour, linestyle=dashes, linewidth=style.line(1.0), marker=marker,
+                markersize=5, clip_on=not marker, label=label,
             )  # fmt: skip
     return lines
 
@@ -181,7 +181,13 @@ def _level(name: str, steps: Array, mean: Array, half: Array, ax: Axes) -> Line2
         ax.errorbar(steps, mean, half, fmt="none", ecolor=colour, alpha=0.5, capsize=3)
     marker = "o" if alone else ""
     (line,) = ax.plot(
-        steps, mean, color=colour, linewidth=style.LINE_WIDTH, marker=marker, markersize=5, label=f"LC {name}"
+        steps,
+        mean,
+        color=colour,
+        linewidth=style.line(style.LINE_WIDTH),
+        marker=marker,
+        markersize=5,
+        label=f"LC {name}",
     )
     return line
 

@@ -66,7 +66,7 @@ def correlation_scatter(
         found = _if_defined(partial(correlate, level=level), a, b)
     if isinstance(fit, LinearFit) and len(a):
         ends = np.linspace(a.min(), a.max(), 100)
-        (line,) = ax.plot(ends, fit.at(ends), color=style.BLACK, linewidth=style.LINE_WIDTH, zorder=2)
+        (line,) = ax.plot(ends, fit.at(ends), color=style.BLACK, linewidth=style.line(style.LINE_WIDTH), zorder=2)
         band = ax.fill_between(ends, *fit.band(ends, level=level), color=style.BLACK, alpha=0.12, linewidth=0, zorder=1)
     if isinstance(found, Correlation):
         _write(found, ax)

@@ -32,7 +32,7 @@ def count_histogram(result: RegionCount, *, ax: Axes | None = None) -> BarContai
     ax = style.axes_or_current(ax)
     numbers, times = np.unique(result.counts.numpy(), return_counts=True)
     bars = ax.bar(numbers, times, width=0.85, color=style.SKY)
-    ax.axvline(result.value, color=style.BLACK, linewidth=style.BOUNDARY_WIDTH, label="mean")
+    ax.axvline(result.value, color=style.BLACK, linewidth=style.line(style.BOUNDARY_WIDTH), label="mean")
     if result.n > 1:
         ax.axvspan(
             *result.interval, color=style.BLACK, alpha=style.BAND_ALPHA, linewidth=0, label="95% interval of the mean"
@@ -83,19 +83,20 @@ def count_figure(
 ) -> Figure:
     """The histogram, and one panel for each example slice, with a legend of its classes, up to 20.
 
-    result: one region count; or several to compare, as a dictionary from names to counts or as a list. Several share
-    one panel: bars beside each other for the share of slices, and a line for each mean with its 95% interval. Their
-    legend has the means with their standard errors. class_names: name of each class, by label; "class 3" by default.
+    result: one region count; or several to compare, as a dictionary from names to counts or as a list. The title names
+    the only one of a dictionary. Several share one panel: bars beside each other for the share of slices, and a line
+    for each mean with its 95% interval. Their legend has the means with their standard errors.
+    class_names: name of each class, by label; "class 3" by default.
     """
     several = _several(result)
-    width = 3.3 if len(several) == 1 else 4.8
-    figure, (first, *others) = style.figure(1, 1 + len(examples), width=width, height=3.4)
+    panels = 1 + len(examples)
+    width = panels * (3.3 if len(several) == 1 else 4.8)
+    figure, (first, *others) = style.figure(1, panels, width=width, height=3.4)
     if len(several) == 1:
-        (count,) = several.values()
+        ((name, count),) = several.items()
         count_histogram(count, ax=first)
-        first.set_title(
-            f"{estimated(count.value, count.stderr)} regions, {counted(count.n, 'slice')}", fontsize="medium"
-        )
+        caption = f"{estimated(count.value, count.stderr)} regions, {counted(count.n, 'slice')}"
+        first.set_title(f"{name}\n{caption}" if name else caption, fontsize="medium")
     else:
         _compare(several, first)
     for number, (ax, labelled) in enumerate(zip(others, examples, strict=True)):
@@ -137,7 +138,7 @@ def _compare(several: Mapping[str, RegionCount], ax: Axes) -> None:
         mean = estimated(count.value, count.stderr)
         label = f"{name}: mean {mean} on {counted(count.n, 'slice')}"
         ax.bar(places, share, width, color=style.hue(i), alpha=0.6, linewidth=0, label=label)
-        ax.axvline(count.value, color=style.hue(i), linewidth=style.BOUNDARY_WIDTH)
+        ax.axvline(count.value, color=style.hue(i), linewidth=style.line(style.BOUNDARY_WIDTH))
         if count.n > 1:
             ax.axvspan(*count.interval, color=style.hue(i), alpha=style.BAND_ALPHA, linewidth=0)
     ax.legend(fontsize="x-small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18))

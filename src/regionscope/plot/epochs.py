@@ -64,7 +64,7 @@ def epoch_figure(
 ) -> Figure:
     """A figure with the two rows of ``epoch_grid``, which says what the arguments are."""
     n = len(_epochs(partitions, decisions))
-    figure, axes = style.figure(2, n, width=1.55, height=1.72)
+    figure, axes = style.figure(2, n, width=1.55 * n, height=3.44)
     epoch_grid(partitions, decisions, axes=[axes[:n], axes[n:]], ids=ids, rasterized=rasterized)
     return figure
 

@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 from regionscope.exact import DecisionRegions, Partition
 from regionscope.formatting import counted
 from regionscope.plot import style
-from regionscope.plot.artists import Segments
 from regionscope.plot.kinds import class_names_for, decision_for, partition_for
-from regionscope.plot.legends import class_legend, make_room
+from regionscope.plot.legends import class_legend, legend_beside
 from regionscope.plot.marks import data
 from regionscope.plot.regions import decision_boundary, decision_mosaic, decision_regions, linear_regions
 from regionscope.plot.walls import layer_panels, zero_lines
@@ -21,12 +20,10 @@ from regionscope.plot.walls import layer_panels, zero_lines
 if TYPE_CHECKING:
     from regionscope.quickstart import Quickstart
 
-_LEGEND_ROW, _LEGEND_HANDLE, _LEGEND_LETTER = 0.21, 0.55, 0.085  # inches
-
 
 def quickstart_figure(result: Quickstart) -> Figure:
     """The regions before and after training, hue by class and shade by region, and the data on the decision regions."""
-    figure, axes = style.figure(1, 3, width=style.PANEL_INCHES, height=style.PANEL_INCHES + 0.32)
+    figure, axes = style.figure(1, 3, width=3 * style.PANEL_INCHES, height=style.PANEL_INCHES + 0.32)
     left, middle, right = axes
     for ax, when, moment in ((left, "before", result.before), (middle, "after", result.after)):
         decision_mosaic(moment.decision, ax=ax)
@@ -55,8 +52,7 @@ def decision_figure(dec: DecisionRegions, *, class_names: Sequence[str] | None =
     figure, ax = panel(decision_for("decision_figure", dec).partition)
     decision_regions(dec, ax=ax)
     legend = class_legend(dec.labels, ax=ax, class_names=class_names_for(dec, class_names))
-    width, height = figure.get_size_inches()
-    figure.set_size_inches(width + legend.get_window_extent().width / figure.dpi, height)
+    style.add_room(figure, right=legend.get_window_extent().width / figure.dpi)
     ax.set_title(counted(dec.count, "decision region"))
     return figure
 
@@ -66,11 +62,12 @@ def neurons_figure(part: Partition, dec: DecisionRegions | None = None) -> Figur
     figure, ax = panel(partition_for("neurons_figure", part))
     handles = zero_lines(part, ax=ax)
     if dec is not None:
-        boundary = decision_boundary(dec, ax=ax, colour=style.VERMILLION, width=2.0)
+        boundary = decision_boundary(dec, ax=ax, colour=style.VERMILLION, width=style.line(2.0))
         boundary.set_label("decision boundary")
         handles = [*handles, boundary]
-    _legend_beside(figure, handles)
-    make_room(ax)
+    for handle in legend_beside(handles, ax=ax, title="folds of", grow=True).legend_handles:
+        if handle is not None:
+            handle.set(linewidth=style.line(2.0))  # the lines in the panel are too thin to tell their colours apart
     return figure
 
 
@@ -79,25 +76,13 @@ def layer_panels_figure(part: Partition, *, columns: int = 4) -> Figure:
     n = len(partition_for("layer_panels_figure", part).by_layer)
     across = max(1, min(n, columns))
     down = max(1, -(-n // across))
-    figure, axes = style.figure(down, across, width=0.72 * style.PANEL_INCHES, height=0.84 * style.PANEL_INCHES)
+    width, height = 0.72 * style.PANEL_INCHES * across, 0.84 * style.PANEL_INCHES * down
+    figure, axes = style.figure(down, across, width=width, height=height)
     layer_panels(part, axes=axes[:n])
     style.map_axes(axes[:n], ticks=False)
     for ax in axes[n:]:
         ax.remove()
     return figure
-
-
-def _legend_beside(figure: Figure, handles: Sequence[Segments]) -> None:
-    """A legend to the right of the panel, in a figure that grows as wide as its names need."""
-    width, height = figure.get_size_inches()
-    rows = max(1, int(height / _LEGEND_ROW))
-    columns = -(-len(handles) // rows)
-    letters = max(len(str(handle.get_label())) for handle in handles)
-    figure.set_size_inches(width + columns * (_LEGEND_HANDLE + letters * _LEGEND_LETTER), height)
-    legend = figure.legend(handles=handles, loc="outside right upper", ncols=columns, fontsize="small", frameon=False)
-    for handle in legend.legend_handles:
-        if handle is not None:
-            handle.set(linewidth=2.0)  # the lines in the panel are too thin to tell their colours apart
 
 
 def panel(part: Partition) -> tuple[Figure, Axes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from regionscope.plot import style
 from regionscope.plot.artists import faces_in_space
 from regionscope.plot.kinds import partition_for
 from regionscope.plot.legends import legend_beside
+from regionscope.plot.palette import Colours
 from regionscope.plot.ticks import input_ticks
 
 _MOST_NAMES = 20  # in the legend of a graph
@@ -51,10 +52,12 @@ def function_graph(
 ) -> FunctionGraph:
     """The outputs over the coordinate of a one-dimensional slice, exact, with its breakpoints.
 
-    The line connects the values at the vertices, since the network is affine between them. Each breakpoint is a dot in
-    the colour of the layer that folds there. Where dots would hide the lines (from about 90 breakpoints in a default
-    figure), each breakpoint is a tick below the lines instead, in one row for each layer, the first layer on top.
-    outputs: indices of the outputs to draw; all by default. A legend beside the axes names outputs and layers;
+    The line connects the values at the vertices, since the network is affine between them. An output has the colour of
+    its class, as in ``decision_regions``. Each breakpoint is a dot in the colour of the layer that folds there, a grey
+    that is darker for later layers where several outputs are drawn. Where dots would hide the lines (from about 90
+    breakpoints in a default figure), each breakpoint is a tick below the lines instead, in one row for each layer, the
+    first layer on top.
+    outputs: indices of the outputs to draw; all by default. A legend beside or below the axes names outputs and layers;
     ``ax.legend()`` replaces it. A figure without a layout engine gets a constrained layout.
     class_names: one name for each output, for the legend.
     """
@@ -68,17 +71,18 @@ def function_graph(
     coords = part.vertices[:, 0].detach().cpu().numpy()
     values = part.outputs.detach().cpu().numpy()
     order = np.argsort(coords, kind="stable")
-    hues = [style.BLACK] if len(chosen) == 1 else [style.hue(i) for i in range(len(chosen))]
+    several = len(chosen) > 1
+    hues = [style.hue(i) for i in chosen] if several else [style.BLACK]
     labels = [f"output {i} ({named[i]})" if named else f"output {i}" for i in chosen]
     lines = tuple(
-        ax.plot(coords[order], values[order, i], color=hue, linewidth=style.LINE_WIDTH, label=label)[0]
+        ax.plot(coords[order], values[order, i], color=hue, linewidth=style.line(style.LINE_WIDTH), label=label)[0]
         for i, hue, label in zip(chosen, hues, labels, strict=True)
     )
-    dots = _breakpoints(part, coords, values[:, chosen], ax)
+    dots = _breakpoints(part, coords, values[:, chosen], style.layer_greys if several else style.layer_colours, ax)
     ax.set_xlim(coords.min(), coords.max())
     input_ticks(part.slice, (ax.xaxis,))
-    ax.set(ylabel=labels[0] if len(chosen) == 1 else "output")
-    curves, layers = list(lines) if len(lines) > 1 else [], list(dots.values())
+    ax.set(ylabel="output" if several else labels[0])
+    curves, layers = list(lines) if several else [], list(dots.values())
     if shown := next((some for some in ([*curves, *layers], curves) if 0 < len(some) <= _MOST_NAMES), None):
         for handle in legend_beside(shown, ax=ax).legend_handles:
             if isinstance(handle, PathCollection) and np.any(handle.get_linewidth()):  # a thin tick
@@ -87,19 +91,23 @@ def function_graph(
 
 
 def _breakpoints(
-    part: Partition, coords: NDArray[np.float64], values: NDArray[np.float64], ax: Axes
+    part: Partition,
+    coords: NDArray[np.float64],
+    values: NDArray[np.float64],
+    colours: Callable[[int], Colours],
+    ax: Axes,
 ) -> dict[str, PathCollection]:
     """A dot on each line (v, outputs) where a layer folds, or ticks below the lines where dots would hide them."""
     n, layers = len(part.walls.inner), list(part.by_layer)
     wide = ax.get_window_extent().width / ax.figure.dpi * 72
-    across = min(math.sqrt(style.MARKER_SIZE), _COVERED * wide / max(n, 1))
+    across = min(math.sqrt(style.area(style.MARKER_SIZE)), _COVERED * wide / max(n, 1))
     row = min(_ROW, _ROWS / max(len(layers), 1))
     if crowded := across < _SMALLEST:
         share, low, high = (len(layers) + 1) * row, values.min(), values.max()
         ax.update_datalim([(coords.min(), low - (high - low) * share / (1 - share))])  # room for the ticks
         ax.autoscale_view()
     dots = {}
-    for layer, (name, colour) in enumerate(zip(layers, style.layer_colours(len(layers)), strict=True)):
+    for layer, (name, title, colour) in enumerate(zip(layers, part.layers, colours(len(layers)), strict=True)):
         folds = part.walls.vertices[part.walls.offsets[:-1][part.walls.layer == layer]].cpu().numpy()
         look: dict[str, Any] = {"s": across**2, "linewidths": 0}
         x, y = np.tile(coords[folds], values.shape[1]), values[folds].T.reshape(-1)
@@ -109,7 +117,7 @@ def _breakpoints(
             thin = max(_THINNEST, min(_WIDEST, _COVERED * wide / max(len(folds), 1)))
             look = {"s": (0.8 * tall) ** 2, "linewidths": thin, "marker": "|", "snap": False}
             look["transform"] = ax.get_xaxis_transform()
-        dots[name] = ax.scatter(x, y, color=[colour], zorder=3, label=f"folds of {name}", **look)
+        dots[name] = ax.scatter(x, y, color=[colour], zorder=3, label=f"folds of {title}", **look)
     return dots
 
 

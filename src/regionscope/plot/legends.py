@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,15 +14,18 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
+from matplotlib.offsetbox import AnnotationBbox
 from matplotlib.patches import Patch
 from matplotlib.transforms import Bbox, ScaledTranslation
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regionscope.errors import InputError
 from regionscope.formatting import counted
 from regionscope.plot import style
 
-_ROW = 0.2  # inches of a row
+_ROW, _ROW_SIZE = 0.2, 8.33  # inches of a row of letters of this size
+_WIDEST = 0.9  # of the width of a figure, of a legend below the axes
 _GAP = 0.08  # inches between axes and legend
 _BELOW = -0.16  # top of a legend below its axes, of the height of the axes
 _COLUMNS = 4  # of a class legend there
@@ -38,6 +42,11 @@ _CORNERS: dict[Any, tuple[float, float]] = {
     "center right": (1.0, 0.5),
     "center left": (0.0, 0.5),
 }  # places of a legend, in the order of preference, as shares of the room in the axes
+
+
+_LOOK: dict[str, Any] = {
+    "borderaxespad": 0.0, "frameon": False, "fontsize": "small", "handlelength": 1.1, "handleheight": 1.1,
+}  # fmt: skip
 
 
 class ClassLegend(Legend):
@@ -96,11 +105,13 @@ def check_names(labels: Tensor, class_names: Sequence[str]) -> None:
         )
 
 
-def mark_legend(name: str, marker: str, *, ax: Axes, colour: str) -> ClassLegend:
-    """The legend of the axes with an entry for marks of one kind, below the classes."""
+def mark_legend(name: str, marker: str, *, ax: Axes, colour: str, size: float | None = None) -> ClassLegend:
+    """The legend of the axes with an entry for marks of one kind, below the classes. size: their area in points."""
     before = ax.get_legend()
     known = before if isinstance(before, ClassLegend) else None
-    handle = Line2D([], [], marker=marker, linestyle="", color=colour, markeredgecolor=style.BLACK)
+    handle = Line2D([], [], marker=marker, linestyle="", color=colour, markeredgecolor=style.BLACK, markeredgewidth=0.6)
+    if size is not None:
+        handle.set_markersize(math.sqrt(size))
     if known is None:
         return _make(ax, {}, None, {name: handle}, set(), {})
     return _make(ax, known.classes, known.names, {**known.marks, name: handle}, known.areas, known.markers)
@@ -161,9 +172,28 @@ def lay_out(ax: Axes) -> None:
         engine.execute(figure)
 
 
-def legend_beside(handles: Sequence[Any], *, ax: Axes) -> Legend:
-    """A legend of these artists to the right of the axes, by their labels."""
-    legend = ax.legend(handles=handles, **_beside(ax, len(handles)))
+def legend_beside(handles: Sequence[Any], *, ax: Axes, title: str | None = None, grow: bool = False) -> Legend:
+    """A legend of these artists by their labels: to the right of the axes, or below them where it is wide.
+
+    grow: enlarge the figure for it, so that it goes below only where a look fixes the width.
+    """
+    figure: Any = ax.get_figure(root=True)
+    named: dict[str, Any] = {"title": title, "title_fontsize": "small", "alignment": "left"} if title else {}
+    legend: Legend = ax.legend(handles=handles, **_beside(ax, len(handles) + len(named) // 3), **named)
+    wide, room = legend.get_window_extent().width, figure.bbox.width
+    if grow and not style.is_column():
+        style.add_room(figure, right=wide / figure.dpi + _GAP)
+    elif wide > _NARROW * room:
+        legend.remove()
+        below = max(0.0, ax.get_window_extent().y0 - (ax.xaxis.get_tightbbox() or ax.get_window_extent()).y0)
+        shift = ScaledTranslation(0.0, -below / figure.dpi - _GAP, figure.dpi_scale_trans)
+        columns = min(len(handles), max(1, int(_WIDEST * room / wide)))
+        legend = ax.legend(
+            handles=handles, **_LOOK, **named, loc="upper center", ncols=columns, bbox_to_anchor=(0.5, 0.0),
+            bbox_transform=ax.transAxes + shift,
+        )  # fmt: skip
+        if grow:
+            style.add_room(figure, below=legend.get_window_extent().height / figure.dpi)
     make_room(ax)
     return legend
 
@@ -174,7 +204,10 @@ def _make(
 ) -> ClassLegend:  # fmt: skip
     handles: list[Any] = [_handle(label, label in areas, markers.get(label)) for label in classes]
     labels = [*classes.values(), *marks]
-    legend = ClassLegend(ax, [*handles, *marks.values()], labels, **_beside(ax, len(labels)))
+    title: dict[str, Any] = (
+        {"title": "class", "title_fontsize": "small", "alignment": "left"} if classes and names is not None else {}
+    )
+    legend = ClassLegend(ax, [*handles, *marks.values()], labels, **_beside(ax, len(labels) + len(title) // 3), **title)
     legend.classes, legend.names, legend.marks, legend.areas, legend.markers = classes, names, marks, areas, markers
     ax.legend_ = legend
     make_room(ax)
@@ -187,13 +220,16 @@ def _beside(ax: Axes, n: int) -> dict[str, Any]:
     Below the axes where a colour bar stands to their right.
     """
     figure: Any = ax.get_figure(root=True)
-    look = {"borderaxespad": 0.0, "frameon": False, "fontsize": "small", "handlelength": 1.1, "handleheight": 1.1}
     if ax.child_axes:
-        return {**look, "loc": "upper center", "bbox_to_anchor": (0.5, _BELOW), "ncols": min(n, _COLUMNS)}
-    rows = max(1, int(ax.get_window_extent().height / ax.figure.dpi / _ROW))
+        return {**_LOOK, "loc": "upper center", "bbox_to_anchor": (0.5, _BELOW), "ncols": min(n, _COLUMNS)}
+    area, row = ax.get_window_extent(), _ROW * style.points("small") / _ROW_SIZE
+    whole = ax.get_position(original=True).height * figure.bbox.height  # a map may leave some of it above and below
+    rows = max(1, int((area.height + whole) / 2 / ax.figure.dpi / row))
+    beside = [artist.get_window_extent().x1 - area.x1 for artist in ax.artists if isinstance(artist, AnnotationBbox)]
+    gap = _GAP + max(0.0, *beside, 0.0) / ax.figure.dpi  # of images on the right
     return {
-        **look, "loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "ncols": -(-n // rows),
-        "bbox_transform": ax.transAxes + ScaledTranslation(_GAP, 0.0, figure.dpi_scale_trans),
+        **_LOOK, "loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "ncols": -(-n // rows),
+        "bbox_transform": ax.transAxes + ScaledTranslation(gap, 0.0, figure.dpi_scale_trans),
     }  # fmt: skip
 
 
@@ -206,6 +242,27 @@ def _handle(label: int, area: bool, marker: str | None) -> Any:
         return patch
     point = Line2D([], [], marker=marker, linestyle="", color=full, markeredgecolor=style.BLACK, markeredgewidth=0.6)
     return (patch, point) if area else point
+
+
+def spread(wanted: NDArray[np.float64], wide: NDArray[np.float64], room: float) -> NDArray[np.float64]:
+    """Middles of boxes in one row, as close as possible (least squares) to the sorted ones wanted, without overlaps.
+
+    wide: widths of the boxes. room: the middles stay between 0 and this where the boxes fit. Isotonic regression by
+    pooling adjacent violators, of the places less the widths before them.
+
+    >>> spread(np.array([1.0, 1.0, 9.0]), np.array([2.0, 2.0, 2.0]), 10.0).tolist()
+    [0.0, 2.0, 9.0]
+    """
+    before = np.concatenate([[0.0], np.cumsum((wide[:-1] + wide[1:]) / 2)])
+    pools: list[tuple[float, int]] = []
+    for target in wanted - before:
+        mean, n = float(target), 1
+        while pools and pools[-1][0] > mean:
+            last, m = pools.pop()
+            mean, n = (last * m + mean * n) / (m + n), m + n
+        pools.append((mean, n))
+    fitted = np.concatenate([np.full(n, mean) for mean, n in pools])
+    return np.asarray(np.clip(fitted, 0.0, max(0.0, room - float(before[-1]))) + before)
 
 
 def free_legend(*panels: Axes) -> None:

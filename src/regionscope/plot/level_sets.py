@@ -38,7 +38,9 @@ def level_set(surface: LevelSet, *, ax: Axes | None = None) -> Any:
     space: Any = style.axes_or_current(ax, projection="3d" if surface.dim == 3 else None)
     points, corners, offsets = (array.cpu().numpy() for array in (surface.vertices, *surface.faces))
     if surface.dim == 2:
-        drawn = LineCollection(points[corners.reshape(-1, 2)], colors=style.BOUNDARY, linewidths=style.BOUNDARY_WIDTH)
+        drawn = LineCollection(
+            points[corners.reshape(-1, 2)], colors=style.BOUNDARY, linewidths=style.line(style.BOUNDARY_WIDTH)
+        )
         space.add_collection(drawn, autolim=False)
         frame_slice(surface.slice, space)
         if not len(surface):

@@ -13,6 +13,7 @@ from matplotlib.collections import PathCollection
 from matplotlib.markers import MarkerStyle
 from matplotlib.offsetbox import AnnotationBbox, OffsetImage
 from matplotlib.patheffects import withStroke
+from matplotlib.transforms import BboxBase, ScaledTranslation
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -21,17 +22,19 @@ from regionscope.geometry import Slice
 from regionscope.inputs import Inputs, Labels, read_examples
 from regionscope.plot import style
 from regionscope.plot.kinds import slice_for
-from regionscope.plot.legends import ClassLegend, check_names, class_legend, lay_out, mark_legend
+from regionscope.plot.legends import ClassLegend, check_names, class_legend, lay_out, mark_legend, spread
 from regionscope.plot.regions import frame_slice
+from regionscope.tolerance import OUTSIDE_DISTANCE
 
 _COVERED = 0.6  # share of the axes that markers may cover
 _SMALLEST = 1.5  # square points; smaller ones fall between pixels
 _SPARSE, _OUTLINED, _LARGEST = 0.15, 10.0, 40.0  # points of a slice: covered share, smallest and largest area
-_EDGE = 0.12  # width of the black edge of a marker, as a share of its size
-_RIM = 0.8  # points, width of the white edge and of the black one around it
+_FARTHEST = 0.25  # area of the marker of the point that is farthest from the slice, as a share of the one on it
+_EDGE = 0.12  # width of the edge of a marker, as a share of its size
+_RIM = 0.8  # points: the largest width of the white edge and of the black one around it
 _MOST_CLASSES = 20  # named without class_names
-_HALF = 0.6  # of a thumbnail with its frame, in widths of the thumbnail
-_AWAY = 0.72  # between a point and the middle of its thumbnail, along the longer side, in widths of the thumbnail
+_GAP = 6.0  # points between the frame and a thumbnail
+_ROUNDS = 3  # of placing thumbnails, which take room from the axes
 
 
 def data(
@@ -67,6 +70,7 @@ def data(
                 edgecolors=style.BLACK,  # stands out from a region of its own colour
                 linewidths=_EDGE * math.sqrt(size),
                 snap=False,
+                clip_on=not _shows(ax, points),  # a marker in the corner is whole
                 zorder=3,
                 label=f"class {int(label)}" if class_names is None else class_names[int(label)],
             )
@@ -92,11 +96,14 @@ def points(
 ) -> list[PathCollection]:
     """Mark inputs where they project onto a slice of dimension 1 or 2, coloured by their labels.
 
+    A marker is smaller the farther its input is from the slice, and the legend has the sizes of the nearest and of the
+    farthest. Points outside the slice are not drawn.
+
     inputs: (n, *input_shape), as a tensor, an array, a Dataset or a DataLoader; labels that come with them are used.
-    Without labels the marks are black. Points outside the slice are not drawn. max_distance: leave out inputs further
-    away from the slice than this; see ``slice.project``. class_names: as in ``decision_regions``; without them the
-    legend names up to 20 classes by their labels. marker: that of Matplotlib for all points; without it, one for each
-    class. size: area of a marker in square points. label: name of these points in the legend.
+    Without labels the marks are black. max_distance: leave out inputs further away from the slice than this; see
+    ``slice.project``. class_names: as in ``decision_regions``; without them the legend names up to 20 classes by their
+    labels. marker: that of Matplotlib for all points; without it, one for each class. size: area of a marker on the
+    slice in square points. label: name of these points in the legend.
     """
     slice = slice_for("points", slice)
     ax = style.axes_or_current(ax)
@@ -105,22 +112,44 @@ def points(
     kept = slice.contains(coords)
     if max_distance is not None:
         kept &= distances <= max_distance
-    xy = coords[kept] if slice.dim == 2 else torch.cat([coords[kept], torch.full_like(coords[kept], 0.5)], 1)
-    drawn = [ax.scatter(*xy.T.numpy(), color=style.BLACK)] if given is None else data(xy, given[kept], ax=ax)
-    area = min(_LARGEST, max(_OUTLINED, _SPARSE * _area(ax) / max(1, len(xy)))) if size is None else size
-    for artist in drawn:
-        artist.set(zorder=3, sizes=[area], edgecolors="white", linewidths=_RIM)
-        artist.set_path_effects([withStroke(linewidth=2 * _RIM, foreground=style.BLACK)])
-        if marker is not None:
-            shape = MarkerStyle(marker)
-            artist.set_paths([shape.get_path().transformed(shape.get_transform())])
+    rows = kept.nonzero()[:, 0]
+    reach = _reach(distances[rows], max_distance)
+    if reach:
+        rows = rows[distances[rows].argsort(descending=True, stable=True)]  # the nearest on top
+    coords, distances, given = coords[rows], distances[rows], None if given is None else given[rows]
     frame_slice(slice, ax)
-    if given is not None and (class_names is not None or len(given[kept].unique()) <= _MOST_CLASSES):
-        markers = {int(label): marker or _marker(int(label)) for label in given[kept].unique()}
-        class_legend(given[kept], ax=ax, class_names=class_names, markers=markers)
+    xy = coords if slice.dim == 2 else torch.cat([coords, torch.full_like(coords, 0.5)], 1)
+    drawn = [ax.scatter(*xy.T.numpy(), color=style.BLACK)] if given is None else data(xy, given, ax=ax)
+    largest = min(style.area(_LARGEST), max(_OUTLINED, _SPARSE * _area(ax) / max(1, len(xy)))) if size is None else size
+    areas = largest * (1 - (1 - _FARTHEST) * distances / (reach or torch.inf))
+    rim = min(_RIM, _EDGE * math.sqrt(float(areas.min()) if len(areas) else largest))
+    members = [areas] if given is None else [areas[given == label] for label in given.unique()]
+    for artist, sizes in zip(drawn, members, strict=True):
+        artist.set(zorder=3, sizes=sizes.numpy(), edgecolors="white", linewidths=rim, clip_on=False)
+        artist.set_path_effects([withStroke(linewidth=2 * rim, foreground=style.BLACK)])
+        if marker is not None:
+            form = MarkerStyle(marker)
+            artist.set_paths([form.get_path().transformed(form.get_transform())])
+    frame_slice(slice, ax)
+    if given is not None and (class_names is not None or len(given.unique()) <= _MOST_CLASSES):
+        markers = {int(label): marker or _marker(int(label)) for label in given.unique()}
+        class_legend(given, ax=ax, class_names=class_names, markers=markers)
+    colour, shape = style.BLACK if given is None else style.GREY, marker or "o"
     if label is not None:
-        mark_legend(label, marker or "o", ax=ax, colour=style.BLACK if given is None else style.GREY)
+        mark_legend(label, shape, ax=ax, colour=colour)
+    if reach:
+        noun = "plane" if slice.dim == 2 else "line"
+        for words, area in ((f"on the {noun}", largest), (f"{reach:.2g} away", _FARTHEST * largest)):
+            mark_legend(words, shape, ax=ax, colour=colour, size=area)
     return drawn
+
+
+def _reach(distances: Tensor, largest: float | None) -> float:
+    """The distance of the smallest markers: ``largest``, or that of the farthest point; 0 if all are on the slice."""
+    farthest = float(distances.max()) if len(distances) else 0.0
+    if farthest <= OUTSIDE_DISTANCE * max(1.0, largest or 0.0):
+        return 0.0
+    return farthest if largest is None else largest
 
 
 def thumbnails(
@@ -132,13 +161,15 @@ def thumbnails(
     image_shape: Sequence[int] | None = None,
     size: float = 0.2,
 ) -> list[AnnotationBbox]:
-    """Show images next to their points on a slice, such as the corners of a plane through three images.
+    """Show images beside a slice, such as those at the corners of a plane through three images.
 
-    Each image gets a dot at its place and a thumbnail next to it, away from the other images, in a frame of the colour
-    of its label. A line connects both, and no thumbnail covers the frame of the axes. inputs: (n, *input_shape).
-    image_shape: (height, width), (channels, height, width) or (height, width, channels); without it, the shape of an
-    input, or a square for flat inputs of one or three channels. size: width of a thumbnail, as a share of the axes. A
-    figure without a layout engine gets a constrained layout.
+    Each image gets a dot at its place and a thumbnail in a frame of the colour of its label, with a line between both.
+    Thumbnails stand outside the axes, where they cover nothing: on the left and on the right, or above a line.
+
+    inputs: (n, *input_shape). image_shape: (height, width), (channels, height, width) or (height, width, channels);
+    without it, the shape of an input, or a square for flat inputs of one or three channels. size: width of a thumbnail,
+    as a share of the axes; smaller if many stand on one side. A figure without a layout engine gets a constrained
+    layout.
     """
     slice = slice_for("thumbnails", slice)
     ax = style.axes_or_current(ax)
@@ -149,30 +180,73 @@ def thumbnails(
         xy = np.column_stack([xy, np.ones(len(xy))])
     frame_slice(slice, ax)
     lay_out(ax)
-    width = size * min(float(ax.bbox.width), float(ax.bbox.height)) / ax.figure.dpi * 72  # points
     colours = [style.BLACK] * len(x) if given is None else [style.hue(int(label)) for label in given]
     drawn = []
-    shifts = _AWAY * width * _directions(xy, slice.dim)
-    for place, shift, picture, colour in zip(xy, shifts, pictures, colours, strict=True):
-        box = OffsetImage(picture, zoom=width / picture.shape[1], cmap="gray", interpolation="nearest", resample=True)
+    for place, picture, colour in zip(xy, pictures, colours, strict=True):
+        box = OffsetImage(picture, cmap="gray", interpolation="nearest", resample=True)
         drawn.append(
             AnnotationBbox(
-                box, (float(place[0]), float(place[1])), xybox=tuple(shift), boxcoords="offset points",
+                box, (float(place[0]), float(place[1])), xybox=(0.5, 0.5), boxcoords="axes fraction",
                 pad=0.15, frameon=True, bboxprops={"edgecolor": colour, "linewidth": 2.0, "boxstyle": "square"},
                 arrowprops={"arrowstyle": "-", "color": style.BLACK, "linewidth": 0.8, "shrinkB": 0.0},
                 annotation_clip=False, zorder=4,
             )
         )  # fmt: skip
         ax.add_artist(drawn[-1])
-    ax.scatter(xy[:, 0], xy[:, 1], s=14, color=style.BLACK, edgecolors="white", linewidths=0.8, zorder=5, clip_on=False)
-    if given is not None and isinstance(ax.get_legend(), ClassLegend):
-        class_legend(given, ax=ax)  # the frames have the colours of classes, too
+    ax.scatter(
+        xy[:, 0],
+        xy[:, 1],
+        s=style.area(14.0),
+        color=style.BLACK,
+        edgecolors="white",
+        linewidths=style.line(0.8),
+        zorder=5,
+        clip_on=False,
+    )
     figure: Any = ax.get_figure(root=True)
-    figure.draw_without_rendering()  # now it is known where everything is
-    shifts = _clear_of_frame(_clear_of_ticks(shifts, xy, _HALF * width, ax), xy, _HALF * width, ax)
-    for thumbnail, shift in zip(drawn, shifts, strict=True):
-        thumbnail.xyann = tuple(shift)
+    for _ in range(_ROUNDS):
+        _stand_outside(drawn, xy, size, ax, above=slice.dim == 1)
+        if isinstance(ax.get_legend(), ClassLegend):  # moves out of their way, and names the classes of their frames
+            class_legend(torch.zeros(0, dtype=torch.int64, device="cpu") if given is None else given, ax=ax)
+        figure.draw_without_rendering()  # the axes become smaller
     return drawn
+
+
+def _stand_outside(boxes: Sequence[Any], xy: NDArray[np.float64], size: float, ax: Axes, *, above: bool) -> None:
+    """Put the thumbnails outside the axes: beside their points (n, 2), as far as they do not cover each other."""
+    figure: Any = ax.get_figure(root=True)
+    area, point = ax.get_window_extent(), figure.dpi / 72
+    places = ax.transAxes.inverted().transform(ax.transData.transform(xy))
+    along, side = (0, np.full(len(xy), 2)) if above else (1, (xy[:, 0] >= xy[:, 0].mean()).astype(int))
+    length = float(area.width if above else area.height)
+    for where in np.unique(side):
+        rows = sorted(np.flatnonzero(side == where).tolist(), key=lambda i: float(places[i, along]))
+        wide = min(size * float(min(area.width, area.height)), length / len(rows) - 3 * _GAP * point)
+        for i in rows:
+            picture = boxes[i].offsetbox
+            picture.set_zoom(wide / point / picture.get_data().shape[1])
+        extents = [_frame(boxes[i]) for i in rows]
+        lengths = np.array([(box.width if above else box.height) + _GAP * point for box in extents]) / length
+        free = 1 - lengths[-1] / 2 - lengths[0] / 2
+        middles = spread(places[rows, along] - lengths[0] / 2, lengths, free) + lengths[0] / 2
+        for i, middle, box in zip(rows, middles, extents, strict=True):
+            shift = (_GAP + (_beyond(ax, int(where)) + (box.height if above else box.width) / 2) / point) / 72
+            x, y, dx, dy = [(0.0, middle, -shift, 0.0), (1.0, middle, shift, 0.0), (middle, 1.0, 0.0, shift)][where]
+            boxes[i].xybox = (x, y)
+            boxes[i].boxcoords = ax.transAxes + ScaledTranslation(dx, dy, figure.dpi_scale_trans)
+
+
+def _frame(box: AnnotationBbox) -> BboxBase:
+    """The frame of a thumbnail, without its line, in pixels."""
+    box.get_window_extent()  # brings the frame up to date
+    return box.patch.get_window_extent()
+
+
+def _beyond(ax: Axes, side: int) -> float:
+    """How far numbers and names on the left of the axes (0) or a colour bar on their right (1) reach, in pixels."""
+    area, drawn = ax.get_window_extent(), [ax.yaxis] if side == 0 else ax.child_axes if side == 1 else []
+    boxes = [box for artist in drawn if (box := artist.get_tightbbox()) is not None]
+    return max([0.0, *(float(area.x0 - box.x0 if side == 0 else box.x1 - area.x1) for box in boxes)])
 
 
 def as_pictures(images: Tensor, image_shape: Sequence[int] | None = None) -> NDArray[np.float64]:
@@ -202,71 +276,6 @@ def pixels(images: Tensor, image_shape: Sequence[int] | None = None) -> NDArray[
     return values[..., 0] if values.ndim == 4 and values.shape[3] == 1 else values
 
 
-def _directions(xy: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
-    """For each point a direction away from the middle of all, 1 along its longer side; up on a line."""
-    if dim == 1:
-        return np.tile([0.0, 1.0], (len(xy), 1))
-    away = xy - xy.mean(0)
-    length = np.abs(away).max(1, keepdims=True)
-    return np.asarray(np.where(length > 1e-12, away / np.maximum(length, 1e-12), [0.0, 1.0]))
-
-
-def _clear_of_ticks(shifts: NDArray[np.float64], xy: NDArray[np.float64], half: float, ax: Axes) -> NDArray[np.float64]:
-    """The shifts of thumbnails (n, 2) in points, changed where tick labels on the left or below would be covered.
-
-    half: half a width of a thumbnail, in points. One that would cover them goes beside its point, into the axes; at
-    the lower left corner, where both axes have labels, it goes out of the corner, past the labels.
-    """
-    place = (ax.transData.transform(xy) - ax.get_window_extent().min) * 72 / ax.figure.dpi
-    room = place - half
-    room[:, [not len(ax.get_yticks()), not len(ax.get_xticks())]] = np.inf  # those of y stand to the left
-    for shift, coord, low in zip(shifts, place, -room, strict=True):
-        if (shift < low).all() and (coord < half).all():
-            shift[:] = -coord - _past_labels(ax) - half
-        elif (shift < low).any():
-            x, y = np.maximum(shift, low)
-            beside = np.array([(x, -half), (x, half), (-half, y), (half, y)])
-            allowed = beside[(beside >= low).all(1)]
-            shift[:] = max(allowed, key=lambda corner: float(corner @ shift), default=shift)
-    return shifts
-
-
-def _clear_of_frame(shifts: NDArray[np.float64], xy: NDArray[np.float64], half: float, ax: Axes) -> NDArray[np.float64]:
-    """The shifts of thumbnails (n, 2) in points, changed where the frame of the axes would be covered.
-
-    half: as in ``_clear_of_ticks``. Such a thumbnail goes to that side of the frame on which most of it is; one that
-    would then cover its point inside the axes moves along the frame.
-    """
-    area = ax.get_window_extent()
-    place, size = (
-        np.asarray(lengths) * 72 / ax.figure.dpi for lengths in (ax.transData.transform(xy) - area.min, area.size)
-    )
-    gap = (_AWAY - _HALF) / _HALF * half
-    for shift, coord in zip(shifts, place, strict=True):
-        for i in np.argsort(-np.abs(shift)):
-            middle = coord + shift
-            beside = not -half < middle[1 - i] < size[1 - i] + half  # it is out of the axes already
-            for edge, outward in ((0.0, -1.0), (size[i], 1.0)):
-                if beside or abs(middle[i] - edge) >= half:
-                    continue
-                out = (middle[i] - edge) * outward > 0
-                shift[i] = edge - coord[i] + outward * (half + gap if out else -half)
-                if not out and np.abs(shift).max() < half:
-                    steps = [side * (half + gap) for side in (1.0, -1.0)]
-                    fits = [step for step in steps if half <= coord[1 - i] + step <= size[1 - i] - half]
-                    shift[1 - i] = min(fits, key=lambda step: abs(step - shift[1 - i]), default=shift[1 - i])
-    return shifts
-
-
-def _past_labels(ax: Axes) -> NDArray[np.float64]:
-    """How far tick labels reach beyond the lower left corner: those of x to the left, those of y down, in points."""
-    corner, reach = ax.get_window_extent().min, np.zeros(2)
-    for i, axis in enumerate((ax.xaxis, ax.yaxis)):
-        boxes = [label.get_window_extent() for label in axis.get_ticklabels() if label.get_text()]
-        reach[i] = max((corner[i] - box.min[i] for box in boxes), default=0.0)
-    return np.maximum(reach, 0.0) * 72 / ax.figure.dpi
-
-
 def _read(inputs: Inputs, labels: Labels | None) -> tuple[Tensor, Tensor | None]:
     """All inputs, and their labels on the CPU: those given, or those of the items of a Dataset or DataLoader."""
     examples = read_examples(inputs, labels)
@@ -282,10 +291,16 @@ def _marker(label: int) -> str:
 
 def _size(ax: Axes, n: int) -> float:
     """Size of n markers, in square points."""
-    return min(style.MARKER_SIZE, max(_SMALLEST, _COVERED * _area(ax) / max(1, n)))
+    return min(style.area(style.MARKER_SIZE), max(_SMALLEST, _COVERED * _area(ax) / max(1, n)))
 
 
 def _area(ax: Axes) -> float:
     """Area of the axes in square points, the unit of marker sizes."""
     box = ax.get_window_extent()
     return float(box.width * box.height) * (72 / ax.figure.dpi) ** 2
+
+
+def _shows(ax: Axes, points: Tensor) -> bool:
+    """Whether all points (n, 2) are inside the limits of the axes."""
+    low, high = torch.tensor([ax.get_xlim(), ax.get_ylim()], dtype=points.dtype, device="cpu").sort(1).values.T
+    return bool(((points >= low) & (points <= high)).all())

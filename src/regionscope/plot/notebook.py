@@ -27,10 +27,10 @@ from regionscope.monitor import Monitor
 from regionscope.plot import style
 from regionscope.plot.complexity import complexity_figure, complexity_layers
 from regionscope.plot.counts import count_histogram
+from regionscope.plot.distances import distance_histogram
 from regionscope.plot.figures import decision_figure, regions_figure
 from regionscope.plot.level_sets import level_of, level_set_figure
 from regionscope.plot.marks import thumbnails
-from regionscope.plot.points import distance_histogram
 from regionscope.plot.regions import frame_slice
 from regionscope.plot.ticks import whole_ticks
 from regionscope.points import PointRegions
@@ -145,7 +145,9 @@ def _partition(part: Partition) -> Shown:
         return Shown(("Partition", ""), rows, remark=f"Not finished: {part.status.reason}.")
     if part.compared is not None or part.program is not None:
         rows.insert(0, ("linear regions", part.n_linear_regions))
-    rows += [(f"after {name}", count) for name, count in list(part.by_layer.items())[:MOST_ROWS]]
+    rows += [
+        (f"after {name}", count) for name, count in zip(part.layers[:MOST_ROWS], part.by_layer.values(), strict=False)
+    ]
     rows += [("seconds", part.stats.seconds)]
     figure, remark = _bounded(part, lambda: regions_figure(part))
     return Shown(("Partition", ""), rows, figure, remark)
@@ -211,7 +213,7 @@ def _monitor(monitor: Monitor) -> Shown:
 
     def figure() -> Figure:
         names = list(last)[:MOST_CURVES]
-        made, axes = style.figure(len(names), 1, width=3.8, height=1.5)
+        made, axes = style.figure(len(names), 1, width=3.8, height=1.5 * len(names))
         for i, (name, ax) in enumerate(zip(names, axes, strict=True)):
             steps, values = monitor.values(name)
             ax.plot(steps, values, ".-", color=style.hue(i))

@@ -147,12 +147,17 @@ def decision_mosaic(
 
 
 def decision_boundary(
-    dec: DecisionRegions, *, ax: Axes | None = None, colour: str = style.BOUNDARY, width: float = style.BOUNDARY_WIDTH
+    dec: DecisionRegions, *, ax: Axes | None = None, colour: str = style.BOUNDARY, width: float | None = None
 ) -> Segments:
-    """The exact decision boundary: segments in 2-D; in 1-D a line across the band at each point."""
+    """The exact decision boundary: segments in 2-D; in 1-D a line across the band at each point. width: in points."""
     ax = style.axes_or_current(ax)
     ends = decision_for("decision_boundary", dec).boundary.detach().cpu().numpy()
-    lines = Segments(_across(ends) if dec.partition.dim == 1 else ends, colour=colour, width=width, zorder=2.5)
+    lines = Segments(
+        _across(ends) if dec.partition.dim == 1 else ends,
+        colour=colour,
+        width=width or style.line(style.BOUNDARY_WIDTH),
+        zorder=2.5,
+    )
     ax.add_collection(lines, autolim=False)
     return lines
 
@@ -179,7 +184,9 @@ def wall_segments(part: Partition, walls: Tensor) -> NDArray[np.float64]:
 def edge_width(part: Partition, n: int, ax: Axes) -> float:
     """The width of the lines between n regions of a partition: thinner where they are close together."""
     crowding = gap_between(part, n, ax) / _APART
-    return style.EDGE_WIDTH * min(1.0, max(style.THINNEST, math.sqrt(crowding) if part.dim == 1 else crowding))
+    return style.line(style.EDGE_WIDTH) * min(
+        1.0, max(style.THINNEST, math.sqrt(crowding) if part.dim == 1 else crowding)
+    )
 
 
 def gap_between(part: Partition, n: int, ax: Axes) -> float:
@@ -236,15 +243,16 @@ def _fill(part: Partition, colours: NDArray[np.float64], ax: Axes, *, rasterized
 
 
 def _edges(part: Partition, ax: Axes, *, between: Tensor, rasterized: bool) -> None:
-    """The walls between regions of different ids, unless they are so close that they would hide the regions."""
+    """The walls between regions of different ids, darker for later layers, unless they would hide the regions."""
     walls = part.walls.inner
     a, b = between.to(walls.device)[part.walls.regions[walls]].T
     n = int(between.unique().numel())
     if gap_between(part, n, ax) < _CROWDED[part.dim]:
         return
+    drawn, layers = walls[a != b], len(part.by_layer)
     lines = Segments(
-        wall_segments(part, walls[a != b]),
-        colour=style.EDGE,
+        wall_segments(part, drawn),
+        colour=style.layer_greys(layers)[part.walls.layer[drawn].clamp(max=layers - 1).cpu().numpy()],
         width=edge_width(part, n, ax),
         rasterized=rasterized,
         zorder=1.5,

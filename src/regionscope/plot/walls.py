@@ -21,25 +21,31 @@ _LETTERS = 26  # of a layer's name that fit over a panel
 def zero_lines(
     part: Partition, *, ax: Axes | None = None, layers: Sequence[str] | None = None, rasterized: bool = False
 ) -> list[Segments]:
-    """The zero lines of the neurons, coloured by layer (the black lines of Humayun et al. 2023, Figure 1).
+    """The zero lines of the neurons, darker for later layers (the black lines of Humayun et al. 2023, Figure 1).
 
-    One artist for each fold, in order, labelled with its name for a legend. A wall on which several layers fold
-    belongs to the first of them. layers: names out of ``part.by_layer``, to draw only those; colours stay the same.
+    <<<<<<< HEAD
+        One artist for each fold, in order, labelled with its name for a legend. A wall on which several layers fold
+        belongs to the first of them. layers: names out of ``part.by_layer``, to draw only those; colours stay the same.
+    =======
+        One artist for each nonlinearity, in order, labelled with its name and kind, such as "1 (ReLU)", for a legend. A
+        wall on which several layers fold belongs to the first of them.
+        layers: names out of ``part.by_layer``, to draw only those; colours stay the same.
+    >>>>>>> f5662e26 (Draw figures for papers and talks, and give each class one colour)
     """
     names = list(partition_for("zero_lines", part).by_layer)
     wanted = names if layers is None else list(layers)
     for name in wanted:
         one_of("layer of this partition", name, names)
     ax = style.axes_or_current(ax)
-    crowding, drawn = edge_width(part, len(part), ax) / style.EDGE_WIDTH, []
-    for i, (name, colour) in enumerate(zip(names, style.layer_colours(len(names)), strict=True)):
+    crowding, drawn = edge_width(part, len(part), ax) / style.EDGE_WIDTH, []  # in a look with thin lines, too
+    for i, (name, title, colour) in enumerate(zip(names, part.layers, style.layer_colours(len(names)), strict=True)):
         if name not in wanted:
             continue
         lines = Segments(
             wall_segments(part, (part.walls.layer == i).nonzero()[:, 0]),
             colour=colour,
             width=(_THICK - (_THICK - _THIN) * i / max(len(names) - 1, 1)) * crowding,
-            label=name,
+            label=title,
             rasterized=rasterized,
             zorder=2.0 - 0.01 * i,  # the first layers, which have the fewest lines, stay on top
         )
@@ -60,7 +66,7 @@ def layer_panels(part: Partition, *, axes: Sequence[Axes], rasterized: bool = Fa
             f"Create the axes with figure.subplots(1, {len(part.by_layer)})."
         )
     drawn = []
-    for i, ((name, count), ax) in enumerate(zip(part.by_layer.items(), axes, strict=True)):
+    for i, ((name, count), title, ax) in enumerate(zip(part.by_layer.items(), part.layers, axes, strict=True)):
         drawn.append(linear_regions(part, ax=ax, ids=part.layer_ids(name), edges=False, rasterized=rasterized))
         earlier = part.walls.inner[part.walls.layer[part.walls.inner] < i]
         added = (part.walls.layer == i).nonzero()[:, 0]
@@ -70,7 +76,7 @@ def layer_panels(part: Partition, *, axes: Sequence[Axes], rasterized: bool = Fa
                 wall_segments(part, walls), colour=colour, width=scale * width, rasterized=rasterized, zorder=1.5
             )
             ax.add_collection(lines, autolim=False)
-        ax.set_title(f"{_end_of(name)}\n{count:,} region{'' if count == 1 else 's'}", fontsize="medium")
+        ax.set_title(f"{_end_of(title)}\n{count:,} region{'' if count == 1 else 's'}", fontsize="medium")
     return drawn
 
 

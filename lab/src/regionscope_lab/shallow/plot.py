@@ -83,7 +83,7 @@ def flow_figure(
 
     The right panel shows ``last``, the effective number at the end against the tolerance: the plateau.
     """
-    figure, (left, right, third) = style.figure(1, 3, width=4.4, height=4.3)
+    figure, (left, right, third) = style.figure(1, 3, width=13.2, height=4.3)
     late = [row for row in rows if math.isfinite(row.log_t)]
     t = [row.log_t for row in late]
     left.plot(t, [row.regions_line for row in late], color=style.SKY, label="exact, on the line")
@@ -122,7 +122,7 @@ def flow_figure(
 
 def rates_figure(rows: Sequence[RateRow], *, r: float, n: int) -> Figure:
     """Mean region count with its 95% interval, and eta * lambda_max, against the learning rate eta."""
-    figure, (left, right) = style.figure(1, 2, width=4.5, height=3.7)
+    figure, (left, right) = style.figure(1, 2, width=9, height=3.7)
     rate = [row.rate for row in rows]
     regions = np.array([row.regions for row in rows])
     low, high = np.array([row.low for row in rows]), np.array([row.high for row in rows])
