@@ -44,7 +44,7 @@ lab-test: $(VENV)/.installed-dev  ## Tests of the lab alone, without lint
 test: lint pytest  ## Lint, types and all tests; shows the slowest 20
 
 papers: $(VENV)/.installed-dev  ## Grade the stored runs of the papers again; fails if a committed page differs
-	$(ONE_THREAD) $(BIN)/regionscope-lab paper grade --check
+	$(ONE_THREAD) $(BIN)/regionscope-lab paper report --check
 
 pytest: $(VENV)/.installed-dev $(VENV)/.compiled  ## All tests without lint
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) $(PARALLEL) --durations=20

@@ -15,10 +15,6 @@ from regionscope.exact import level_set
 from regionscope.explorer import explore, inline
 from regionscope.geometry import Box
 from regionscope.monitor.frames import TrainingFrames
-from regionscope_lab.papers.charts import Pictures
-from regionscope_lab.papers.report import Page, as_html
-from regionscope_lab.papers.study import Claim, Outcome, Study, Table
-from regionscope_lab.papers.verdict import shown
 from regionscope_lab.zoo import mlp
 
 Open = Callable[..., Any]
@@ -52,53 +48,36 @@ IMAGE = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' width='1600'
 
 @pytest.fixture(scope="module")
 def files(page_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """One page of each kind: explorer, surface, report of a study, and a figure of the documentation."""
+    """One page of each kind: explorer, surface, and a figure of the documentation."""
     folder = tmp_path_factory.mktemp("pages")
     box = Box(torch.zeros(3), torch.eye(3), 1.0)
-    study = Study(name="beyond-figure99", source="Figure 99", claim="It holds.", analyse=lambda *_: Outcome(claims=()))
-    outcome = Outcome(
-        claims=(Claim("a count with a long name", "7,082", "7,100", shown(), "12"),),
-        tables=(Table("Counts", tuple(f"column_{i}" for i in range(20)), (tuple(range(20)),)),),
-        charts=(Pictures(title="Four", columns=4, pictures=()),),
-    )
-    page = Page(
-        study=study, size="desk", outcome=outcome, figures=("a.png",), seconds=1.0, experiments=(), provenance={}
-    )
     css = Path(__file__).parents[2] / "docs" / "_static" / "site.css"
     image = f'<a href="a"><img class="wide" src="{IMAGE}" style="width: 1600px"></a>'
     figure = f'<style>{css.read_text()}</style><article><p class="figure">{image}</p></article>'
-    texts = {"report": as_html(page, {"a.png": IMAGE}), "docs": figure}
-    for name, text in texts.items():
-        (folder / f"{name}.html").write_text(text, encoding="utf-8")
+    (folder / "docs.html").write_text(figure, encoding="utf-8")
     surface = explore(level_set(mlp([3, 6, 1], seed=0), box), folder / "surface.html").path
-    return {"explorer": page_file, "surface": surface} | {name: folder / f"{name}.html" for name in texts}
+    return {"explorer": page_file, "surface": surface, "docs": folder / "docs.html"}
 
 
-@pytest.mark.parametrize("name", ["explorer", "surface", "report"])
+@pytest.mark.parametrize("name", ["explorer", "surface"])
 def test_text_stands_out(browser: Any, files: dict[str, Path], name: str) -> None:
     context = browser.new_context(offline=True)
     page = context.new_page()
     page.goto(files[name].as_uri())
-    if name != "report":
-        page.wait_for_function("document.body.dataset.ready === 'yes'")
+    page.wait_for_function("document.body.dataset.ready === 'yes'")
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         assert page.evaluate(FAINT) == []
     context.close()
 
 
-@pytest.mark.parametrize("name", ["report", "docs"])
-def test_wide_figures_and_tables_move_sideways_on_a_phone(browser: Any, files: dict[str, Path], name: str) -> None:
+def test_wide_figures_move_sideways_on_a_phone(browser: Any, files: dict[str, Path]) -> None:
     context = browser.new_context(viewport={"width": 390, "height": 844}, offline=True)
     page = context.new_page()
-    page.goto(files[name].as_uri())
+    page.goto(files["docs"].as_uri())
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    boxes = page.evaluate(
-        "[...document.querySelectorAll('.figure, .table')].map((box) => [box.scrollWidth, box.clientWidth])"
-    )
-    assert boxes
-    moving = [inside > seen for inside, seen in boxes]
-    assert moving[-1]  # the figure of the documentation, the long table of the report
+    boxes = page.evaluate("[...document.querySelectorAll('.figure')].map((box) => [box.scrollWidth, box.clientWidth])")
+    assert [inside > seen for inside, seen in boxes] == [True]
     assert page.evaluate("document.querySelector('img').clientHeight") > 150
     context.close()
 

@@ -17,10 +17,8 @@ import forked
 from regionscope.errors import InputError
 from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
 from regionscope_lab.experiment import run
-from regionscope_lab.papers import verdict
 from regionscope_lab.papers.archive import pack, unpack
 from regionscope_lab.papers.stored import last_model, nearest, stored_steps
-from regionscope_lab.papers.study import Claim, Outcome, Size, Study, over_seeds
 from regionscope_lab.papers.workspace import Place, Workspace
 from regionscope_lab.store import RunFolder
 
@@ -29,8 +27,6 @@ EXPERIMENT = Experiment(
     network=NetworkSpec(name="mlp", options={"width": 4}),
     training=Training(epochs=1),
 )
-
-OTHER = replace(EXPERIMENT.data, seed=1)
 
 calls: list[int] = []
 TESTS = os.getpid()
@@ -154,31 +150,6 @@ def test_answers_on_runs_stay_true_where_the_folder_is_moved(tmp_path: Path) -> 
     there = Workspace(tmp_path / "there", data_root=tmp_path, device="cuda")
     assert there.compute_with_place(twice, asked) == first
     assert calls == [1, 2]
-
-
-def test_whole_seeds_are_given_out_and_others_left_out(place: Workspace) -> None:
-    wanted = [replace(EXPERIMENT, seed=seed, data=data) for data in (EXPERIMENT.data, OTHER) for seed in (0, 1, 2)]
-    assert [one.seed for one in place.missing(wanted)] == [0, 0, 1, 1, 2, 2]
-    for one in (wanted[0], wanted[1], wanted[3]):
-        run(one, place.runs_folder)
-    assert place.whole_seeds(wanted) == {0}
-    alone = place.of_seeds({0})
-    assert [each.experiment for each in alone.runs(wanted)] == [wanted[0], wanted[3]]
-    assert [each.experiment for each in alone.ended(wanted)] == [wanted[0], wanted[3]]
-    assert len(place.ended(wanted)) == 3
-    with pytest.raises(InputError, match=r"Expected 6 runs in .*, got 3;"):
-        place.runs(wanted)
-
-    def analyse(workspace: Workspace, size: Size) -> Outcome:
-        verdicts = (verdict.differs(2.0, 1.0, 0.1),) * len(workspace.runs(wanted))
-        return Outcome(claims=tuple(Claim("a", "", "", one) for one in verdicts))
-
-    study = over_seeds(Study(name="a", source="", claim="", analyse=analyse, experiments=lambda size: tuple(wanted)))
-    found = study.analyse(place, "full")
-    assert [claim.verdict.grade.value for claim in found.claims] == ["same trend"] * 2
-    assert found.notes == ("1 of 3 planned seeds; the runs of the others are missing or incomplete.",)
-    run(wanted[4], place.runs_folder)
-    assert [claim.verdict.grade.value for claim in study.analyse(place, "full").claims] == ["reproduced"] * 4
 
 
 ARCHIVED = Experiment(

@@ -4,6 +4,7 @@ A file ``<paper>/<name>.toml`` has ``[[runs]]`` (a sweep; ``like`` starts from a
 ``smoke`` hold what the smaller sizes change) and ``[[item]]`` (a table, figure or theorem of the paper). The
 module of the same name, or of the name in ``module``, has one function for each item, from the runs to a ``Finding``.
 What is computed from stored networks, or without any, comes from ``compute`` of the module that ``compute`` names.
+``beyond`` is declared in the same way: its items are our own questions.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import copy
 import importlib
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from regionscope.checks import unknown_name
 from regionscope.errors import InputError
 from regionscope_lab.config import Experiment
+from regionscope_lab.papers.figures import Figure
 from regionscope_lab.papers.rules import Graded
 from regionscope_lab.papers.seed_table import SeedRun, SeedTable
 from regionscope_lab.sweep.grid import Sweep, override
@@ -35,24 +37,31 @@ PAPERS = {
     "qi2023": "Qi & Wei 2023, The Evolution of the Interplay between Input Distributions and Linear Regions",
     "safran2022": "Safran et al. 2022, On the Effective Number of Linear Regions in Shallow Univariate ReLU Networks",
 }
+BEYOND = "beyond"
+_TITLES = {**PAPERS, BEYOND: "Beyond the papers"}
 _MEASURES = "measures."
 
 
 @dataclass(frozen=True)
 class Table:
-    """Numbers for reading: a heading, column names and rows of the same length."""
+    """Numbers for reading: a heading, column names and rows of the same length.
+
+    detail: whether it is in the report of its item only, such as rows of each seed, and not on the page of the paper.
+    """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str | float | int, ...], ...]
+    detail: bool = False
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What the runs of an item say: the grade of each claim by its name, and tables of the numbers behind them."""
+    """What the runs of an item say: the grade of each claim by its name, and the numbers behind them."""
 
     claims: Mapping[str, Graded]
     tables: Sequence[Table] = ()
+    figures: Sequence[Figure] = ()
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,11 @@ class Claim:
 
 @dataclass(frozen=True)
 class Item:
-    """One table, figure or theorem. before: its grade before the rules of ``rules.py``. file: the declaration."""
+    """One table, figure or theorem, or a question of our own.
+
+    before: its grade before the rules of ``rules.py``. file: the declaration. runs: names of its sweeps; of those in
+    ``may_lack``, some runs may be missing. note: paragraphs on the setting.
+    """
 
     paper: str
     file: str
@@ -80,6 +93,8 @@ class Item:
     runs: tuple[str, ...] = ()
     reader: str = ""
     computing: str = ""
+    may_lack: tuple[str, ...] = ()
+    note: str = ""
 
     @property
     def full_name(self) -> str:
@@ -97,7 +112,7 @@ class Item:
 
     def experiments(self, size: Size) -> dict[str, tuple[Experiment, ...]]:
         """The runs that the item reads, by name."""
-        return {name: runs_of(self.paper, self.file, size)[name] for name in self.runs}
+        return {name: runs_of(self.paper, self.file, size)[name] for name in (*self.runs, *self.may_lack)}
 
     def compute(self, workspace: Workspace, size: Size) -> None:
         """Make the stored answers that the item reads beside its runs."""
@@ -109,7 +124,8 @@ class Item:
         """Grade the stored runs; an item without a function is not tested by any run."""
         if self.function is None:
             return Finding({})
-        finding = self.function(table, {name: table.of(mine) for name, mine in self.experiments(size).items()})
+        runs = {name: table.of(mine, lacking=name in self.may_lack) for name, mine in self.experiments(size).items()}
+        finding = self.function(table, runs)
         unknown = finding.claims.keys() - {claim.name for claim in self.claims}
         if unknown:
             raise InputError(
@@ -129,7 +145,7 @@ class Paper:
 
     @property
     def title(self) -> str:
-        return PAPERS[self.name]
+        return _TITLES[self.name]
 
 
 @cache
@@ -143,8 +159,8 @@ def read_paper(name: str) -> Paper:
 
 
 def all_items() -> tuple[Item, ...]:
-    """Every item of every paper."""
-    return tuple(item for paper in PAPERS for item in read_paper(paper).items)
+    """Every item of every paper, then those beyond them."""
+    return tuple(item for paper in _TITLES for item in read_paper(paper).items)
 
 
 def find_items(name: str) -> tuple[Item, ...]:
@@ -164,21 +180,30 @@ def runs_of(paper: str, file: str, size: Size) -> dict[str, tuple[Experiment, ..
         whole["measure"] += block.get("measure", [])
         _merge(whole["base"], block.get("base", {}))
         whole["grid"] |= block.get("grid", {})
+        whole |= {name: block[name] for name in ("grids", "seeded_data") if name in block}
         for smaller in ("desk", "smoke"):
             whole[smaller] = {**whole.get(smaller, {}), **block.get(smaller, {})}
         _set(whole, block.get("change", {}))
         declared[block["name"]] = whole
-    return {name: tuple(_sweep(whole, size)) for name, whole in declared.items()}
+    return {name: _experiments(whole, size) for name, whole in declared.items()}
 
 
-def _sweep(whole: Mapping[str, Any], size: Size) -> Sweep:
+def _experiments(whole: Mapping[str, Any], size: Size) -> tuple[Experiment, ...]:
+    """The sweep of a block. grids: each is combined with the grid. seeded_data: data have the seed of their run."""
     chosen = copy.deepcopy({part: whole[part] for part in ("base", "measure", "grid")})
-    if size != "full":
-        _set(chosen, whole[size])
+    changes = dict(whole[size]) if size != "full" else {}
+    several = changes.pop("grids", whole.get("grids"))
+    _set(chosen, changes)
+    if several:
+        grid = chosen.pop("grid")
+        chosen["grids"] = [{**one, **grid} for one in several]
     for measure in chosen["measure"]:  # TOML has no null
         options = measure.get("options", {})
         measure["options"] = {name: None if value == "null" else value for name, value in options.items()}
-    return Sweep.from_dict(chosen)
+    made = tuple(Sweep.from_dict(chosen))
+    if not whole.get("seeded_data"):
+        return made
+    return tuple(replace(one, data=replace(one.data, seed=one.seed)) for one in made)
 
 
 def _set(whole: dict[str, Any], changes: Mapping[str, Any]) -> None:
@@ -207,6 +232,7 @@ def _item(paper: str, file: str, declared: Mapping[str, Any]) -> Item:
     return Item(
         paper, file, declared["name"], declared["where"], claims, declared.get("before", ""),
         tuple(declared.get("runs", ())), declared.get("module", ""), declared.get("compute", ""),
+        tuple(declared.get("may_lack", ())), declared.get("note", ""),
     )  # fmt: skip
 
 

@@ -2,35 +2,48 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any
 
-from regionscope_lab.papers.declaration import PAPERS, Claim, Finding, Item, Paper, read_paper
-from regionscope_lab.papers.report import markdown_table
+from regionscope_lab.papers.declaration import BEYOND, PAPERS, Claim, Finding, Item, Paper, Size, all_items, read_paper
 from regionscope_lab.papers.rules import Verdict, rules_markdown
 from regionscope_lab.papers.seed_table import SeedTable
 
 Findings = Mapping[str, Finding]  # by the full name of an item
+_EXPONENT_FROM = 1e15  # floats from here on are written with an exponent
 _HEADLINES = ("Claim", "The paper", "Ours [95%]", "Verdict", "Fidelity", "Why")
 _CLAIMS = ("Claim", "The paper", "Ours [95%]", "Verdict", "Rule", "Why")
 _LOG = ("Item", "Before", "Now", "Rules that decide")
 
 
 def graded(table: SeedTable) -> dict[str, Finding]:
-    """Every item of the papers, graded from stored runs."""
-    return {item.full_name: item.find(table) for name in PAPERS for item in read_paper(name).items}
+    """Every item of the papers and beyond them, graded from stored runs."""
+    return {item.full_name: item.find(table) for item in all_items()}
 
 
 def pages(found: Findings) -> dict[str, str]:
     """All pages by their path below docs/."""
     papers = [read_paper(name) for name in PAPERS]
-    each = {f"papers/{paper.name}.md": _paper_page(paper, found) for paper in papers}
-    return {"papers.md": _headlines(papers, found), **each, "results/changes.md": _log(papers, found)}
+    every = [*papers, read_paper(BEYOND)]
+    return {
+        "papers.md": _headlines(papers, found),
+        **{f"papers/{paper.name}.md": _paper_page(paper, found) for paper in every},
+        "results/changes.md": _log(every, found),
+    }
 
 
-def item_page(item: Item, finding: Finding) -> str:
-    """The report of one item."""
-    return "\n".join([f"# {item.full_name}", "", *_item(item, finding, level=2)])
+def item_page(item: Item, finding: Finding, size: Size) -> str:
+    """The report of one item; below size full, its verdicts are about the smaller setting."""
+    lines = [f"# {item.full_name}", ""]
+    if size != "full":
+        lines += [f"Size {size}: the verdicts are about this shortened setting, not about the paper.", ""]
+    lines += _item(item, finding, details=True)
+    for i, figure in enumerate(finding.figures, 1):
+        lines += [f"![{figure.title}]({item.full_name}-{i}.png)", ""]
+    return "\n".join(lines)
 
 
 def tally(verdicts: Iterable[Verdict]) -> str:
@@ -110,24 +123,20 @@ def _paper_page(paper: Paper, found: Findings) -> str:
         "",
     ]
     for item in paper.items:
-        lines += _item(item, found[item.full_name], level=2)
+        lines += _item(item, found[item.full_name], details=False)
     return "\n".join(lines)
 
 
-def _item(item: Item, finding: Finding, *, level: int) -> list[str]:
+def _item(item: Item, finding: Finding, *, details: bool) -> list[str]:
     mine = {item.full_name: finding}
     rows = [(claim.says, *_numbers(mine, item, claim), _rule(finding, claim), claim.why) for claim in item.claims]
     first = item.claims[0]
-    words = f"Fidelity {first.fidelity}{f': {first.short}' if first.short else ''}. "
-    lines = [
-        f"{'#' * level} {item.where}",
-        "",
-        f"{words}Run it with `regionscope-lab paper run {item.full_name} --size full`.",
-        "",
-    ]
+    words = f"`{item.full_name}`. Fidelity {first.fidelity}{f': {first.short}' if first.short else ''}."
+    lines = [f"## {item.where}", "", words, "", *([item.note, ""] if item.note else [])]
     lines += [*markdown_table(_CLAIMS, rows), ""]
     for table in finding.tables:
-        lines += [f"{'#' * (level + 1)} {table.title}", "", *markdown_table(table.columns, table.rows), ""]
+        if details or not table.detail:
+            lines += [f"### {table.title}", "", *markdown_table(table.columns, table.rows), ""]
     return lines
 
 
@@ -154,3 +163,25 @@ def _log(papers: Sequence[Paper], found: Findings) -> str:
             rows.append((item.where, item.before or "not graded", tally(verdicts), ", ".join(rules)))
         lines += [f"## {paper.title}", "", *markdown_table(_LOG, rows), ""]
     return "\n".join(lines)
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
+    """The lines of a table."""
+    lines = ["| " + " | ".join(map(_cell, columns)) + " |", "|" + " --- |" * len(columns)]
+    return lines + ["| " + " | ".join(_cell(value) for value in row) + " |" for row in rows]
+
+
+def _cell(value: Any) -> str:
+    return _number(value).replace("|", "\\|").replace("\n", " ")
+
+
+def _number(value: Any) -> str:
+    """Four digits and no exponent from 0.0001 on, whole numbers with commas from 1,000 on; n/a where there is none."""
+    if value is None or (isinstance(value, Real) and math.isnan(value)):
+        return "n/a"
+    if isinstance(value, bool | str) or not isinstance(value, Real):
+        return str(value)
+    if isinstance(value, Integral):
+        return f"{int(value):,}"
+    short = f"{float(value):.4g}"
+    return f"{float(value):,.0f}" if 1000 <= abs(float(short)) < _EXPONENT_FROM else short

@@ -27,6 +27,7 @@ from regionscope.types import FloatArray
 FEWEST_SEEDS, FEWEST_SETTINGS = 3, 8
 FIT = 1.0  # training error in percent up to which a setting fits its data
 CLEAR = 3.5  # joint standard errors that a change along a curve must exceed: its ends are extremes among tens of looks
+ABOVE_ZERO = (math.ulp(0.0), math.inf)  # range of a number that is positive
 _ORDERED = 0.6  # Kendall's tau from which values are in an order
 _STRONG, _NEAR = 0.5, 0.1  # correlations
 _WIDEST = 4.0  # largest by smallest end of a prediction interval that can contradict a number

@@ -112,16 +112,16 @@ class SeedTable:
                     runs[key] = SeedRun(key, used_settings(config), result, rows)
         return SeedTable(runs, computed)
 
-    def of(self, experiments: Iterable[Experiment]) -> tuple[SeedRun, ...]:
-        """The runs of these experiments in their order; all must be there."""
+    def of(self, experiments: Iterable[Experiment], *, lacking: bool = False) -> tuple[SeedRun, ...]:
+        """The runs of these experiments in their order. lacking: whether some may be missing."""
         wanted = list(experiments)
-        lacking = [experiment for experiment in wanted if experiment.key not in self.runs]
-        if lacking:
+        absent = [experiment for experiment in wanted if experiment.key not in self.runs]
+        if absent and not lacking:
             raise InputError(
-                f"Expected {len(wanted)} runs, got {len(wanted) - len(lacking)}; there is no {lacking[0].label}, for "
+                f"Expected {len(wanted)} runs, got {len(wanted) - len(absent)}; there is no {absent[0].label}, for "
                 "example. Train them with regionscope-lab paper run and the name of the item."
             )
-        return tuple(self.runs[experiment.key] for experiment in wanted)
+        return tuple(self.runs[experiment.key] for experiment in wanted if experiment.key in self.runs)
 
     def answers(self, function: str, **chosen: Any) -> list[dict[str, Any]]:
         """Settings and answers of a stored computation, together, where the settings are those ``chosen``."""

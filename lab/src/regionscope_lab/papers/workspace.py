@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
@@ -62,7 +61,6 @@ class Workspace:
         self.device = device
         self.workers = workers
         self.on_share = on_share
-        self._seeds: Set[int] | None = None  # of the runs that are given out; None: all
         self.used: dict[str, dict[str, Any]] = {}  # what ``compute`` gave out: settings, answer, seconds, provenance
 
     @property
@@ -79,41 +77,16 @@ class Workspace:
         lacking = (experiment for key, experiment in wanted.items() if not self._ended(self.runs_folder / key))
         return sorted(lacking, key=lambda experiment: experiment.seed)
 
-    def whole_seeds(self, experiments: Iterable[Experiment]) -> set[int]:
-        """The seeds of which every run has ended."""
-        every = list(experiments)
-        return {experiment.seed for experiment in every} - {experiment.seed for experiment in self.missing(every)}
-
-    def of_seeds(self, seeds: Set[int]) -> Workspace:
-        """The same place, where ``runs`` and ``ended`` leave out the runs of other seeds."""
-        found = copy(self)
-        found._seeds = seeds
-        return found
-
     def runs(self, experiments: Sequence[Experiment]) -> list[RunFolder]:
         """The runs of these experiments, in their order; all must have ended."""
-        experiments = self._chosen(experiments)
         lacking = self.missing(experiments)
         if lacking:
             raise InputError(
                 f"Expected {len(experiments)} runs in {self.runs_folder}, got {len(experiments) - len(lacking)}; there "
                 f"is no {lacking[0].label}, for example. Train them with regionscope-lab paper run and the name of the "
-                "study."
+                "item."
             )
         return [RunFolder.open(self.runs_folder / experiment.key) for experiment in experiments]
-
-    def ended(self, experiments: Sequence[Experiment]) -> list[RunFolder]:
-        """The runs of these experiments that have ended, in their order; at least one must have."""
-        experiments = self._chosen(experiments)
-        found = [
-            RunFolder.open(path) for experiment in experiments if self._ended(path := self.runs_folder / experiment.key)
-        ]
-        if not found and experiments:
-            self.runs(experiments)  # says what is missing
-        return found
-
-    def _chosen(self, experiments: Sequence[Experiment]) -> Sequence[Experiment]:
-        return [experiment for experiment in experiments if self._seeds is None or experiment.seed in self._seeds]
 
     def compute(self, function: Computation, settings: Sequence[Settings]) -> list[dict[str, Any]]:
         """``function(**setting)`` for every setting, in order; each answer is stored as soon as it is there.

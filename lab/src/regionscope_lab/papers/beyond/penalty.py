@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -12,19 +13,18 @@ from torch.nn import functional
 
 from regionscope.complexity import local_complexity, soft_local_complexity
 from regionscope.measures import generalisation_gap, region_count
-from regionscope.measures.statistics import deviation, mean
 from regionscope_lab import zoo
-from regionscope_lab.config import DataSpec
+from regionscope_lab.config import DataSpec, Experiment
 from regionscope_lab.data import Dataset, load
-from regionscope_lab.papers import verdict
-from regionscope_lab.papers.charts import Bars, Chart, Scatter, Series
-from regionscope_lab.papers.papers import read_study
-from regionscope_lab.papers.rules import FIT as FITTED
-from regionscope_lab.papers.study import Claim, Outcome, Size, Table, positive_over_seeds
+from regionscope_lab.papers.declaration import Finding, Size, Table
+from regionscope_lab.papers.rules import ABOVE_ZERO, FIT, in_range, over_seeds
+from regionscope_lab.papers.seed_table import SeedRun, SeedTable
 from regionscope_lab.papers.workspace import Place, Workspace
 
 _DIMS, _TEMPERATURE = 4, 0.5  # of the penalty: new directions at each step
 _MEASUREMENT_SEED = 1_000_003  # of the directions and lines of the measurements, which no step of the training takes
+_PILOT_SEED = 100  # seed of the runs without penalty that try numbers of epochs
+STRENGTHS = (0.0, 0.01, 0.1, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +60,7 @@ SETTINGS: dict[Size, Setting] = {
         points=1000, lines=500,
     ),
 }  # fmt: skip
-_SHORTER_EPOCHS: dict[Size, tuple[int, ...]] = {"smoke": (), "desk": (), "full": (30, 60)}  # epochs to try before
-_PILOT_SEED = 100  # seed of the runs that try them
-STRENGTHS = (0.0, 0.01, 0.1, 1.0)
+_SHORTER_EPOCHS: dict[Size, tuple[int, ...]] = {"smoke": (), "desk": (), "full": (30, 60)}  # tried before
 _SEEDS: dict[Size, tuple[int, ...]] = {"smoke": (0,), "desk": (0, 1, 2), "full": (0, 1, 2)}
 
 
@@ -111,111 +109,19 @@ def _descend(model: nn.Module, data: Dataset, setting: Setting, strength: float,
             course.step()
 
 
-_NumbersByStrength = Mapping[float, Sequence[Mapping[str, float]]]  # strength of the penalty -> numbers of each seed
+def compute(workspace: Workspace, size: Size, runs: Mapping[str, Sequence[Experiment]]) -> None:
+    """All strengths, with the fewest epochs with which a pilot without penalty fits its data, else the most."""
+    setting = of_a_length_that_fits(workspace, SETTINGS[size], _SHORTER_EPOCHS[size])
+    asked = [_asked(setting, strength, seed) for strength in STRENGTHS for seed in _SEEDS[size]]
+    workspace.compute_with_place(trained, asked)
 
 
-def outcome(runs_by_strength: _NumbersByStrength) -> Outcome:
-    """runs_by_strength: of the strength 0 and others, with the same seeds in the same order."""
-    plain = runs_by_strength[0.0]
-    runs = [one for mine in runs_by_strength.values() for one in mine]
-    unfitted = sum(one["train_error"] >= FITTED for one in runs)
-    claims = [
-        Claim("runs with a training error below 1% (the premise)", "all", f"{len(runs) - unfitted} of {len(runs)}",
-              verdict.holds(unfitted, len(runs)))
-    ]  # fmt: skip
-    for strength, mine in runs_by_strength.items():
-        if strength:
-            claims += [
-                positive_over_seeds(
-                    f"penalty {strength:g}: {words}: fall", "falls",
-                    [1 - after / before for before, after in _pairs(plain, mine, name)], ".1%",
-                )
-                for name, words in (("lc", "local complexity"), ("regions", "regions on a line"))
-            ]  # fmt: skip
-            gaps = [before - after for before, after in _pairs(plain, mine, "gap")]
-            what = f"penalty {strength:g}: gap, in points of percent: fall"
-            claims.append(positive_over_seeds(what, "falls", gaps, "+.2f"))
-    return Outcome(
-        claims=tuple(claims),
-        summary=_summary(runs_by_strength),
-        tables=(_table(runs_by_strength),),
-        charts=_charts(runs_by_strength),
-        notes=(
-            f"The loss is cross-entropy plus the strength times the share of units that fold, by soft local complexity "
-            f"with temperature {_TEMPERATURE:g} on {_DIMS} new random directions at each step. Local complexity is "
-            "measured at training points on 25 other directions with the same radius.",
-            "A fall compares runs of the same seed, which start from the same weights; intervals are over seeds "
-            "(Student's t).",
-        ),
-    )
-
-
-def _pairs(plain: Sequence[Mapping[str, float]], mine: Sequence[Mapping[str, float]], name: str) -> Any:
-    return [(one[name], other[name]) for one, other in zip(plain, mine, strict=True)]
-
-
-def _summary(runs_by_strength: _NumbersByStrength) -> str:
-    plain, strongest = runs_by_strength[0.0], runs_by_strength[max(runs_by_strength)]
-    said = [
-        f"{words} from {mean([one[name] for one in plain]):,.4g} to {mean([one[name] for one in strongest]):,.4g}"
-        for name, words in (("lc", "local complexity"), ("regions", "the region count"), ("gap", "the gap in percent"))
-    ]
-    return f"The strongest penalty moves {said[0]}, {said[1]} and {said[2]}, means over {len(plain)} seeds."
-
-
-_COLUMNS = ("lc", "regions", "gap", "train_error", "test_error")
-
-
-def _table(runs_by_strength: _NumbersByStrength) -> Table:
-    rows = []
-    for strength, mine in runs_by_strength.items():
-        columns = [[one[name] for one in mine] for name in _COLUMNS]
-        rows.append((strength, *map(mean, columns), *map(deviation, columns[:3])))
-    heads = ("penalty", *_COLUMNS, *(f"{name} sd" for name in _COLUMNS[:3]))
-    return Table("Means over seeds", heads, tuple(rows))
-
-
-def _charts(runs_by_strength: _NumbersByStrength) -> tuple[Chart, ...]:
-    labels = {"lc": "local complexity", "regions": "regions on a line", "gap": "generalisation gap, %"}
-    bars = tuple(
-        Bars(
-            title=f"{words[0].upper()}{words[1:]} by strength of the penalty", y_label=words,
-            names=tuple(f"{strength:g}" for strength in runs_by_strength), x_label="strength of the penalty",
-            series=(
-                Series(
-                    label="mean over seeds", x=tuple(runs_by_strength),
-                    y=tuple(mean([one[name] for one in mine]) for mine in runs_by_strength.values()),
-                    std=tuple(deviation([one[name] for one in mine]) for mine in runs_by_strength.values()),
-                ),
-            ),
-        )
-        for name, words in labels.items()
-    )  # fmt: skip
-    groups = tuple(
-        Series(
-            label=f"penalty {strength:g}", x=tuple(one["regions"] for one in mine), y=tuple(one["gap"] for one in mine)
-        )
-        for strength, mine in runs_by_strength.items()
-    )
-    title = "Region count and generalisation gap, all runs"
-    scatter = Scatter.fitted(title=title, x_label=labels["regions"], y_label=labels["gap"], series=groups)
-    return (*bars, scatter)
-
-
-def _analyse(workspace: Workspace, size: Size) -> Outcome:
-    seeds, setting = _SEEDS[size], _of_a_length_that_fits(workspace, SETTINGS[size], _SHORTER_EPOCHS[size])
-    asked = [_asked(setting, strength, seed) for strength in STRENGTHS for seed in seeds]
-    answers = iter(workspace.compute_with_place(trained, asked))
-    result = outcome({strength: [next(answers) for _ in seeds] for strength in STRENGTHS})
-    return replace(result, notes=(*result.notes, f"All runs have {setting.epochs} epochs."))
-
-
-def _of_a_length_that_fits(workspace: Workspace, longest: Setting, shorter: Sequence[int]) -> Setting:
+def of_a_length_that_fits(workspace: Workspace, longest: Setting, shorter: Sequence[int]) -> Setting:
     """With the first of these numbers of epochs with which a run without penalty fits its data, else the longest."""
     for epochs in shorter:
         setting = replace(longest, epochs=epochs)
         (pilot,) = workspace.compute_with_place(trained, [_asked(setting, 0.0, _PILOT_SEED)])
-        if pilot["train_error"] < FITTED:
+        if pilot["train_error"] < FIT:
             return setting
     return longest
 
@@ -224,4 +130,22 @@ def _asked(setting: Setting, strength: float, seed: int) -> dict[str, Any]:
     return {"setting": asdict(setting), "strength": strength, "seed": seed}
 
 
-PENALTY = read_study("beyond-penalty", analyse=_analyse)
+def penalty(table: SeedTable, runs: Mapping[str, Sequence[SeedRun]]) -> Finding:
+    stored = table.answers("beyond.penalty.trained")
+    largest = max(one["setting"]["n_train"] for one in stored)  # an archive has smaller sizes, too
+    every = [one for one in stored if one["seed"] != _PILOT_SEED and one["setting"]["n_train"] == largest]
+    every.sort(key=lambda one: int(one["seed"]))
+    by_strength = {strength: [one for one in every if one["strength"] == strength] for strength in STRENGTHS}
+    plain, claims = by_strength[0.0], {}
+    for strength in STRENGTHS[1:]:
+        pairs = list(zip(plain, by_strength[strength], strict=True))
+        for name in ("lc", "regions"):
+            falls = [1 - after[name] / before[name] for before, after in pairs]
+            claims[f"{name}-{strength:g}"] = in_range(over_seeds(falls), *ABOVE_ZERO, said=".1%")
+        gaps = [before["gap"] - after["gap"] for before, after in pairs]
+        claims[f"gap-{strength:g}"] = in_range(over_seeds(gaps), *ABOVE_ZERO, said="+.2f", unit=" points")
+    columns = ("lc", "regions", "gap", "train_error", "test_error")
+    rows = tuple(
+        (strength, *(fmean(one[name] for one in mine) for name in columns)) for strength, mine in by_strength.items()
+    )
+    return Finding(claims, (Table("Means over seeds", ("strength", *columns), rows),))

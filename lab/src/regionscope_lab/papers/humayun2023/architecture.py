@@ -48,7 +48,7 @@ def figure6(table: SeedTable, runs: Runs) -> Finding:
                 [by_seed([seeds.three_phases(run) for run in mine]) for mine in list(widths.values())[1:]]
             ),
         },
-        (seeds.phases_table("LC at training points by width", widths),),
+        *seeds.shown(("LC at training points by width", widths, "lc.train")),
     )
 
 
@@ -65,7 +65,7 @@ def figure13(table: SeedTable, runs: Runs) -> Finding:
     depths = seeds.by_depth(runs, "gelu")
     return Finding(
         {"phases": combined([by_seed([seeds.three_phases(run) for run in mine]) for mine in depths.values()])},
-        (seeds.phases_table("LC at training points, GELU", depths),),
+        *seeds.shown(("LC at training points, GELU", depths, "lc.train")),
     )
 
 
@@ -91,5 +91,5 @@ def figure15(table: SeedTable, runs: Runs) -> Finding:
                 [sign(gap(run, first) - gap(run, last)) for run in mine], f"{gaps} from first to last layer"
             ),
         },
-        tuple(seeds.phases_table(f"LC at training points, {name}", {"": mine}, name) for name in (first, last)),
+        *seeds.shown(*((f"LC at training points, {name}", {"": mine}, name) for name in (first, last))),
     )

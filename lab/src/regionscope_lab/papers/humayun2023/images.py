@@ -110,7 +110,7 @@ def figure4(table: SeedTable, runs: Runs) -> Finding:
             "accuracy": combined([by_seed([sustained(run) for run in mine]) for mine in kinds.values()]),
             "depth": seeds.ordered(plain, seeds.peak),
         },
-        (seeds.phases_table("LC at training points of CNNs", kinds),),
+        *seeds.shown(("LC at training points of CNNs", kinds, "lc.train")),
     )
 
 
@@ -119,7 +119,7 @@ def figure5(table: SeedTable, runs: Runs) -> Finding:
     kinds = {name: [pair[bn] for pair in pairs["ResNet18"]] for bn, name in enumerate(("without BN", "with BN"))}
     return Finding(
         {"phases": by_seed([seeds.three_phases(run) for run in kinds["without BN"]]), **_normalisation(pairs)},
-        (seeds.phases_table("LC at training points of ResNet18", kinds),),
+        *seeds.shown(("LC at training points of ResNet18", kinds, "lc.train")),
     )
 
 
@@ -153,7 +153,7 @@ def figure7(table: SeedTable, runs: Runs) -> Finding:
             "shorter": less(duration),
             "lower": less(seeds.peak),
         },
-        (seeds.phases_table(f"LC at training points by weight decay; final train accuracy {fit}", decays),),
+        *seeds.shown((f"LC at training points by weight decay; final train accuracy {fit}", decays, "lc.train")),
     )
 
 
@@ -188,9 +188,8 @@ def figure16(table: SeedTable, runs: Runs) -> Finding:
             "second-relu": combined([by_seed([is_true(one) for one in second(name)]) for name in seconds]),
             "meets-random": by_seed([meets(run) for run in mine]),
         },
-        tuple(
-            seeds.phases_table(f"LC at training points, {name}", {"": mine}, start + name)
-            for name in (*shallow, layers[-1])
+        *seeds.shown(
+            *((f"LC at training points, {name}", {"": mine}, start + name) for name in (*shallow, layers[-1]))
         ),
     )
 
@@ -239,13 +238,15 @@ def _deformation(table: SeedTable, runs: Sequence[SeedRun], number: str) -> tupl
                 f"{number}: average {kind} of the neighbourhood",
                 ("radius", "seed", *(f"layer {i}" for i in range(len(rows[0]) - 2))),
                 tuple(rows),
+                detail=True,
             )
         )
     return claims, tuple(tables)
 
 
 def figure18(table: SeedTable, runs: Runs) -> Finding:
-    mine = [run for run in runs["cnn"] if run["network.options.depth"] == 5 and not run["network.options.bn"]]
+    deepest = max(run["network.options.depth"] for run in runs["cnn"])
+    mine = [run for run in runs["cnn"] if run["network.options.depth"] == deepest and not run["network.options.bn"]]
     claims, tables = _deformation(table, mine, "Figure 18")
     return Finding({name: one for name, one in claims.items() if not name.startswith("reduced")}, tables)
 

@@ -83,23 +83,26 @@ def figure8(table: SeedTable, runs: Runs) -> Finding:
             "later": seeds.ordered(depths, delayed, unit=" steps"),
             "faster-drop": seeds.ordered(depths, speed),
         },
-        (
-            seeds.phases_table("LC at training points, initial weights times 8", depths),
-            Table(
-                "Steps to 90% of the largest accuracy",
-                ("", "seed", "train", "test", "largest test accuracy"),
-                tuple(
-                    (
-                        name,
-                        run.seed,
-                        seeds.reached(known[run.key]),
-                        seeds.reached(new[run.key]),
-                        float(new[run.key].values.max()),
-                    )
-                    for name, mine in depths.items()
-                    for run in mine
-                ),
-            ),
+        *seeds.shown(
+            ("LC at training points, initial weights times 8", depths, "lc.train"),
+            more=[
+                Table(
+                    "Steps to 90% of the largest accuracy",
+                    ("", "seed", "train", "test", "largest test accuracy"),
+                    tuple(
+                        (
+                            name,
+                            run.seed,
+                            seeds.reached(known[run.key]),
+                            seeds.reached(new[run.key]),
+                            float(new[run.key].values.max()),
+                        )
+                        for name, mine in depths.items()
+                        for run in mine
+                    ),
+                    detail=True,
+                )
+            ],
         ),
     )
 
@@ -117,7 +120,7 @@ def figure10(table: SeedTable, runs: Runs) -> Finding:
             ),
             "generalise": seeds.ordered(samples, lambda run: float(seeds.accuracy(run, "test").values[-1])),
         },
-        (seeds.phases_table("LC at training points, true labels", samples),),
+        *seeds.shown(("LC at training points, true labels", samples, "lc.train")),
     )
 
 
@@ -132,5 +135,5 @@ def figure11(table: SeedTable, runs: Runs) -> Finding:
             "test-peak": seeds.ordered(samples, lambda run: seeds.peak(run, "lc.test")),
             "longer": seeds.ordered(samples, seeds.peak_step, unit=" steps"),
         },
-        (seeds.phases_table(f"LC at training points, random labels; final train accuracy {fit}", samples),),
+        *seeds.shown((f"LC at training points, random labels; final train accuracy {fit}", samples, "lc.train")),
     )

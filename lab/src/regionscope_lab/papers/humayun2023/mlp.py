@@ -93,9 +93,11 @@ def figure1(table: SeedTable, runs: Runs) -> Finding:
             ),
             "at-boundary": in_range(over_seeds(ends), 0.0, 1.0),
         },
-        (
-            seeds.phases_table("LC at training points, depth 4", {"r = 0.005": mine}),
-            Table("Where the folds are, on 20 triangles between training points", columns, tuple(rows)),
+        *seeds.shown(
+            ("LC at training points, depth 4", {"r = 0.005": mine}, "lc.train"),
+            more=[
+                Table("Where the folds are, on 20 triangles between training points", columns, tuple(rows), detail=True)
+            ],
         ),
     )
 
@@ -159,9 +161,8 @@ def figure3(table: SeedTable, runs: Runs) -> Finding:
             "gap-coarse": seeds.ordered(depths, lambda run: gap(run, "coarse"), falling=True),
             "scales": by_seed(two_scales),
         },
-        (
-            seeds.phases_table("LC at training points, r = 0.005", depths),
-            seeds.phases_table("LC at training points, r = 0.5", depths, COARSE),
+        *seeds.shown(
+            ("LC at training points, r = 0.005", depths, FINE), ("LC at training points, r = 0.5", depths, COARSE)
         ),
     )
 
@@ -182,7 +183,7 @@ def section42(table: SeedTable, runs: Runs) -> Finding:
         )
         found[f"auc-{place}"] = in_range(over_seeds(aucs), 0.55, 1.0)
         rows += [
-            (place, run.seed, int(step), *gap, auc) for run, step, gap, auc in zip(mine, steps, gaps, aucs, strict=True)
+            (place, run.seed, step, *gap, auc) for run, step, gap, auc in zip(mine, steps, gaps, aucs, strict=True)
         ]
     return Finding(
         found,
@@ -191,6 +192,7 @@ def section42(table: SeedTable, runs: Runs) -> Finding:
                 "Train minus test LC, and how well LC tells members (area under the ROC curve)",
                 ("at", "seed", "step", "difference", "standard error", "area"),
                 tuple(rows),
+                detail=True,
             ),
         ),
     )

@@ -36,5 +36,12 @@ def figure17(table: SeedTable, runs: Mapping[str, Sequence[SeedRun]]) -> Finding
             "radius": by_seed([order_vote([fmean(course) for course in one["by_radius"]]) for one in networks]),
             "variation": by_seed([-order_vote(one) for one in lost]),
         },
-        (Table("Mean LC over seeds by the shift of the centre", ("", *(f"shift {s}" for s in SHIFTS)), rows),),
+        (
+            Table(
+                "Mean LC over seeds by the shift of the centre",
+                ("", *(f"shift {s}" for s in SHIFTS)),
+                rows,
+                detail=True,
+            ),
+        ),
     )

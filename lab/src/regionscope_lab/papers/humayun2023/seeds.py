@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from regionscope_lab.papers.declaration import Table
+from regionscope_lab.papers.figures import Figure, Series
 from regionscope_lab.papers.humayun2023.shape import CLEAR_ERRORS, DescentShape, double_descent
 from regionscope_lab.papers.rules import Graded, by_seed, order_vote
 from regionscope_lab.papers.seed_table import Curve, SeedRun, by_setting
@@ -156,4 +157,38 @@ def phases_table(title: str, levels: Mapping[Any, Sequence[SeedRun]], name: str 
             for place in (course.valley, course.peak):
                 turns += ["none", ""] if place is None else [course.values[place], course.steps[place]]
             rows.append((str(key), run.seed, course.values[0], *turns, course.peaks, course.values[-1]))
+    return Table(title, columns, tuple(rows), detail=True)
+
+
+def course_table(title: str, levels: Mapping[Any, Sequence[SeedRun]], name: str = "lc.train") -> Table:
+    """Means over the seeds of where their curves start, turn and end; the turns of the seeds that have an ascent."""
+    rows = []
+    for key, runs in levels.items():
+        shapes = [shape(run, name) for run in runs]
+        turned = [one for one in shapes if one.valley is not None and one.peak is not None]
+        turns: list[str] = []
+        for places in ([one.valley for one in turned], [one.peak for one in turned]):
+            pairs = [(one.values[i], one.steps[i]) for one, i in zip(turned, places, strict=True) if i is not None]
+            turns.append(f"{fmean(v for v, _ in pairs):.3g} at {fmean(s for _, s in pairs):,.0f}" if pairs else "none")
+        ends = (fmean(one.values[i] for one in shapes) for i in (0, -1))
+        start, last = (f"{value:.3g}" for value in ends)
+        ascents = f"{len(turned)} of {len(shapes)}"
+        rows.append((str(key), start, *turns, last, ascents, ", ".join(str(one.peaks) for one in shapes)))
+    columns = ("", "start", "valley at step", "peak at step", "last", "seeds with an ascent", "peaks by seed")
     return Table(title, columns, tuple(rows))
+
+
+def shown(
+    *groups: tuple[str, Mapping[Any, Sequence[SeedRun]], str], more: Sequence[Table] = ()
+) -> tuple[tuple[Table, ...], tuple[Figure, ...]]:
+    """Tables and figures of a finding, from the title, the levels and the name of each group of curves."""
+    tables, figures = list[Table](), list[Figure]()
+    for title, levels, name in groups:
+        tables += [course_table(f"{title}, means over seeds", levels, name), phases_table(title, levels, name)]
+        series = [
+            Series(str(key), curve.steps, curve.values.tolist())
+            for key, runs in levels.items()
+            for curve in (run.curve(name) for run in runs)
+        ]
+        figures.append(Figure(title=title, x_label="step", y_label="local complexity", series=series, log_x=True))
+    return (*tables, *more), tuple(figures)

@@ -43,4 +43,6 @@ def section6(table: SeedTable, runs: Mapping[str, Sequence[SeedRun]]) -> Finding
         )
         for one in rows
     )
-    return Finding(claims, (Table("Gradient descent of two-layer networks, 50 starts a rate", columns, cells),))
+    return Finding(
+        claims, (Table("Gradient descent of two-layer networks, 50 starts a rate", columns, cells, detail=True),)
+    )

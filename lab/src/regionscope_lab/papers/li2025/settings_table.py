@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 from regionscope_lab.papers.declaration import Table
+from regionscope_lab.papers.figures import Figure, Series
 from regionscope_lab.papers.rules import FIT, Graded, Setting, Verdict, combined, correlated
 from regionscope_lab.papers.seed_table import SeedRun, by_setting
 
@@ -79,6 +80,17 @@ def correlations_table(
     return Table(title, ("network", *head), tuple(rows))
 
 
+def scatter(
+    title: str, networks: Mapping[str, Sequence[SeedRun]], measure: str = "regions", target: str = "gap"
+) -> Figure:
+    """The settings that fit, means over seeds, in one colour for each network."""
+    series = []
+    for name, runs in networks.items():
+        settings = settings_of(runs, measure, target)
+        series.append(Series(name, [fmean(one.x) for one in settings], [fmean(one.y) for one in settings]))
+    return Figure(title=title, x_label=measure, y_label=f"{target}, %", series=series, joined=False)
+
+
 def means_table(title: str, runs: Iterable[SeedRun], measures: Sequence[str]) -> Table:
     """Each setting: means over its seeds."""
     rows = []
@@ -86,4 +98,4 @@ def means_table(title: str, runs: Iterable[SeedRun], measures: Sequence[str]) ->
         known = [run.last for run in mine]
         means = [fmean(one[name] for one in known) if all(name in one for one in known) else "n/a" for name in measures]
         rows.append((network, rate, batch, decay, len(mine), *means))
-    return Table(title, ("network", "learning rate", "batch", "decay", "seeds", *measures), tuple(rows))
+    return Table(title, ("network", "learning rate", "batch", "decay", "seeds", *measures), tuple(rows), detail=True)

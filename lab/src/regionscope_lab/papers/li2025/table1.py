@@ -15,6 +15,7 @@ from regionscope_lab.papers.li2025.settings_table import (
     correlations_table,
     graded,
     means_table,
+    scatter,
     settings_of,
 )
 from regionscope_lab.papers.rules import Graded, Setting, by_seed, correlated, in_range, order_vote, over_seeds
@@ -62,6 +63,14 @@ def figure2(table: SeedTable, runs: Runs) -> Finding:
                 ("regions", "gap", "train_error", "norm.l2", "distance", "margin"),
             ),
         ),
+        tuple(
+            scatter(f"{words} and generalisation gap", {"ResNet18": mine}, name)
+            for name, words in {
+                "norm.l2": "Norm of the weights",
+                "distance": "Distance from the start",
+                "margin": "Output margin",
+            }.items()
+        ),
     )
 
 
@@ -76,7 +85,9 @@ def momentum(table: SeedTable, runs: Runs) -> Finding:
 
 def figure4(table: SeedTable, runs: Runs) -> Finding:
     networks = _all(runs)
-    three = {name: networks[name] for name in ("resnet18", "efficientnetb0", "senet18")}
+    three: dict[str, Sequence[SeedRun]] = {
+        name: networks[name] for name in ("resnet18", "efficientnetb0", "senet18") if name in networks
+    }
     return Finding(
         {
             **{name: correlated(0.98, settings_of(mine)) for name, mine in three.items()},
@@ -85,6 +96,7 @@ def figure4(table: SeedTable, runs: Runs) -> Finding:
         tuple(
             means_table(f"{name}: settings", mine, ("regions", "gap", "train_error")) for name, mine in three.items()
         ),
+        (scatter("Region count and generalisation gap", three),),
     )
 
 
@@ -115,6 +127,7 @@ def figure8(table: SeedTable, runs: Runs) -> Finding:
     return Finding(
         {"accuracy": graded(parts)},
         (Table("Correlation of region count and test accuracy", ("network", "ours"), rows),),
+        (scatter("Region count and test accuracy", networks, target="test_accuracy"),),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, geometric_mean
 
 from regionscope_lab.papers.declaration import Finding, Table
+from regionscope_lab.papers.figures import Figure, Series
 from regionscope_lab.papers.qi2023 import paper
 from regionscope_lab.papers.rules import Graded, by_seed, combined, order_vote, single_run
 from regionscope_lab.papers.seed_table import SeedRun, SeedTable
@@ -65,7 +66,20 @@ def _graded(table: SeedTable, decay: float) -> Finding:
                 + ", ".join(f"{value:.2f} ({n:,} points)" for n, value in off.items()),
             ),
         },
-        (Table(f"Linear regions of [32, 32, 32], weight decay {decay:g}", columns, rows),),
+        (Table(f"Linear regions of [32, 32, 32], weight decay {decay:g}", columns, rows, detail=decay > 0),),
+        (
+            Figure(
+                title=f"Linear regions with random labels, weight decay {decay:g}",
+                x_label="epoch",
+                log_x=True,
+                y_label="linear regions",
+                series=[
+                    Series(f"{n:,} points", epochs, course)
+                    for n in sizes
+                    for course in zip(*counts[n].values(), strict=True)
+                ],
+            ),
+        ),
     )
 
 
@@ -78,10 +92,7 @@ def decay(table: SeedTable, runs: Runs) -> Finding:
 
 
 def figure4(table: SeedTable, runs: Runs) -> Finding:
-    every = sorted(
-        (run for run in table.runs.values() if run["data.name"] == "random_labels"),
-        key=lambda run: int(run["data.n_train"]),
-    )
+    every = [run for mine in runs.values() for run in mine]
     sizes = sorted({run["data.n_train"] for run in every})
     right = {
         n: {run.seed: 1 - float(run.curve("error_rate").values[-1]) for run in every if run["data.n_train"] == n}

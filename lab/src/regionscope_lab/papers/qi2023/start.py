@@ -86,7 +86,10 @@ def figure3_he(table: SeedTable, runs: Runs) -> Finding:
         ratios(counts),
         (
             Table(
-                "Regions along lines over neurons, He initialisation", ("network", "epoch", "regions / neurons"), rows
+                "Regions along lines over neurons, He initialisation",
+                ("network", "epoch", "regions / neurons"),
+                rows,
+                detail=True,
             ),
         ),
     )

@@ -8,6 +8,7 @@ from itertools import pairwise
 from statistics import fmean
 
 from regionscope_lab.papers.declaration import Finding, Table
+from regionscope_lab.papers.figures import Figure, Series
 from regionscope_lab.papers.qi2023 import paper
 from regionscope_lab.papers.rules import (
     Graded,
@@ -94,7 +95,18 @@ def _against(printed: Mapping[int, Sequence[int]], counts: Counts, *, settles: b
         for i, epoch in enumerate(paper.EPOCHS)
     )
     columns = ("network", "epoch", "the paper", "mean of ten seeds", "least", "most", "one run of the paper")
-    return Finding(claims, (Table("Linear regions by epoch", columns, rows),))
+    figure = _figure("Linear regions during training", "linear regions", counts)
+    return Finding(claims, (Table("Linear regions by epoch", columns, rows),), (figure,))
+
+
+def _figure(title: str, y_label: str, counts: Counts) -> Figure:
+    """The counts of each seed by epoch, one colour for each width."""
+    series = [
+        Series(f"[{w}, {w}, {w}]", list(by_epoch), course)
+        for w, by_epoch in counts.items()
+        for course in zip(*by_epoch.values(), strict=True)
+    ]
+    return Figure(title=title, x_label="epoch", y_label=y_label, series=series)
 
 
 def table2(table: SeedTable, runs: Runs) -> Finding:
@@ -114,7 +126,14 @@ def figure1(table: SeedTable, runs: Runs) -> Finding:
             "linear": single_run(7082, linear, said=",.0f"),
             "decision": by_seed([1 if count == 2 else -1 for count in decision]),
         },
-        (Table("[64, 64, 64] on two moons, epoch 100", ("seed", "linear regions", "decision regions"), rows),),
+        (
+            Table(
+                "[64, 64, 64] on two moons, epoch 100",
+                ("seed", "linear regions", "decision regions"),
+                rows,
+                detail=True,
+            ),
+        ),
     )
 
 
@@ -130,6 +149,7 @@ def figure2(table: SeedTable, runs: Runs) -> Finding:
                 "Regions of [8, 8, 8] after each layer, epoch 100",
                 ("seed", "first", "second", "third"),
                 tuple((run.seed, *one) for run, one in zip(mine, layers, strict=True)),
+                detail=True,
             ),
         ),
     )
@@ -162,4 +182,8 @@ def figure3(table: SeedTable, runs: Runs) -> Finding:
         if epoch % 10 == 0
     )
     columns = ("network", "epoch", "regions / neurons", "regions / (neurons x length)")
-    return Finding(ratios(counts), (Table("Regions along lines from the origin", columns, rows),))
+    return Finding(
+        ratios(counts),
+        (Table("Regions along lines from the origin", columns, rows, detail=True),),
+        (_figure("Regions along lines from the origin", "linear regions", counts),),
+    )

@@ -10,6 +10,7 @@ from typing import Any
 from regionscope.measures.fit import linear_fit
 from regionscope_lab import shallow
 from regionscope_lab.papers.declaration import Finding, Table
+from regionscope_lab.papers.figures import Figure, Series
 from regionscope_lab.papers.rules import by_seed, combined, every_case, in_range, order_vote, share
 from regionscope_lab.papers.safran2022.end_to_end import asked
 from regionscope_lab.papers.safran2022.flows import DELTA
@@ -229,4 +230,15 @@ def corollary51(table: SeedTable, runs: Runs) -> Finding:
             "bound": every_case(above, cases),
         },
         (Table("Test error of late flows", ("r", "n", "mean", "largest", "bound with C0 = 1"), tuple(rows)),),
+        (
+            Figure(
+                title="Test error of late flows",
+                x_label="points",
+                y_label="test error",
+                series=[
+                    Series(f"r = {r}", [row[1] for row in rows if row[0] == r], [row[2] for row in rows if row[0] == r])
+                    for r in (2, 4)
+                ],
+            ),
+        ),
     )
