@@ -272,7 +272,7 @@ def test_scripted_module() -> None:
         warnings.simplefilter("ignore", DeprecationWarning)
         scripted = torch.jit.script(nn.Linear(4, 2))
     with pytest.raises(UntraceableModel, match="TorchScript"):
-        trace(scripted, (4,))
+        trace(nn.Sequential(scripted), (4,))
 
 
 def _with(module: nn.Module, name: str, value: Tensor) -> nn.Module:

@@ -2,7 +2,7 @@
 
 Start at ``trace``. To accept a new activation or layer, add its rule to ``rules/``.
 
-- Other libraries: ``estimator`` reads scikit-learn.
+- Other libraries: ``estimator`` reads scikit-learn, ``torchscript`` scripts, ``policy`` Stable-Baselines3.
 - Reading: ``private_copy`` of the module, ``reader`` follows its forward with torch.fx, ``proxy`` stands for its
   tensors, ``record`` holds the operations that the rules record,
   ``refuse`` the sentences for what is not piecewise affine. ``exported``: programs of torch.export.

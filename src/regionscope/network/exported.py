@@ -63,11 +63,16 @@ def _translate(node: fx.Node) -> None:
     if name == "sym_size":
         node.op, node.target = "call_method", "size"
         return
-    function: Any = _FUNCTIONS.get(name) or getattr(torch, name, None) or getattr(nn.functional, name, None)
+    function = function_of(name)
     if function is not None:
         node.target = function
     elif hasattr(torch.Tensor, name):
         node.op, node.target = "call_method", name
+
+
+def function_of(name: str) -> Any:
+    """The torch function that an ATen operator is; None where there is only a method."""
+    return _FUNCTIONS.get(name) or getattr(torch, name, None) or getattr(nn.functional, name, None)
 
 
 def part_of(x: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:

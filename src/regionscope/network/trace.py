@@ -21,11 +21,13 @@ from regionscope.network.estimator import EstimatorNetwork, as_module
 from regionscope.network.exported import plain_module
 from regionscope.network.hooks import check_hooks, global_hooks
 from regionscope.network.output import Arguments, Output, select_output
+from regionscope.network.policy import actor_of
 from regionscope.network.private_copy import ModuleCopy, has_hooks, memory_key, readable_copy
 from regionscope.network.program import Instruction, Program, only_torch, structure_of
 from regionscope.network.reader import Reader
 from regionscope.network.record import Data, Recorder
 from regionscope.network.second_reading import ForwardReading, read_repeatedly
+from regionscope.network.torchscript import ScriptNetwork
 
 
 def trace(
@@ -40,8 +42,9 @@ def trace(
 ) -> Program:
     """Read ``model`` in eval mode as a program on rows of shape ``input_shape`` (without the batch dimension).
 
-    ``model`` is an ``nn.Module``, a ``torch.export.ExportedProgram`` with an open batch size, or a fitted scikit-learn
-    estimator: a linear model, a multi-layer perceptron, or a pipeline of affine steps before one. Then outputs are
+    ``model`` is an ``nn.Module``; a ``torch.export.ExportedProgram`` with an open batch size; a TorchScript module; a
+    policy or an algorithm of Stable-Baselines3 (see ``ActorNetwork``); or a fitted scikit-learn estimator: a linear
+    model, a multi-layer perceptron, or a pipeline of affine steps before one. Then outputs are
     those of its decision function (its prediction, for a regressor), and ``Program.classes`` are its ``classes_``.
     input_shape: not needed where the model has an attribute of that name, as networks from ONNX files and estimators
     have.
@@ -60,7 +63,7 @@ def trace(
     Raises NotPiecewiseAffine, UntraceableModel or InputError. Cost: milliseconds, one copy of the
     weights, and two forward passes of two rows if the recorded operations alone do not show that both traces are equal.
     """
-    outer = plain_module(select_output(as_module(model), output, args))
+    outer = plain_module(select_output(_as_module(model), output, args))
     module = _python_module(outer)
     shape = _checked_shape(getattr(module, "input_shape", None) if input_shape is None else input_shape)
     if dtype not in (torch.float64, torch.float32):
@@ -155,6 +158,13 @@ def _read(reader: Reader, copied: ModuleCopy, name: str) -> Data:
             "in eval mode. Draw them in training mode only."
         )
     return output
+
+
+def _as_module(model: Any) -> Any:
+    """The network of an estimator, a script or a policy; any other model as it is."""
+    if isinstance(model, torch.jit.ScriptModule):
+        return ScriptNetwork(model)
+    return actor_of(as_module(model))
 
 
 def _python_module(module: nn.Module) -> nn.Module:

@@ -1,0 +1,130 @@
+"""TorchScript, and policies of Stable-Baselines3: what is read is what these libraries compute."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import regionscope as rs
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+
+
+class Block(nn.Module):
+    """A residual block that checks the shape of what it gets, as scripts of torchvision do."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(channels, channels, 3, padding=1), nn.BatchNorm2d(channels)
+        self.drop = nn.Dropout(0.2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dim() != 4:
+            raise ValueError("Expected images")
+        return torch.relu_(self.drop(self.norm(self.conv(x))) + x)
+
+
+class Images(nn.Module):
+    """Layers whose ATen names differ from those of torch, a loop over blocks, and sizes that are read from the input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.act = nn.Conv2d(1, 4, 3), nn.LeakyReLU(0.1)
+        self.blocks, self.pool = nn.ModuleList([Block(4), Block(4)]), nn.MaxPool2d(2)
+        self.clip, self.head = nn.Hardtanh(-2.0, 2.0), nn.Linear(36, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.act(self.stem(x))
+        for block in self.blocks:
+            x = block(x)
+        for i in range(2):
+            x = x - 0.1 * i * x.flip(1)
+        x = self.clip(self.pool(torch.cat([x, x], 1)[:, 2:6]))
+        return self.head(x.view(x.size(0), -1))
+
+
+def saved(script: Any) -> Any:
+    """The script as a file, read back."""
+    file = io.BytesIO()
+    torch.jit.save(script, file)
+    file.seek(0)
+    return torch.jit.load(file)
+
+
+@pytest.mark.parametrize("make", [torch.jit.script, lambda net: torch.jit.trace(net, torch.zeros(2, 1, 8, 8))])
+def test_a_torchscript_file_has_the_regions_of_the_module(make: Callable[[nn.Module], Any]) -> None:
+    torch.manual_seed(0)
+    net, x = Images().eval(), torch.randn(2, 1, 8, 8)
+    net.blocks[0].norm.running_mean.normal_()
+    line = rs.Segment(x[0], x[1])
+    script = saved(make(net))
+    part = rs.linear_regions(script, line)
+    part.check()
+    assert list(part.by_layer.values()) == list(rs.linear_regions(net, line).by_layer.values())
+    assert rs.decision_regions(script, line).count == rs.decision_regions(net, line).count
+    torch.testing.assert_close(part.program(x.double()), rs.trace(net, (1, 8, 8))(x.double()))
+    assert script.training == make(net).training
+
+
+def test_a_script_that_cannot_be_read_is_refused_by_name() -> None:
+    with pytest.raises(rs.NotPiecewiseAffine, match="'tanh' calls .*tanh, which is not piecewise affine"):
+        rs.trace(torch.jit.script(nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))), (2,))
+    with pytest.raises(rs.InputError, match="ValueError"):
+        rs.trace(torch.jit.script(Block(4)), (4, 4))
+
+
+@pytest.fixture(scope="module")
+def baselines() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytest.importorskip("stable_baselines3", reason="needs stable-baselines3")
+
+
+@pytest.mark.parametrize(
+    ("name", "environment"),
+    [
+        ("PPO", "CartPole-v1"),
+        ("A2C", "Pendulum-v1"),
+        ("DQN", "CartPole-v1"),
+        ("SAC", "Pendulum-v1"),
+        ("TD3", "Pendulum-v1"),
+    ],
+)
+def test_the_actor_of_a_policy_acts_as_the_policy(name: str, environment: str, baselines: Any) -> None:
+    act = {"policy_kwargs": {"activation_fn": nn.ReLU}}
+    model = getattr(baselines, name)("MlpPolicy", environment, seed=0, device="cpu", **act)
+    program = rs.trace(model)
+    torch.manual_seed(0)
+    observations = torch.randn(50, *program.input_shape)
+    actions, _ = model.predict(observations.numpy(), deterministic=True)
+    outputs = program(observations.double())
+    if environment == "CartPole-v1":
+        assert outputs.argmax(1).tolist() == actions.tolist()
+    elif name == "A2C":
+        torch.testing.assert_close(outputs.clamp(-2, 2).float(), torch.from_numpy(actions))
+    else:
+        torch.testing.assert_close(2 * torch.tanh(outputs).float(), torch.from_numpy(actions))
+    path = rs.Polyline(observations[:5])
+    rs.linear_regions(model.policy, path).check()
+
+
+def test_an_actor_of_images_divides_them_by_255(baselines: Any) -> None:
+    import gymnasium
+    from stable_baselines3.dqn.policies import DQNPolicy
+
+    space = gymnasium.spaces.Box(0, 255, (1, 36, 36), dtype="uint8")
+    policy = DQNPolicy(space, gymnasium.spaces.Discrete(3), lambda _: 1e-3, features_extractor_class=_cnn())
+    images = torch.randint(0, 255, (2, 1, 36, 36), dtype=torch.uint8)
+    torch.testing.assert_close(rs.trace(policy)(images.double()).float(), policy.q_net(images).detach())
+
+
+def _cnn() -> Any:
+    from stable_baselines3.common.torch_layers import NatureCNN
+
+    return NatureCNN
