@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ class Block(nn.Module):
 
 
 class Images(nn.Module):
-    """Layers whose ATen names differ from those of torch, a loop over blocks, and sizes that are read from the input."""
+    """Layers whose ATen names differ from those of torch, a loop over blocks, and sizes that are read from it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +74,7 @@ def test_a_torchscript_file_has_the_regions_of_the_module(make: Callable[[nn.Mod
 
 
 def test_a_script_that_cannot_be_read_is_refused_by_name() -> None:
-    with pytest.raises(rs.NotPiecewiseAffine, match="'tanh' calls .*tanh, which is not piecewise affine"):
+    with pytest.raises(rs.NotPiecewiseAffine, match=r"'tanh' calls .*tanh, which is not piecewise affine"):
         rs.trace(torch.jit.script(nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))), (2,))
     with pytest.raises(rs.InputError, match="ValueError"):
         rs.trace(torch.jit.script(Block(4)), (4, 4))
@@ -88,13 +89,7 @@ def baselines() -> Any:
 
 @pytest.mark.parametrize(
     ("name", "environment"),
-    [
-        ("PPO", "CartPole-v1"),
-        ("A2C", "Pendulum-v1"),
-        ("DQN", "CartPole-v1"),
-        ("SAC", "Pendulum-v1"),
-        ("TD3", "Pendulum-v1"),
-    ],
+    [(name, "CartPole-v1") for name in ("PPO", "DQN")] + [(name, "Pendulum-v1") for name in ("A2C", "SAC", "TD3")],
 )
 def test_the_actor_of_a_policy_acts_as_the_policy(name: str, environment: str, baselines: Any) -> None:
     act = {"policy_kwargs": {"activation_fn": nn.ReLU}}
@@ -115,16 +110,27 @@ def test_the_actor_of_a_policy_acts_as_the_policy(name: str, environment: str, b
 
 
 def test_an_actor_of_images_divides_them_by_255(baselines: Any) -> None:
-    import gymnasium
-    from stable_baselines3.dqn.policies import DQNPolicy
-
-    space = gymnasium.spaces.Box(0, 255, (1, 36, 36), dtype="uint8")
-    policy = DQNPolicy(space, gymnasium.spaces.Discrete(3), lambda _: 1e-3, features_extractor_class=_cnn())
+    spaces: Any = import_module("gymnasium.spaces")
+    box, actions = spaces.Box(0, 255, (1, 36, 36), dtype="uint8"), spaces.Discrete(3)
+    policy = import_module("stable_baselines3.dqn").CnnPolicy(box, actions, lambda _: 1e-3)
     images = torch.randint(0, 255, (2, 1, 36, 36), dtype=torch.uint8)
     torch.testing.assert_close(rs.trace(policy)(images.double()).float(), policy.q_net(images).detach())
 
 
-def _cnn() -> Any:
-    from stable_baselines3.common.torch_layers import NatureCNN
-
-    return NatureCNN
+@pytest.mark.parametrize("name", ["ResNet", "MobileNetV2"])
+def test_a_hugging_face_model_of_relu_comes_from_a_config_and_a_state_dict(name: str) -> None:
+    transformers = pytest.importorskip("transformers", reason="needs the transformers extra")
+    small: dict[str, Any] = {"depth_multiplier": 0.1, "min_depth": 4}
+    if name == "ResNet":
+        small = {"embedding_size": 4, "hidden_sizes": [8, 8], "depths": [1, 1], "layer_type": "basic"}
+    config = getattr(transformers, f"{name}Config")(num_channels=1, num_labels=3, **small)
+    kind = getattr(transformers, f"{name}ForImageClassification")
+    torch.manual_seed(0)
+    state = kind(config).state_dict()
+    model = kind(config)
+    model.load_state_dict(state)
+    images = torch.randn(2, 1, 24, 24)
+    part = rs.linear_regions(model, rs.Segment(*images), output="logits")
+    part.check()
+    expected = model.eval()(images).logits
+    torch.testing.assert_close(part.outputs[[0, -1]].float(), expected.detach(), rtol=1e-4, atol=1e-5)
