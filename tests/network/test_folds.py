@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from network.architectures import Lambda
 from regionscope.errors import InputError
-from regionscope.network import Fold, Maxima, Thresholds, trace
+from regionscope.network import Fold, Maxima, Pieces, Thresholds, trace
+from regionscope.network.activations import ACTIVATIONS
 
 
 def only_fold(module: nn.Module, shape: tuple[int, ...]) -> Fold:
@@ -64,6 +65,30 @@ def test_thresholds(module: nn.Module, at: tuple[float, ...]) -> None:
     assert pattern.dtype == torch.int8
     expected = torch.cat([x > t for t in at], dim=1).to(torch.int8)
     assert torch.equal(pattern, expected)
+
+
+@pytest.mark.parametrize(("module", "at"), THRESHOLDS, ids=lambda v: type(v).__name__)
+def test_pieces_are_what_the_module_computes(module: nn.Module, at: tuple[float, ...]) -> None:
+    x = torch.linspace(-7, 7, 404, dtype=torch.float64).reshape(101, 4)
+    program = trace(module, (4,))
+    (fold,) = program.folds
+    assert isinstance(fold.pieces, Pieces)
+    assert (fold.pieces.at, fold.pieces.jumps) == (at, False)
+    slopes, shifts = fold.lines()
+    piece = torch.stack([x > threshold for threshold in at]).sum(0)
+    torch.testing.assert_close(
+        (slopes.gather(0, piece) * x + shifts.gather(0, piece)) / fold.pieces.divisor, program(x)
+    )
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("hardshrink", (0.5,)), ("threshold", (0.5, -1.0))])
+def test_pieces_that_do_not_meet_jump(name: str, arguments: tuple[float, ...]) -> None:
+    x = torch.linspace(-2, 2, 100, dtype=torch.float64)
+    form = ACTIVATIONS[name].form(*arguments)
+    assert form is not None
+    assert form.pieces is not None
+    assert form.pieces.jumps
+    torch.testing.assert_close(form.pieces(x), getattr(F, name)(x, *arguments))
 
 
 def test_max_of_two_tensors_folds_at_their_difference() -> None:

@@ -7,23 +7,18 @@ over 9 entries, say, has the weight 1/9 rounded to float64.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from scipy.sparse import csr_array
 from torch import Tensor
 
 from regionscope.certificate.matrices import Matrix, Sparse, flat, terms_of, whole_layer
-from regionscope.errors import InputError
-from regionscope.network import Fold, Maxima, Program, full_precision
-from regionscope.network.operations import Fixed
+from regionscope.network import Fold, Groups, Maxima, Pieces, Program, full_precision
 from regionscope.network.program import Instruction
-from regionscope.network.rules.activations import ramp, without_groups
 from regionscope.types import FloatArray, IntArray
 
 
@@ -138,7 +133,7 @@ def read_steps(program: Program) -> Steps:
         for layer, fold in enumerate(program.folds):
             steps += reader.fold(fold, layer)
             steps += reader.affine(fold.instructions[1:])
-    has_decision = bool(program.folds) and program.folds[-1].kind == "argmax"
+    has_decision = bool(program.folds) and program.folds[-1].decides
     names = tuple(fold.name for fold in program.folds)
     return Steps(tuple(steps), program.input_name, program.output_name, names, has_decision)
 
@@ -176,55 +171,28 @@ class _StepReader:
             steps: list[AnyStep] = [_sum_with(first.reads[0], before, len(shift), (), shift)]
         else:
             steps = [AffineStep(before, tuple(terms_of(values, first.reads, reads)), shift)]
-        if fold.kind == "argmax":
+        if fold.decides:
             if isinstance(compared, Maxima):
                 return [*steps, Largest("", before, layer, compared.groups.cpu().numpy())]
             return [*steps, PiecewiseStep("", before, layer, (0.0,), np.zeros((2, 1)), np.zeros((2, 1)))]
         if isinstance(compared, Maxima):
+            assert isinstance(fold.pieces, Groups)
             after, w = f"{first.writes} behind its fold", len(compared.groups)
             return [
                 *steps,
                 Largest(after, before, layer, compared.groups.cpu().numpy()),
-                _sum_with(after, first.writes, w, (), np.zeros(w), _direction(first)),
+                _sum_with(after, first.writes, w, (), np.zeros(w), fold.pieces.sign),
             ]
-        return [*steps, *self._pieces(fold, layer, before, flat(result).shape[1])]
+        assert isinstance(fold.pieces, Pieces)
+        slopes, shifts = (numbers.cpu().numpy() for numbers in fold.lines())
+        if fold.pieces.adds_second:
+            return [*steps, *self._with_second(first, layer, before, slopes)]
+        return [*steps, PiecewiseStep(first.writes, before, layer, fold.pieces.at, slopes, shifts, fold.pieces.divisor)]
 
-    def _pieces(self, fold: Fold, layer: int, before: str, n: int) -> list[AnyStep]:
-        first = fold.instructions[0]
-        fixed = first.function if isinstance(first.function, Fixed) else Fixed(first.function)
-        function, args = fixed.function, fixed.args
-
-        def table_step(at: Sequence[float], pieces: Sequence[tuple[float, float]], divisor: int = 1) -> list[AnyStep]:
-            table = np.repeat(np.array(pieces, dtype=np.float64)[:, :, None], n, 2)
-            return [PiecewiseStep(first.writes, before, layer, tuple(at), table[:, 0], table[:, 1], divisor)]
-
-        if function in (torch.maximum, torch.minimum):
-            return self._larger(first, layer, before, n, function is torch.maximum)
-        if function in (torch.relu, F.leaky_relu, torch.prelu, torch.abs):
-            row = torch.ones_like(self.values[first.reads[0]])
-            low, high = (flat(first.function(sign * row, *first.constants)) for sign in (-1.0, 1.0))
-            slopes = np.concatenate([-low, high])
-            return [PiecewiseStep(first.writes, before, layer, (0.0,), slopes, np.zeros((2, n)))]
-        if function is torch.clamp:
-            least, most = args
-            bounds = [bound for bound in (least, most) if math.isfinite(bound)]
-            below, above = [(0.0, least)] * math.isfinite(least), [(0.0, most)] * math.isfinite(most)
-            return table_step(bounds, [*below, (1.0, 0.0), *above])
-        if function is ramp:
-            return table_step((-3.0, 3.0), [(0, 0), (1, 3), (0, 6)], divisor=6)
-        if function is F.softshrink:
-            (bound,) = args
-            return table_step((-bound, bound), [(1, bound), (0, 0), (1, -bound)])
-        raise InputError(
-            f"Expected folds that a certificate knows, got '{fold.name}' ({fold.kind}). Add its pieces to "
-            "regionscope/certificate/steps.py."
-        )
-
-    def _larger(self, first: Instruction, layer: int, before: str, n: int, largest: bool) -> list[AnyStep]:
+    def _with_second(self, first: Instruction, layer: int, before: str, slopes: FloatArray) -> list[AnyStep]:
         """max(a, b) as b + max(a - b, 0), and min(a, b) as b + min(a - b, 0)."""
         part, shape = f"{first.writes} without its second input", self.values[first.writes].shape
-        slopes = np.repeat([[0.0], [1.0]] if largest else [[1.0], [0.0]], n, 1)
-        step = PiecewiseStep(part, before, layer, (0.0,), slopes, np.zeros((2, n)))
+        step, n = PiecewiseStep(part, before, layer, (0.0,), slopes, np.zeros_like(slopes)), slopes.shape[1]
         if len(first.reads) == 1:
             bound = flat(first.constants[0].expand(shape))[0]
             return [step, _sum_with(part, first.writes, n, (), bound)]
@@ -243,18 +211,6 @@ def _compared_values(fold: Fold, constants: tuple[Tensor, ...], *inputs: Tensor)
 
 def _second(a: Tensor, b: Tensor, *, shape: torch.Size) -> Tensor:
     return b.expand(b.shape[0], *shape) + 0 * a.sum()
-
-
-def _direction(first: Instruction) -> float:
-    """1 for a largest entry, -1 for a smallest one, whose group holds the values with the opposite sign."""
-    function = first.function
-    if not (isinstance(function, partial) and function.func is without_groups):
-        raise InputError(
-            f"Expected the largest or smallest of groups, got {function!r}, which a certificate cannot read. "
-            "Use check() for this network."
-        )
-    inner = function.keywords["function"]
-    return -1.0 if isinstance(inner, Fixed) and inner.function is torch.amin else 1.0
 
 
 def _sum_with(

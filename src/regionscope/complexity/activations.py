@@ -1,8 +1,8 @@
 """Which torch functions have a fold or a zero, and where.
 
 A function is known by its name, so that ``F.relu``, ``torch.relu``, ``x.relu()``, ``torch.relu_`` and ``nn.ReLU``
-(which calls one of them) are the same to us. To add an activation, add one line to a table; its
-rule for exact regions is in ``network/rules/activations.py``.
+(which calls one of them) are the same to us. Activations with pieces come from the table in ``network/activations``;
+smooth ones are listed here.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from regionscope.network.activations import ACTIVATIONS, thresholds
 
 
 @dataclass(frozen=True)
@@ -31,16 +33,13 @@ class Folds:
 # Left out: sin and cos, which have many zeros and mostly encode positions; sign, which would count a second time beside
 # abs; exp, which is also a part of a softmax.
 _AT_ZERO = (
-    *("relu", "leaky_relu", "prelu", "rrelu", "elu", "selu", "celu", "gelu", "silu", "mish", "softplus"),
+    *("elu", "selu", "celu", "gelu", "silu", "mish", "softplus"),
     *("tanh", "sigmoid", "special_expit", "logsigmoid", "log_sigmoid", "softsign", "tanhshrink"),
     *("erf", "erfc", "special_erf", "special_erfc", "special_ndtr", "atan", "arctan", "asinh", "arcsinh"),
-    *("abs", "absolute", "__abs__"),
 )
 _FIXED: dict[str, tuple[float, ...]] = {
     **dict.fromkeys(_AT_ZERO, (0.0,)),
-    "relu6": (0.0, 6.0),
     "hardswish": (-3.0, 3.0),
-    "hardsigmoid": (-3.0, 3.0),
 }
 
 # Operations whose outputs are units when an activation follows, and that "linear_outputs" counts when none does.
@@ -91,6 +90,9 @@ def folds(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Folds | No
     """The pre-activations that this call receives and where they fold; None when the call is not an activation."""
     if op in _FIXED:
         return _folds(argument(args, kwargs, 0, "input", "self"), _FIXED[op])
+    if op in ACTIVATIONS:
+        options = {name: value for name, value in kwargs.items() if name not in ("input", "self")}
+        return _folds(argument(args, kwargs, 0, "input", "self"), thresholds(op, *args[1:], **options))
     return _WITH_ARGUMENTS[op](args, kwargs) if op in _WITH_ARGUMENTS else None
 
 
@@ -257,12 +259,6 @@ def _folds(values: Any, places: Sequence[Any]) -> Folds | None:
     return Folds(values, numbers) if isinstance(values, Tensor) and numbers else None
 
 
-def _hardtanh(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Folds | None:
-    low = argument(args, kwargs, 1, "min_val", default=-1.0)
-    high = argument(args, kwargs, 2, "max_val", default=1.0)
-    return _folds(argument(args, kwargs, 0, "input"), (low, high))
-
-
 def _clamp(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Folds | None:
     values = argument(args, kwargs, 0, "input")
     return _folds_at_bounds(values, argument(args, kwargs, 1, "min"), argument(args, kwargs, 2, "max"))
@@ -280,15 +276,6 @@ def _folds_at_bounds(values: Tensor, *bounds: Any) -> Folds | None:
     return _folds(values, given)
 
 
-def _threshold(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Folds | None:
-    return _folds(argument(args, kwargs, 0, "input"), (argument(args, kwargs, 1, "threshold"),))
-
-
-def _shrink(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Folds | None:
-    edge = argument(args, kwargs, 1, "lambd", default=0.5)
-    return _folds(argument(args, kwargs, 0, "input"), (-edge, edge))
-
-
 def _glu(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Folds | None:
     """a * sigmoid(b): the gate b is what has a zero."""
     values = argument(args, kwargs, 0, "input")
@@ -302,15 +289,10 @@ def _larger(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Folds | None:
 
 
 _WITH_ARGUMENTS: dict[str, Callable[[Sequence[Any], Mapping[str, Any]], Folds | None]] = {
-    "hardtanh": _hardtanh,
     "clamp": _clamp,
     "clip": _clamp,
     "clamp_min": _clamp_on_one_side,
     "clamp_max": _clamp_on_one_side,
-    "threshold": _threshold,
-    "_threshold": _threshold,  # what torch calls F.threshold inside
-    "hardshrink": _shrink,
-    "softshrink": _shrink,
     "glu": _glu,
     "maximum": _larger,
     "minimum": _larger,
@@ -346,4 +328,6 @@ def nothing_to_count(called: Collection[str], more: str) -> str:
 
 
 # Functions that are more than "other" to an observer; "addmm" may be a linear layer.
-OBSERVED = frozenset((*_FIXED, *_WITH_ARGUMENTS, *LINEAR, *MAX_POOLS, *ATTENTION, *NORMS, "addmm", "batch_norm"))
+OBSERVED = frozenset(
+    (*_FIXED, *ACTIVATIONS, *_WITH_ARGUMENTS, *LINEAR, *MAX_POOLS, *ATTENTION, *NORMS, "addmm", "batch_norm")
+)

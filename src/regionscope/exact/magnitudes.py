@@ -126,7 +126,7 @@ def magnitudes(
             sizes = _sizes(fold, compared, versions, usual, perturbations.size)
         usual = xp.minimum(usual, sizes.layer)
         results.append((xp.numpy_on_cpu(sizes.layer), xp.numpy_on_cpu(sizes.units)))
-        if fold.kind == "argmax":  # changes no value
+        if fold.decides:  # changes no value
             break
         live, ran = _behind(fold, live, compared, sizes.in_reach, perturbations, versions), not versions.straight
     outputs = program.outputs(live)
@@ -142,7 +142,7 @@ def magnitudes(
 
 def _sizes(fold: Fold, compared: Compared, versions: _Versions, usual: Tensor, perturbation: float) -> _Sizes:
     """usual: (s,) size of the inputs, or of the smallest layer so far. perturbation: relative size of it."""
-    compares_outputs = fold.kind == "argmax"
+    compares_outputs = fold.decides
     moved, drifted = _moved_and_drifted(compared.values, versions, perturbation, _TERMS if compares_outputs else 1.0)
     layer, in_reach = xp.largest(moved, 1), None
     huge = layer > (0.0 if compares_outputs else _HUGE) * usual

@@ -36,7 +36,7 @@ from torch import Tensor
 from regionscope.exact.affine_maps import AffineMaps, different_maps
 from regionscope.exact.zero_tolerance import probe_points
 from regionscope.geometry import Slice
-from regionscope.network import Compared, Fold, Maxima, Program, Thresholds, Values, full_precision
+from regionscope.network import Compared, Fold, Pieces, Program, Thresholds, Values, full_precision
 from regionscope.network.program import Instruction
 
 _SCALE = 2.0**160
@@ -149,12 +149,7 @@ def _linear(function: Callable[..., Tensor], tangents: Sequence[Tensor]) -> Tens
 
 @dataclass(frozen=True)
 class _SlopedFold:
-    """A fold by its pieces.
-
-    slopes: for ``Thresholds`` one tensor (pieces, *output_shape) for each input, the derivative of the output with
-    respect to it on each piece; empty for ``Maxima``.
-    shape: of the output of a row.
-    """
+    """A fold, the slopes of its pieces for each operand (none for a maximum), and the shape of a row of its result."""
 
     fold: Fold
     first: Instruction
@@ -164,27 +159,9 @@ class _SlopedFold:
     @staticmethod
     def of(fold: Fold, values: Values) -> _SlopedFold:
         first = fold.instructions[0]
-        zeros = [torch.zeros_like(values[name][:1]) for name in first.reads]
-        shape = first.function(*zeros, *first.constants).shape[1:]
-        compared = fold.compare(*zeros, *first.constants)
-        if isinstance(compared, Maxima):
-            return _SlopedFold(fold, first, (), shape)
-        thresholds = torch.tensor(compared.at, dtype=zeros[0].dtype, device=zeros[0].device)
-        offset = compared.values.reshape(1, *shape)  # of the first input against the thresholds
-        size = max(1.0, float(thresholds.abs().max()), float(offset.abs().max()))
-        third = (thresholds[1:] - thresholds[:-1]) / 3
-        levels = torch.cat([thresholds[:1] - 3 * size, thresholds[:-1] + third, thresholds[-1:] + 3 * size])
-        steps = torch.cat([thresholds.new_full((1,), -size), third, thresholds.new_full((1,), size)])
-        slopes = []
-        for i in range(len(zeros)):
-            rises = []
-            for level, step in zip(levels, steps, strict=True):
-                low = [level - offset, *(x.expand(1, *shape) for x in zeros[1:])]
-                high = [x + step if j == i else x for j, x in enumerate(low)]
-                rise = first.function(*high, *first.constants) - first.function(*low, *first.constants)
-                rises.append(rise / (high[i] - low[i]))  # rather than step: both are rounded
-            slopes.append(torch.cat(rises))
-        return _SlopedFold(fold, first, tuple(slopes), shape)
+        row = first.function(*(torch.zeros_like(values[name][:1]) for name in first.reads), *first.constants)
+        slopes = fold.slopes_of_operands(row) if isinstance(fold.pieces, Pieces) else ()
+        return _SlopedFold(fold, first, slopes, row.shape[1:])
 
 
 class _Walls:

@@ -69,7 +69,7 @@ def zero_tolerances_of(
     zero_tolerances = []
     for layer, units in tolerances:
         zero_tolerances.append(xp.as_tensors(zero_tolerance_of(layer, units, tolerance.zero)))
-    if program.folds and program.folds[-1].kind == "argmax":  # it compares the outputs themselves
+    if program.folds and program.folds[-1].decides:  # it compares the outputs themselves
         zero_tolerances[-1] = zero_tolerances[-2].reshape(len(slices), -1).amax(1)
     return zero_tolerances
 

@@ -40,7 +40,7 @@ def _with_last(program: Program, title: str, compare: Callable[..., Compared]) -
         overwrite="never",
     )
     row_bytes = 2 * program.n_outputs * torch.empty((), dtype=program.dtype, device="cpu").element_size()
-    fold = Fold(name=title, kind="argmax", n_units=1, row_bytes=row_bytes, compare=compare, instructions=(keep,))
+    fold = Fold(title, "argmax", 1, row_bytes, compare, pieces=None, instructions=(keep,))
     return replace(program, folds=(*program.folds, fold))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -71,12 +72,61 @@ class Affine(Operation):
     channel_map: ChannelMap | None = None
 
 
+@dataclass(frozen=True)
+class Pieces:
+    """What a fold does to each value u that it compares with thresholds: (slopes[p] u + shifts[p]) / divisor.
+
+    Piece p counts the thresholds below u. Pieces that do not meet at a threshold make the map jump there (``jumps``).
+
+    at: the thresholds in ascending order. slopes, shifts: one number for each piece, of which there is one more than
+    thresholds; no shifts are zeros. A slope of None is the operation's own constant (PReLU), one number for each
+    channel. adds_second: the second operand is added: max(a, b) = max(a - b, 0) + b, where u = a - b.
+    """
+
+    at: tuple[float, ...]
+    slopes: tuple[float | None, ...]
+    shifts: tuple[float, ...] = ()
+    divisor: int = 1
+    adds_second: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.shifts:
+            object.__setattr__(self, "shifts", (0.0,) * len(self.slopes))
+        assert len(self.slopes) == len(self.shifts) == len(self.at) + 1, "one piece more than thresholds"
+
+    @property
+    def jumps(self) -> bool:
+        """Whether two neighbouring pieces do not meet at the threshold between them."""
+        lines = list(zip(self.slopes, self.shifts, strict=True))
+        ends = zip(self.at, itertools.pairwise(lines), strict=True)
+        return any((low[0] or 0.0) * t + low[1] != (high[0] or 0.0) * t + high[1] for t, (low, high) in ends)
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """All numbers of the table."""
+        return (*self.at, *(slope for slope in self.slopes if slope is not None), *self.shifts)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The values of the pieces, entry by entry: how a function without a torch function of its own runs."""
+        piece = torch.stack([x > t for t in self.at]).sum(0)
+        slopes, shifts = (torch.tensor(row, dtype=x.dtype, device=x.device) for row in (self.slopes, self.shifts))
+        return (slopes[piece] * x + shifts[piece]) / self.divisor
+
+
+@dataclass(frozen=True)
+class Groups:
+    """A fold that writes ``sign`` times the largest of the values that it compares in each group."""
+
+    sign: float
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Piecewise(Operation):
-    """A continuous piecewise-linear map. ``compare(*inputs, *constants)`` says which values it compares."""
+    """A piecewise-linear map of the values that ``compare(*inputs, *constants)`` returns, by its ``pieces``."""
 
     kind: str
     compare: Callable[..., Compared]
+    pieces: Pieces | Groups
     n_units: int
 
 

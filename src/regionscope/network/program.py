@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regionscope.errors import CallFailed, InputError
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.hooks import global_hooks
-from regionscope.network.operations import Compared
+from regionscope.network.operations import Compared, Groups, Pieces
 from regionscope.network.private_copy import has_hooks, tensors_of, weights_of
 
 Values = dict[str, Tensor]
@@ -80,7 +80,8 @@ class Fold:
     n_units: number of units per row, the columns of ``pattern``.
     row_bytes: estimated peak memory of one row, from the values live before this fold to those live after ``advance``,
         with the temporaries of the largest operation in between.
-    compare: see ``Piecewise``; ``compared`` calls it on live values.
+    compare: of the operation; ``compared`` calls it on live values.
+    pieces: what the operation does to the values that it compares; None for a decision, which changes no value.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Fold:
     n_units: int
     row_bytes: int
     compare: Callable[..., Compared]
+    pieces: Pieces | Groups | None
     instructions: tuple[Instruction, ...]
 
     def __repr__(self) -> str:
@@ -99,6 +101,34 @@ class Fold:
         """
         first = self.instructions[0]
         return self.compare(*(values[name] for name in first.reads), *first.constants)
+
+    @property
+    def decides(self) -> bool:
+        """Whether this is the last fold of a program with its decision, or with a level of its outputs."""
+        return self.pieces is None
+
+    def lines(self) -> tuple[Tensor, Tensor]:
+        """Slopes and shifts of the pieces for each value that is compared, (pieces, n) each, float64: a value u becomes
+        (slope u + shift) / ``pieces.divisor``, plus the second operand where ``pieces.adds_second``.
+        """
+        assert isinstance(self.pieces, Pieces)
+        constants = self.instructions[0].constants
+        device = constants[0].device if constants else None
+        n = self.n_units // len(self.pieces.at)
+        slopes, shifts = torch.empty((2, len(self.pieces.slopes), n), dtype=torch.float64, device=device)
+        for piece, (slope, shift) in enumerate(zip(self.pieces.slopes, self.pieces.shifts, strict=True)):
+            own = constants[0].reshape(-1) if slope is None else None
+            slopes[piece] = slope if own is None else own.double().repeat_interleave(n // len(own))
+            shifts[piece] = shift
+        return slopes, shifts
+
+    def slopes_of_operands(self, row: Tensor) -> tuple[Tensor, ...]:
+        """The slope of the result with respect to each operand on each piece, (pieces, *shape) for a result of the
+        shape, dtype and device of ``row`` (1, *shape).
+        """
+        assert isinstance(self.pieces, Pieces)
+        slopes = (self.lines()[0] / self.pieces.divisor).to(row.device, row.dtype).reshape(-1, *row.shape[1:])
+        return (slopes, 1 - slopes) if len(self.instructions[0].reads) == 2 else (slopes,)
 
     def advance(self, values: Values, *, consume: bool = False, noise: Tensor | None = None) -> Values:
         """Apply the fold and all affine operations up to the next fold; return the values live after that.

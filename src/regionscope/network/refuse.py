@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from torch import nn
 
+from regionscope.network.activations import ACTIVATIONS
+
+_TITLES = [entry.title for entry in dict.fromkeys(ACTIVATIONS.values()) if entry.title]
 ACCEPTED = (
-    "ReLU, LeakyReLU, PReLU, RReLU, ReLU6, Hardtanh, Hardsigmoid, Softshrink, clamp, abs, a continuous Threshold, "
-    "max-pooling, max, min, sort, norms of order 1 and infinity, masks that make no jump, recurrent layers of ReLU, "
-    "and layers that are affine in eval mode"
+    f"{', '.join(_TITLES)}, clamp, max-pooling, max, min, sort, norms of order 1 and infinity, masks that make no jump, "
+    "recurrent layers of ReLU, and layers that are affine in eval mode"
 )
 WAY_OUT = "Use region_count() or local_complexity() for other networks."
 WAY_OUT_OF_RECURRENT = "Use region_count() for such networks."  # local_complexity() cannot look inside either
@@ -27,7 +29,7 @@ CHECK = "a check of the data"
 _CURVED = "elu selu celu gelu silu mish softplus softsign tanhshrink hardswish glu exp log sqrt "
 _CURVED += "rsqrt pow square sin cos tan expm1 log1p logsumexp erf normalize std var cosine_similarity reciprocal "
 _CURVED += "bilinear prod scaled_dot_product_attention multi_head_attention_forward lp_pool1d lp_pool2d cross_entropy"
-_JUMPS = "hardshrink sign round floor ceil trunc frac remainder fmod floordiv floor_divide heaviside gt lt ge le eq ne "
+_JUMPS = "sign round floor ceil trunc frac remainder fmod floordiv floor_divide heaviside gt lt ge le eq ne "
 _JUMPS += "argmax argmin where bool int long bucketize mod"
 _RANDOM = "rand_like randn_like randint_like bernoulli multinomial poisson normal log_normal uniform random "
 _RANDOM += "exponential geometric cauchy"

@@ -120,7 +120,7 @@ def _description(step: RecordedStep) -> tuple[object, ...]:
     operation = step.operation
     folds: tuple[object, ...] = ()
     if isinstance(operation, Piecewise):
-        folds = (operation.kind, operation.n_units, named(operation.compare))
+        folds = (operation.kind, operation.n_units, named(operation.compare), operation.pieces)
     names = (*(x.name for x in step.inputs), step.output.name, step.label, step.output.axis)
     return (*names, named(operation.function), named(operation.in_place), len(operation.constants), *folds)
 
@@ -166,7 +166,8 @@ def assemble(recorder: Recorder, source: Data, output: Data) -> Program:
         step, instructions, row_bytes = steps[start], *plan.stretch(start, end)
         operation = step.operation
         assert isinstance(operation, Piecewise)
-        folds.append(Fold(step.label, operation.kind, operation.n_units, row_bytes, operation.compare, instructions))
+        what = operation.kind, operation.n_units, row_bytes, operation.compare, operation.pieces
+        folds.append(Fold(step.label, *what, instructions))
     instructions, row_bytes = plan.stretch(0, starts[0] if starts else len(steps))
     return Program(
         input_shape=source.shape,

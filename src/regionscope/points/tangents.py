@@ -7,8 +7,6 @@ value is run again, biases are left out, and the operations before the first fol
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +14,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from regionscope.network import Compared, Fold, Maxima, Program, Thresholds
+from regionscope.network import Compared, Fold, Maxima, Program
 from regionscope.network.program import Instruction
 
 Live = dict[str, Tensor]
@@ -187,50 +185,11 @@ def _linear_fold(fold: Fold, values: Live) -> LinearFold:
     first = fold.instructions[0]
     zeros = [torch.zeros_like(values[name]) for name in first.reads]
     compared: Compared = fold.compare(*zeros, *first.constants)
-    shape = tuple(first.function(*zeros, *first.constants).shape[1:])
+    row = first.function(*zeros, *first.constants)
+    shape = tuple(row.shape[1:])
     without = tuple(torch.zeros_like(x) if x.is_floating_point() else x for x in first.constants)
-    changes = fold.kind != "argmax"
+    changes = not fold.decides
     if isinstance(compared, Maxima):
         return LinearFold(fold, first.reads, without, (), (), compared.groups, shape, changes)
-    slopes = _slopes(first, zeros, compared, shape) if changes else ()
+    slopes = fold.slopes_of_operands(row) if changes else ()
     return LinearFold(fold, first.reads, without, compared.at, slopes, None, shape, changes)
-
-
-def _slopes(
-    first: Instruction, zeros: Sequence[Tensor], compared: Thresholds, shape: tuple[int, ...]
-) -> tuple[Tensor, ...]:
-    """For each operand its slope on each piece (pieces, *shape), from values well inside the piece.
-
-    The value that is compared is the first operand minus the second one, or minus a constant. A step is a power of two
-    times the size of the threshold, so that slopes like 1, 0 and 0.01 come out without rounding.
-    """
-    zeros = [x.expand(1, *shape) for x in zeros]
-    base = compared.values.reshape(1, *shape)
-    by_operand: list[list[Tensor]] = [[] for _ in zeros]
-
-    def apply(*operands: Tensor) -> Tensor:
-        return first.function(*operands, *first.constants)
-
-    edges = (-math.inf, *compared.at, math.inf)
-    for low, high in itertools.pairwise(edges):
-        finite = low if high == math.inf else high
-        size = torch.clamp_min(torch.maximum(base.abs(), torch.full_like(base, abs(finite))), 1.0)
-        step = torch.exp2(torch.log2(size).ceil())
-        if low == -math.inf:
-            start, end = high - 2 * step, high - step
-        elif high == math.inf:
-            start, end = low + step, low + 2 * step
-        else:
-            start, end = (
-                torch.full_like(base, low + (high - low) / 4),
-                torch.full_like(base, low + 3 * (high - low) / 4),
-            )
-        low_end, high_end = start - base, end - base
-        rest = zeros[1:]
-        rise = apply(high_end, *rest) - apply(low_end, *rest)
-        by_operand[0].append(rise / (high_end - low_end))
-        for i in range(1, len(zeros)):
-            moved = [*rest[: i - 1], step / 4, *rest[i:]]
-            rise = apply(low_end, *moved) - apply(low_end, *rest)
-            by_operand[i].append(rise / (step / 4))
-    return tuple(torch.cat(slopes) for slopes in by_operand)

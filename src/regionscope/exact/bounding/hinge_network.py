@@ -18,12 +18,11 @@ import torch
 from torch import Tensor
 
 from regionscope.exact.bounding.merge import AnyMatrix, HingeLayer, merged, stored
-from regionscope.network import Fold, Program, Thresholds, Values
+from regionscope.network import Fold, Pieces, Program, Values
 from regionscope.types import FloatArray
 
 _ROWS = 512  # unit vectors run at a time
 _SCALE = 2.0**200  # of the unit vectors, so that offsets do not round the entries
-_FAR = 2.0**10
 _READING = 8  # units of rounding of an entry that is read: a run, a difference, a slope or a jump, and their product
 
 
@@ -114,8 +113,10 @@ def _unpacked(rows: Tensor, like: Values) -> Values:
 def _read_layer(fold: Fold, live: Values) -> tuple[HingeLayer, Values]:
     """The fold and the affine stretch behind it. ``live``: one row of the values before; those after are returned."""
     first, *rest = fold.instructions
-    if len(first.reads) != 1 or not isinstance(fold.compared(live), Thresholds):
+    if len(first.reads) != 1 or not isinstance(fold.pieces, Pieces):
         raise NotSingleEntries(f"'{fold.name}' ({fold.kind}) folds several values at a time.")
+    if fold.n_units != len(fold.pieces.at) * live[first.reads[0]][0].numel():
+        raise NotSingleEntries(f"'{fold.name}' ({fold.kind}) folds one value several times.")
     name = first.reads[0]
     place = _places(live)[name]
     # Behind the fold its result has the place of what it reads; a value that is read again stands at the end.
@@ -139,7 +140,7 @@ def _read_layer(fold: Fold, live: Values) -> tuple[HingeLayer, Values]:
         units.diagonal(start).fill_(_SCALE)
         columns.append(stored((_packed(run(units)) - offset) / _SCALE))
     matrix = np.concatenate(columns).T if _all_dense(columns) else scipy.sparse.vstack(columns).T.tocsc()
-    return _as_hinges(_read_fold(fold, live[name]), place, matrix, offset, n_before), zero
+    return _as_hinges(_read_fold(fold, live), place, matrix, offset, n_before), zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,34 +202,19 @@ def _scaled(matrix: Any, factors: FloatArray) -> Any:
     return scipy.sparse.csc_array((data, matrix.indices, matrix.indptr), matrix.shape)
 
 
-def _read_fold(fold: Fold, value: Tensor) -> _HingeSum:
-    """Thresholds, slopes and jumps of each entry, from values of the fold at a few points."""
-    first = fold.instructions[0]
-    zero, ones = torch.zeros_like(value), torch.ones_like(value)
-
-    def inside(z: Tensor) -> FloatArray:
-        compared = fold.compare(z, *first.constants)
-        numbers: FloatArray = compared.values[0].double().cpu().numpy()
-        return numbers
-
-    def at(z: FloatArray) -> FloatArray:
-        folded = first.function(torch.from_numpy(z).to(value.device).reshape(value.shape), *first.constants)
-        numbers: FloatArray = folded.reshape(-1).cpu().numpy()
-        return numbers
-
-    moved = inside(zero)
-    if moved.size != zero.numel() or not np.array_equal(inside(ones) - moved, np.ones(moved.size)):
-        raise NotSingleEntries(f"'{fold.name}' ({fold.kind}) folds combinations of values.")
-    compared = fold.compare(zero, *first.constants)
-    assert isinstance(compared, Thresholds)
-    thresholds = np.array([t - moved for t in compared.at])
-    steps = np.maximum(1.0, np.abs(thresholds) / _FAR)  # next to a larger threshold, 1 is lost
-    points = np.concatenate([thresholds[:1] - steps[:1], thresholds, thresholds[-1:] + steps[-1:]])
-    values = np.stack([at(z) for z in points])
-    slopes = np.diff(values, axis=0) / np.diff(points, axis=0)
+def _read_fold(fold: Fold, row: Values) -> _HingeSum:
+    """Thresholds, slopes and jumps of each entry, from the pieces of the fold."""
+    first, pieces = fold.instructions[0], fold.pieces
+    assert isinstance(pieces, Pieces)
+    slopes, shifts = (numbers.cpu().numpy() / pieces.divisor for numbers in fold.lines())
+    zero = np.zeros(slopes.shape[1])
+    second = first.constants[0].expand_as(row[first.reads[0]]) if pieces.adds_second else None
+    moved = zero if second is None else second.double().reshape(-1).cpu().numpy()
+    thresholds = np.array([t + moved for t in pieces.at])
     start = slopes[0] * thresholds[0]
+    value = slopes[0] * pieces.at[0] + shifts[0] + moved
     sizes = np.abs(slopes)
     return _HingeSum(
-        values[1] - start, slopes[0], thresholds, np.diff(slopes, axis=0), np.abs(values[1]) + np.abs(start),
+        value - start, slopes[0], thresholds, np.diff(slopes, axis=0), np.abs(value) + np.abs(start),
         sizes[1:] + sizes[:-1],
     )  # fmt: skip

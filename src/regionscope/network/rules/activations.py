@@ -1,12 +1,8 @@
-"""Rules for continuous piecewise-linear operations. To add an activation, add one rule here.
-
-Each rule says how to apply the operation and where it folds: ``Thresholds`` on single entries, ``Maxima`` over groups.
-For a torch function that is new here, also name it in ``network/refuse`` (the list that users see), in
-``complexity/activations`` (local complexity) and in ``certificate/steps`` (proofs).
-"""
+"""Rules for piecewise-linear operations: the activations of the table, and maxima of two values or of groups."""
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regionscope.network.operations import Fixed, Maxima, Thresholds
+from regionscope.network.activations import ACTIVATIONS, Activation, Form, clamped
+from regionscope.network.operations import Fixed, Groups, Maxima, Pieces, Thresholds
 from regionscope.network.record import Call, Data, Refused, rule
 from regionscope.network.refuse import INDICES
 from regionscope.network.rules.arithmetic import Operand, aligned, reduced_axis, row_dims, same_layout
@@ -32,18 +29,26 @@ from regionscope.network.rules.windows import (
 Function = Callable[..., Tensor]
 
 
-# folds at fixed values of single entries
+# folds at fixed values of single entries: every entry of the table
 
 
-def _folds_at(
-    call: Call, x: Data, at: tuple[float, ...], function: Function, in_place: Function | None, *constants: Tensor
-) -> Data:
-    n = x.numel
-    compare = partial(_thresholds, n=n, at=at)
-    shape = None if constants else x.shape  # constants may not fit
+def _activation(call: Call, x: Data, form: Form | None) -> Data:
+    if form is None:
+        return x
+    if form.refused:
+        call.refuse(form.refused)
+    if form.pieces is None:
+        assert form.function is not None
+        return call.affine(form.function, x, entrywise=True)
+    if form.pieces.jumps:
+        call.refuse("it jumps")
+    for number in form.pieces.numbers:
+        call.number(number)
+    n, constants = x.numel, tuple(map(call.constant, form.constants))
     return call.fold(
-        function, x, shape=shape, constants=constants, in_place=in_place, compare=compare, n_units=len(at) * n,
-        entrywise=True,
+        form.function or form.pieces, x, shape=None if constants else x.shape,  # constants may not fit
+        constants=constants, in_place=form.in_place, compare=partial(_thresholds, n=n, at=form.pieces.at),
+        pieces=form.pieces, n_units=len(form.pieces.at) * n, entrywise=True,
     )  # fmt: skip
 
 
@@ -51,68 +56,30 @@ def _thresholds(x: Tensor, *constants: Tensor, n: int, at: tuple[float, ...]) ->
     return Thresholds(x.reshape(x.shape[0], n), at)
 
 
-@rule("relu", any_axis=True)
-def relu(call: Call, x: Data, inplace: bool = False) -> Data:
-    return _folds_at(call, x, (0.0,), torch.relu, torch.relu_)
+def activated(call: Call, x: Data, name: str, *args: Any) -> Data:
+    """An activation of the table, with the arguments behind its input."""
+    return _activation(call, x, ACTIVATIONS[name].form(*args))
 
 
-@rule("leaky_relu", any_axis=True)
-def leaky_relu(call: Call, x: Data, negative_slope: float = 0.01, inplace: bool = False) -> Data:
-    slope = call.number(negative_slope)
-    if slope == 1:
-        return x
-    return _folds_at(call, x, (0.0,), Fixed(F.leaky_relu, (slope,)), Fixed(F.leaky_relu_, (slope,)))
+def _rule_of(entry: Activation) -> None:
+    def recorded(call: Call, x: Data, *args: Any, **kwargs: Any) -> Data:
+        return _activation(call, x, entry.form(*args, **kwargs))
+
+    first, second, *_ = inspect.signature(recorded).parameters.values()
+    positional = [p.replace(kind=p.POSITIONAL_OR_KEYWORD) for p in (first, second)]
+    signature = inspect.Signature([*positional, *inspect.signature(entry.form).parameters.values()])
+    recorded.__signature__ = signature  # type: ignore[attr-defined]
+    rule(*entry.names, any_axis=entry.any_axis)(recorded)
 
 
-@rule("rrelu", any_axis=True)
-def _rrelu(
-    call: Call, x: Data, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False
-) -> Data:
-    if training:
-        call.refuse("it is random here: pass training=self.training, so that its slope is fixed in eval mode")
-    return leaky_relu(call, x, (lower + upper) / 2)
-
-
-@rule("prelu")
-def _prelu(call: Call, x: Data, weight: Tensor) -> Data:
-    return _folds_at(call, x, (0.0,), torch.prelu, None, call.constant(weight))
-
-
-@rule("relu6", any_axis=True)
-def _relu6(call: Call, x: Data, inplace: bool = False) -> Data:
-    return _clamped(call, x, 0.0, 6.0)
-
-
-@rule("hardtanh", any_axis=True)
-def _hardtanh(call: Call, x: Data, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Data:
-    return _clamped(call, x, min_val, max_val)
-
-
-@rule("threshold", any_axis=True)
-def _threshold(call: Call, x: Data, threshold: float, value: float, inplace: bool = False) -> Data:
-    if float(threshold) != float(value):
-        call.refuse(f"it jumps from {float(value):g} to {float(threshold):g} at its threshold; equal ones are accepted")
-    return _clamped(call, x, threshold, None)
-
-
-def _clamped(call: Call, x: Data, low: float | None, high: float | None) -> Data:
-    """min(max(x, low), high); a bound of None or infinity on the open side does not fold."""
-    lower = -math.inf if low is None else float(low)
-    upper = math.inf if high is None else float(high)
-    bounds = tuple(
-        call.number(bound) for bound, open_end in ((lower, -math.inf), (upper, math.inf)) if bound != open_end
-    )
-    if not bounds:
-        return x
-    if lower >= upper:
-        return call.affine(Fixed(torch.full_like, (upper,)), x, entrywise=True)
-    return _folds_at(call, x, bounds, Fixed(torch.clamp, (lower, upper)), Fixed(torch.clamp_, (lower, upper)))
+for _entry in dict.fromkeys(ACTIVATIONS.values()):
+    _rule_of(_entry)
 
 
 @rule("clamp", "clip", data=("x", "min", "max"), any_axis=True)
 def _clamp(call: Call, x: Any, min: Any = None, max: Any = None) -> Data:
     if not isinstance(min, Data | Tensor) and not isinstance(max, Data | Tensor):
-        return _clamped(call, x, min, max)
+        return _activation(call, x, clamped(min, max))
     if isinstance(x, Tensor) and isinstance(min, Tensor):  # the upper bound alone depends on the input
         return larger(call, torch.maximum(x, min), max, largest=False)
     low = x if min is None else larger(call, x, min, largest=True)
@@ -121,33 +88,6 @@ def _clamp(call: Call, x: Any, min: Any = None, max: Any = None) -> Data:
 
 rule("clamp_min", data=("x", "min"), any_axis=True)(lambda call, x, min: _clamp(call, x, min=min))
 rule("clamp_max", data=("x", "max"), any_axis=True)(lambda call, x, max: _clamp(call, x, max=max))
-
-
-@rule("abs", "absolute", "__abs__", any_axis=True)
-def absolute(call: Call, x: Data) -> Data:
-    return _folds_at(call, x, (0.0,), torch.abs, torch.abs_)
-
-
-@rule("hardsigmoid", any_axis=True)
-def _hardsigmoid(call: Call, x: Data, inplace: bool = False) -> Data:
-    return _folds_at(call, x, (-3.0, 3.0), ramp, _ramp_in_place)
-
-
-def ramp(x: Tensor) -> Tensor:
-    """Written out, because on CUDA torch multiplies by a sixth rounded to float32, whatever the dtype."""
-    return (x + 3).clamp_(0, 6).div_(6)
-
-
-def _ramp_in_place(x: Tensor) -> Tensor:
-    return x.add_(3).clamp_(0, 6).div_(6)
-
-
-@rule("softshrink", any_axis=True)
-def _softshrink(call: Call, x: Data, lambd: float = 0.5) -> Data:
-    bound = call.number(lambd)
-    if bound == 0:
-        return x
-    return _folds_at(call, x, (-bound, bound), Fixed(F.softshrink, (bound,)), None)
 
 
 # the larger or smaller of two
@@ -168,14 +108,15 @@ def larger(call: Call, a: Operand, b: Operand, *, largest: bool) -> Data:
         shape = np.broadcast_shapes(x.shape, bound.shape[1:])
         level = bound.flatten()[0].item() if bound.numel() else 0.0
         if shape == x.shape and bool((bound == level).all()):
-            return _clamped(call, x, level if largest else None, None if largest else level)
+            return _activation(call, x, clamped(level) if largest else clamped(high=level))
         operands, constants = (x,), (bound,)
     n = math.prod(shape)
-    compare = partial(_difference, n=n)
     in_place = partial(_into_first, function=function) if shape == x.shape else None
     return call.fold(
-        function, *operands, constants=constants, in_place=in_place, compare=compare, n_units=n, entrywise=True
-    )
+        function, *operands, constants=constants, in_place=in_place, compare=partial(_difference, n=n),
+        pieces=Pieces((0.0,), (0.0, 1.0) if largest else (1.0, 0.0), adds_second=True), n_units=n,
+        entrywise=True,
+    )  # fmt: skip
 
 
 def _difference(a: Tensor, b: Tensor, *, n: int) -> Thresholds:
@@ -206,7 +147,10 @@ def largest_of(call: Call, x: Data, groups: Tensor, function: Function, *, large
     groups = groups.to(call.recorder.device)
     compare = partial(_maxima, n=x.numel, largest=largest)
     reduce = partial(without_groups, function=function)
-    return call.fold(reduce, x, axis=axis, constants=(groups,), compare=compare, n_units=groups.shape[0])
+    return call.fold(
+        reduce, x, axis=axis, constants=(groups,), compare=compare, pieces=Groups(1.0 if largest else -1.0),
+        n_units=groups.shape[0],
+    )  # fmt: skip
 
 
 def _maxima(x: Tensor, groups: Tensor, *, n: int, largest: bool) -> Maxima:

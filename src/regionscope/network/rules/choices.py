@@ -23,7 +23,7 @@ from torch import Tensor
 
 from regionscope.network.operations import Affine
 from regionscope.network.record import Call, Choice, Data, RecordedStep, rule
-from regionscope.network.rules.activations import absolute, larger, leaky_relu, relu
+from regionscope.network.rules.activations import activated, larger
 from regionscope.network.rules.arithmetic import Operand, aligned, same_layout, sum_of
 from regionscope.network.second_reading import named
 
@@ -252,7 +252,8 @@ class _Sides:
             above, below = (self.at(side, 1.0) for side in (0, 1))
             slope = float(below.flatten()[0])
             if bool((above == 1).all()) and bool((below == slope).all()):
-                return {0.0: relu, -1.0: absolute}.get(slope, _leaky_with(slope))(call, base)
+                name = {0.0: "relu", -1.0: "abs"}.get(slope)
+                return activated(call, base, name) if name else activated(call, base, "leaky_relu", slope)
         parts = []
         limit = threshold.movedim(0, base.axis) if threshold.dim() else threshold
         for side, largest in ((0, True), (1, False)):
@@ -271,10 +272,6 @@ class _Sides:
             inputs = [values[x] for x in step.inputs]
             values[step.output] = self.call.record(step.operation, *inputs, shape=step.output.shape)
         return values[self.sides[side]]
-
-
-def _leaky_with(slope: float) -> Callable[[Call, Data], Data]:
-    return lambda call, x: leaky_relu(call, x, slope)
 
 
 def _same(call: Call, a: Any, b: Any) -> bool:

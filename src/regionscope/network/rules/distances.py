@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regionscope.network.operations import Fixed
 from regionscope.network.record import Call, Data, rule
-from regionscope.network.rules.activations import absolute, extreme_along
+from regionscope.network.rules.activations import activated, extreme_along
 from regionscope.network.rules.arithmetic import Operand, reduced_axis, row_dims, sum_of
 from regionscope.network.rules.shapes import unsqueeze
 
@@ -22,7 +22,7 @@ def _norm(call: Call, x: Data, order: Any, dim: Any, keepdim: bool) -> Data:
     if order not in (1.0, math.inf):
         call.refuse(_CURVED.format(f"{order:g}"))
     dims = row_dims(call, x, dim)
-    sizes = absolute(call, x)
+    sizes = activated(call, x, "abs")
     if order == math.inf:
         return extreme_along(call, sizes, dim, keepdim, largest=True)
     function = Fixed(torch.sum, ([d + 1 for d in dims], keepdim))
@@ -79,4 +79,4 @@ def _l1_loss(
 ) -> Data:  # fmt: skip
     if reduction != "none" or reduce or size_average or weight is not None:
         call.refuse_row_mixing()
-    return absolute(call, sum_of(call, a, b, -1.0))
+    return activated(call, sum_of(call, a, b, -1.0), "abs")

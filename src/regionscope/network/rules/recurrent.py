@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regionscope.network.record import Call, Data, rule
-from regionscope.network.rules.activations import relu
+from regionscope.network.rules.activations import activated
 from regionscope.network.rules.arithmetic import Operand, sum_of
 from regionscope.network.rules.indexing import cat, select, stack
 from regionscope.network.rules.layers import linear
@@ -26,7 +26,7 @@ def _cell(
         for value, weight, bias in ((x, w_ih, b_ih), (h, w_hh, b_hh))
     )
     total: Data = sum_of(call, from_x, from_h, 1.0)
-    return relu(call, total)
+    return activated(call, total, "relu")
 
 
 @rule("rnn_relu", data=("x", "h"), any_axis=True)
