@@ -111,7 +111,7 @@ class Partition:
 
     @property
     def layers(self) -> tuple[str, ...]:
-        """The nonlinearities of ``by_layer`` with their kinds, such as "1 (ReLU)"; names alone without the network."""
+        """The folds of ``by_layer`` with their kinds, such as "1 (ReLU)"; names alone without the network."""
         kinds = {} if self.program is None else {fold.name: fold.kind for fold in self.program.folds}
         return tuple(
             name if (kind := kinds.get(name, "")).lower() in name.lower() else f"{name} ({kind})"

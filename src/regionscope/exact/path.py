@@ -27,7 +27,7 @@ class PathPartition(Partition):
 
     legs: the partitions of the legs. continues: (legs - 1,) whether the activation region before each inner corner of
         the path is the one behind it. Then the wall between its two pieces has the layer ``len(by_layer)``, as it folds
-        nothing; otherwise it has that of the first nonlinearity whose pattern differs.
+        nothing; otherwise it has that of the first fold whose pattern differs.
 
     A region that continues through a corner counts once; one that the path leaves and enters again counts again.
     ``slice.corners`` are the places of the corners. ``lipschitz``, ``certify`` and ``save`` need straight slices: ask
@@ -146,7 +146,7 @@ def _layers(leg: Partition) -> Tensor:
 
 
 def _first_changes(legs: Sequence[Partition], cells: Sequence[Tensor]) -> tuple[Tensor, int]:
-    """For each inner corner the first nonlinearity whose pattern differs on both sides, else their number; and that."""
+    """For each inner corner the first fold whose pattern differs on both sides, else their number; and that."""
     program = legs[0].program
     assert program is not None
     if not legs[0].status:

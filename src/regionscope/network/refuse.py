@@ -8,8 +8,8 @@ from regionscope.network.activations import ACTIVATIONS
 
 _TITLES = [entry.title for entry in dict.fromkeys(ACTIVATIONS.values()) if entry.title]
 ACCEPTED = (
-    f"{', '.join(_TITLES)}, clamp, max-pooling, max, min, sort, norms of order 1 and infinity, masks that make no jump, "
-    "recurrent layers of ReLU, and layers that are affine in eval mode"
+    f"{', '.join(_TITLES)}, clamp, max-pooling, max, min, sort, norms of order 1 and infinity, masks that make no "
+    "jump, recurrent layers of ReLU, and layers that are affine in eval mode"
 )
 WAY_OUT = "Use region_count() or local_complexity() for other networks."
 WAY_OUT_OF_RECURRENT = "Use region_count() for such networks."  # local_complexity() cannot look inside either

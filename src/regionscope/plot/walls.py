@@ -27,7 +27,7 @@ def zero_lines(
         One artist for each fold, in order, labelled with its name for a legend. A wall on which several layers fold
         belongs to the first of them. layers: names out of ``part.by_layer``, to draw only those; colours stay the same.
     =======
-        One artist for each nonlinearity, in order, labelled with its name and kind, such as "1 (ReLU)", for a legend. A
+        One artist for each fold, in order, labelled with its name and kind, such as "1 (ReLU)", for a legend. A
         wall on which several layers fold belongs to the first of them.
         layers: names out of ``part.by_layer``, to draw only those; colours stay the same.
     >>>>>>> f5662e26 (Draw figures for papers and talks, and give each class one colour)
