@@ -1,4 +1,4 @@
-"""``regionscope ask``: tables, JSON and pictures of four questions."""
+"""``regionscope ask``: tables, JSON and pictures of five questions."""
 
 from __future__ import annotations
 
@@ -55,6 +55,14 @@ def test_flips() -> None:
     named = " ".join(run(f"ask flips {LINE} --class-names {','.join(NAMES)}").stdout.split())
     before, after = (f"{i} ({NAMES[i]})" for i in (int(expected.before[0]), int(expected.after[0])))
     assert f"from {before} to {after} at slice coordinate" in named
+
+
+def test_folds() -> None:
+    answer, units = numbers(f"folds {LINE}"), rs.linear_regions(NET, rs.Segment([-4.0, -3.0], [4.0, 2.0])).wall_units()
+    assert [(fold["layer"], fold["unit"]) for fold in answer["folds"]] == list(units)
+    assert [fold["coord"] for fold in answer["folds"]] == units.coords[:, 0].tolist()
+    layer, first = units[0]
+    assert f"unit {first} of {layer}, at slice coordinate" in " ".join(run(f"ask folds {LINE}").stdout.split())
 
 
 def test_topology() -> None:

@@ -21,7 +21,7 @@ from regionscope.formatting import counted, either
 from regionscope.geometry import Slice
 from regionscope.network import trace
 
-_SHOWN = 20  # flips in the table; the JSON has all of them
+_SHOWN = 20  # flips or folds in the table; the JSON has all of them
 _FEW_INPUTS = 6  # numbers of an input that the table shows
 _OF = {  # the questions that an option is for
     "--index": ("extremes", "lipschitz"),
@@ -30,8 +30,8 @@ _OF = {  # the questions that an option is for
     "--class-names": ("flips", "topology"),
 }
 QuestionArgument = Annotated[
-    Literal["extremes", "lipschitz", "flips", "topology"],
-    typer.Argument(metavar="QUESTION", help="Question: extremes, lipschitz, flips or topology."),
+    Literal["extremes", "lipschitz", "flips", "folds", "topology"],
+    typer.Argument(metavar="QUESTION", help="Question: extremes, lipschitz, flips, folds or topology."),
 ]
 IndexOption = Annotated[
     int | None, options.option("--index I", "Index of the output value.", options.QUANTITY, least=0)
@@ -58,6 +58,8 @@ def ask(
     flips: every point of a segment where the predicted class changes, with the slope of the margin per unit of length.
     The points of --points have slice coordinates 0 and 1.
 
+    folds: every unit that folds on a segment, in order, with its layer and its index there.
+
     topology: the components and holes of each class on a plane, and the length of its boundary.
 
     Example: regionscope ask extremes --model net.py:build --box -1 1 --index 0 --minus 1 -o extremes.png
@@ -72,6 +74,8 @@ def ask(
         _lipschitz(job, norm or "2", index, minus)
     elif question == "flips":
         _flips(job, class_names)
+    elif question == "folds":
+        _folds(job)
     else:
         _topology(job, class_names)
 
@@ -129,6 +133,21 @@ def _flips(job: SliceJob, class_names: str | None) -> None:
         table[f"from {before} to {after} at slice coordinate {flip['coord']:.6g}, slope"] = flip["slope"]
     _report(job, dec.partition, table, {"flips": listed, "class_names": names})
     job.draw(plot.flips_figure, dec, flips, class_names=names)
+
+
+def _folds(job: SliceJob) -> None:
+    network, where = job.start(dim=1, what="folds")
+    part = job.cut(linear_regions, network, where)
+    units = part.wall_units()
+    listed = [
+        {"coord": coord, "layer": layer, "unit": unit}
+        for coord, (layer, unit) in zip(units.coords[:, 0].tolist(), units, strict=True)
+    ]
+    table: dict[str, float] = {"folds": len(units)}
+    for fold in listed[:_SHOWN]:
+        table[f"unit {fold['unit']} of {fold['layer']}, at slice coordinate"] = fold["coord"]
+    _report(job, part, table, {"folds": listed})
+    job.draw(plot.neurons_figure, part)
 
 
 def _topology(job: SliceJob, class_names: str | None) -> None:

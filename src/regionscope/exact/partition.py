@@ -21,6 +21,7 @@ from regionscope.exact.questions.export import dual_graph, pandas_table
 from regionscope.exact.questions.extremes import Extremes, extremes
 from regionscope.exact.questions.lipschitz import Lipschitz, lipschitz
 from regionscope.exact.questions.output_weights import Target, output_weights
+from regionscope.exact.questions.wall_units import WallUnits, wall_units
 from regionscope.exact.region_batch import Walls
 from regionscope.exact.slope_jumps import compare, slopes_at
 from regionscope.exact.storage import load_arrays, read_tolerance, save_arrays, slice_from_json, slice_to_json
@@ -268,6 +269,13 @@ class Partition:
         for into, part in zip(pieces.split(rows), points.split(rows), strict=True):
             into.copy_(patterns(program, self.slice.embed(part, dtype=program.dtype)))
         return pieces
+
+    def wall_units(self) -> WallUnits:
+        """The units that fold at each wall, with the name of their layer and, on a line, in order along it.
+
+        Cost: two forward passes for each wall.
+        """
+        return wall_units(self, self._network())
 
     def input_maps(self, regions: Tensor) -> tuple[Tensor, Tensor]:
         """The affine maps of the listed regions in input space: Jacobians (r, c, *input_shape) and constants (r, c).
