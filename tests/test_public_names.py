@@ -120,3 +120,11 @@ def test_the_documented_table_lists_every_name_once() -> None:
     text = (Path(__file__).parents[1] / "docs" / "api" / "index.md").read_text(encoding="utf-8")
     table = text.split("## All names")[1].split("The same argument")[0]
     assert sorted(re.findall(r"`(\w+)`", table)) == sorted(rs.__all__)
+
+
+def test_versions_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    rs.show_versions()
+    shown = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert shown["regionscope"] == rs.__version__
+    assert shown["torch"] == torch.__version__
+    assert {"python", "numpy", "scipy", "matplotlib", "safetensors"} <= set(shown)

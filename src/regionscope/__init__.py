@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from regionscope.network import Program, block, select_output, trace
     from regionscope.network.onnx import read_onnx
     from regionscope.points import PointRegions, regions_at
+    from regionscope.provenance import show_versions
     from regionscope.sampled import embedding_slice
     from regionscope.tolerance import Tolerance
     from regionscope.types import Estimate, Status
@@ -97,6 +98,7 @@ __all__ = [
     "region_count",
     "regions_at",
     "select_output",
+    "show_versions",
     "trace",
     "verify",
 ]

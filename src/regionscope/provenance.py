@@ -10,6 +10,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,20 @@ def provenance(device: torch.device | None = None) -> dict[str, Any]:
         return known
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "cpu"
     return {**known, "device": str(device), "device_name": name}
+
+
+_LIBRARIES = ("torch", "numpy", "scipy", "matplotlib", "typer", "rich", "safetensors")
+_EXTRAS = ("bokeh", "captum", "distributed", "flint", "IPython", "lightning", "onnx", "pandas", "sklearn", "tensorboard")
+
+
+def show_versions() -> None:
+    """Print the versions of regionscope, of Python and of the libraries in use, and the machine, for bug reports."""
+    packages = metadata.packages_distributions()
+    installed = sorted({package for name in (*_LIBRARIES, *_EXTRAS) for package in packages.get(name, ())})
+    lines = {"regionscope": __version__, "python": platform.python_version(), "system": platform.platform()}
+    lines |= {package: metadata.version(package) for package in installed}
+    lines |= {f"cuda:{i}": torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())}
+    sys.stdout.write("".join(f"{name:<13}{value}\n" for name, value in lines.items()))
 
 
 def run_provenance(*, device: torch.device, seed: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from regionscope.monitor import *
 from regionscope.network import *
 from regionscope.network.onnx import *
 from regionscope.points import *
+from regionscope.provenance import show_versions
 from regionscope.sampled import *
 from regionscope.tolerance import Tolerance
 from regionscope.types import Estimate, Readable, Stats, Status

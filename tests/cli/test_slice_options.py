@@ -39,6 +39,32 @@ def test_two_inputs_vary_in_their_own_units(folder: Path) -> None:
     assert (folder / "found.png").exists()
 
 
+def test_a_file_holds_the_inputs_that_a_plane_does_not_name(folder: Path) -> None:
+    relu_network(folder / "wide.onnx", [64, 12, 3])
+    values = np.linspace(-1, 1, 64)
+    np.save(folder / "input.npy", values)
+    done = run("regions --model wide.onnx --plane 3=-2:2,9=-1:1,5=0.25 --at input.npy --json -o found.png")
+    assert done.exit_code == 0, done.output
+    centre, directions = values.copy(), np.zeros((2, 64))
+    centre[[3, 5, 9]], directions[0, 3], directions[1, 9] = [0.0, 0.25, 0.0], 1, 1
+    part = rs.linear_regions(rs.read_onnx("wide.onnx"), rs.Box(centre, directions, [2.0, 1.0]))
+    numbers = json.loads(done.stdout)
+    assert numbers["activation_regions"] == part.n_activation_regions
+    assert numbers["plane"]["rest"] == values.tolist()
+    assert "input.npy" in numbers["provenance"]["files"]
+    said = run("regions --model wide.onnx --plane 3=-2:2,9=-1:1 --at input.npy").output
+    assert "the other inputs as in input.npy" in " ".join(said.split())
+    np.save(folder / "two.npy", np.zeros((2, 64)))
+    for words, wanted in {
+        "--plane 3=-2:2,9=-1:1 --at two.npy": "Expected one input in two.npy, got shape (2, 64).",
+        "--plane 3=-2:2,9=-1:1": "got no value for 0, 1, 2, 4, 5, 6 and 56 others. Add values, for example 0=0,1=0, or",
+        "--box -1 1 --at input.npy": "Expected --at FILE with --plane, got it alone.",
+    }.items():
+        failed = run(f"regions --model wide.onnx {words}")
+        assert failed.exit_code == 2
+        assert wanted in " ".join(failed.output.replace("│", "").split())
+
+
 @pytest.mark.parametrize(
     "command",
     ["regions", "decisions", "ask extremes --index 0", "ask lipschitz", "ask topology", "level-set --index 0"],

@@ -183,8 +183,8 @@ def test_progress_counts_finished_shares_only_after_a_stop(capsys: pytest.Captur
             shown.outcome(JobResult(key, key, "stopped", "It was not begun."))
         shown.outcome(JobResult("l", "last", "failed"))
     assert (shown.ended, shown.total, shown.shares) == (1, 12, {"a": 0.25})
-    begin, stopped, failed = capsys.readouterr().err.splitlines()
-    assert begin == "starting workers"
+    begin, started, stopped, failed = capsys.readouterr().err.splitlines()
+    assert (begin, started) == ("starting workers", "workers started in 0 s")
     assert stopped == "0/12 stopped at 25%: first"
     assert failed.startswith("1/12 failed: last (")
 

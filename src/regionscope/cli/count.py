@@ -129,7 +129,8 @@ def count(
         sampler = slice_sampler(inputs, dim=dim, slices=slices, **drawing)
         chosen = [sampler.draw(i) for i in range(min(_EXAMPLES, result.n))]
         examples = _examples(network, inputs, chosen, result.grid, bytes_allowed)
-        job.draw(count_figure, result, examples, class_names=names)
+        source = ", ".join(filter(None, (job.model, job.weights and job.weights.name)))
+        job.draw(count_figure, {source: result}, examples, class_names=names)
 
 
 def _classes(network: torch.nn.Module, inputs: torch.Tensor, memory: int | None) -> int | None:

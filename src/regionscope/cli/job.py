@@ -209,6 +209,7 @@ class SliceJob(NetworkJob):
 
     points: options.PointsOption = None
     plane: options.PlaneOption = None
+    at: options.AtOption = None
     box: options.BoxOption = None
     slice_file: options.SliceOption = None
     memory: options.MemoryOption = None
@@ -226,7 +227,9 @@ class SliceJob(NetworkJob):
             raise InputError(f"Expected one of {_SLICES}, got several. Pass one of them.")
         if self.slice_file is not None:
             return read_slice_file(self.slice_file)
-        plane = None if self.plane is None else read_plane(self.plane)
+        if self.at is not None and self.plane is None:
+            raise InputError("Expected --at FILE with --plane, got it alone. Name the two inputs that vary.")
+        plane = None if self.plane is None else read_plane(self.plane, self.at)
         return None if given.count(None) == len(given) else SliceFile(self.points, self.box, plane)
 
     def slice(self, network: nn.Module) -> Slice:

@@ -82,9 +82,12 @@ PlaneOption = Annotated[
     str | None,
     option(
         "--plane I=LO:HI,J=LO:HI,K=VALUE,...",
-        "Plane of the inputs I and J (from 0); all others have the value after their number.",
+        "Plane of the inputs I and J (from 0); all others have the value after their number, or that of --at.",
         SLICE,
     ),
+]
+AtOption = Annotated[
+    Path | None, option("--at FILE", "One input, for the values of all inputs that --plane does not name.", SLICE)
 ]
 SliceOption = Annotated[
     Path | None,

@@ -61,7 +61,8 @@ def regions(job: CountJob, count_only: options.CountOnlyOption = False) -> None:
         )
     instrument: Callable[..., Partition | RegionTotals] = stream_regions if count_only else linear_regions
     part = job.cut(instrument, *job.start())
-    counts = {f"activation regions after {name}": count for name, count in part.by_layer.items()}
+    layers = part.layers if isinstance(part, Partition) else part.by_layer
+    counts = {f"activation regions after {name}": n for name, n in zip(layers, part.by_layer.values(), strict=True)}
     counts["activation regions"] = part.n_activation_regions
     numbers: dict[str, Any] = {
         "activation_regions": part.n_activation_regions,

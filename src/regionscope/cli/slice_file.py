@@ -6,7 +6,7 @@ import math
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +26,22 @@ _FILES: dict[str, Callable[[Any], Slice]] = {"points": load.hull, "polygon": Pol
 _KINDS = (*_FILES, "plane", "box")  # of a slice in a file
 
 
+_SHOWN = 6  # inputs without a value in a message
+
+
 @dataclass(frozen=True)
 class InputPlane:
     """Two inputs vary between ``ends``, the others are ``at`` fixed values; all in the units of ``scaling``.
 
     scaling: (offset, unit) of an input; the network takes (value - offset) / unit.
+    rest: values of the inputs that are not named, from the file ``rest_file``, as the network takes them.
     """
 
     ends: dict[int, tuple[float, float]]
     at: dict[int, float]
     scaling: dict[int, tuple[float, float]]
+    rest: tuple[float, ...] = ()
+    rest_file: str = ""
 
     @property
     def vary(self) -> tuple[int, ...]:
@@ -57,12 +63,18 @@ class InputPlane:
                 "Change the inputs of the plane."
             )
         missing = [i for i in range(d) if i not in self.ends and i not in self.at]
-        if missing:
+        if self.rest and len(self.rest) != d:
             raise InputError(
-                f"Expected a plane that names each of the inputs 0 to {d - 1}, got no value for "
-                f"{', '.join(map(str, missing))}. Add values, for example {','.join(f'{i}=0' for i in missing)}."
+                f"Expected {d} numbers in {self.rest_file}, one for each input, got {len(self.rest)}. "
+                "Pass a file with one input of the network."
             )
-        centre, directions = torch.zeros(d, dtype=torch.float64), torch.zeros(2, d, dtype=torch.float64)
+        if missing and not self.rest:
+            raise InputError(
+                f"Expected a plane that names each of the inputs 0 to {d - 1}, got no value for {_few(missing)}. "
+                f"Add values, for example {','.join(f'{i}=0' for i in missing[:2])}, or a file of one input with --at."
+            )
+        centre = torch.tensor(self.rest or [0.0] * d, dtype=torch.float64)
+        directions = torch.zeros(2, d, dtype=torch.float64)
         for i, value in self.at.items():
             centre[i] = self.scaled(i, value)
         radii = []
@@ -78,13 +90,15 @@ class InputPlane:
         fixed = ", ".join(f"input {i} = {value:g}" for i, value in sorted(self.at.items()))
         scaled = ", ".join(f"input {i} = (value - {a:g}) / {b:g}" for i, (a, b) in sorted(self.scaling.items()))
         units = f" The network takes {scaled}." if scaled else " All numbers are in the network's own units."
-        return f"{moving}{'; ' + fixed if fixed else ''}.{units}"
+        rest = f"; the other inputs as in {self.rest_file}" if self.rest else ""
+        return f"{moving}{'; ' + fixed if fixed else ''}{rest}.{units}"
 
     def document(self) -> dict[str, Any]:
         """The same for JSON."""
         named = {str(i): list(ends) for i, ends in self.ends.items()}
         scaling = {str(i): {"offset": a, "unit": b} for i, (a, b) in self.scaling.items()}
-        return {"vary": named, "at": {str(i): value for i, value in self.at.items()}, "scaling": scaling}
+        about = {"vary": named, "at": {str(i): value for i, value in self.at.items()}, "scaling": scaling}
+        return {**about, "rest": list(self.rest)} if self.rest else about
 
     def label(self, ax: Axes) -> None:
         """Names and numbers at the axes, in the units of the plane, which may differ; the fixed inputs above."""
@@ -107,8 +121,8 @@ class InputPlane:
         ax.set_title("\n".join(filter(None, [ax.get_title(), fixed])), fontsize="small")
 
 
-def read_plane(text: str) -> InputPlane:
-    """The plane of --plane, such as ``"0=-1:1,1=-1:1,2=0.5"``."""
+def read_plane(text: str, rest: Path | None = None) -> InputPlane:
+    """The plane of --plane, such as ``"0=-1:1,1=-1:1,2=0.5"``. rest: file of one input, for the others."""
     form = (
         f"Expected --plane I=LO:HI,J=LO:HI,K=VALUE,... with each input once, got {text!r}. "
         "Replace the letters by numbers."
@@ -122,7 +136,15 @@ def read_plane(text: str) -> InputPlane:
             entries[int(match[1])] = [float(number) for number in match[2].split(":")]
         except ValueError as error:
             raise InputError(form) from error
-    return _plane(entries, {}, f"--plane {text}")
+    plane = _plane(entries, {}, f"--plane {text}")
+    if rest is None:
+        return plane
+    values = load.load_array(rest)
+    if values.ndim > 1 and len(values) != 1:
+        raise InputError(
+            f"Expected one input in {rest}, got shape {values.shape}. Write a single input, such as inputs[0]."
+        )
+    return replace(plane, rest=tuple(map(float, values.reshape(-1))), rest_file=str(rest))
 
 
 @dataclass(frozen=True)
@@ -214,6 +236,12 @@ def _plane(entries: Mapping[int, list[Any]], scaling: dict[int, tuple[float, flo
         raise InputError(f"Expected positive units in the scaling of a plane, got {source}. Write a unit above 0.")
     fixed = {i: float(numbers[0]) for i, numbers in entries.items() if i not in ends}
     return InputPlane({i: (float(low), float(high)) for i, (low, high) in ends.items()}, fixed, scaling)
+
+
+def _few(numbers: list[int]) -> str:
+    """Numbers as text, with their count where they are many."""
+    shown = ", ".join(map(str, numbers[:_SHOWN]))
+    return shown if len(numbers) <= _SHOWN else f"{shown} and {len(numbers) - _SHOWN} others"
 
 
 def _are_numbers(values: Any) -> bool:

@@ -80,6 +80,8 @@ class SweepProgress:
     def share(self, key: str, share: float) -> None:
         """Show the finished share of a run."""
         self.shares[key] = share
+        if self.lines and not self.begun:
+            typer.echo(f"workers started in {duration(time.monotonic() - self.start)}", err=True)
         self._draw(None if self.begun else "")
         self.begun = True
 

@@ -110,7 +110,7 @@ class RunLevelSetJob(RunSliceJob, levels.LevelSetJob):
 _KNOWN = ("model", "weights", "head", "input_shape", "class_names", "data", "test", "domain")  # to a run
 _RARE: tuple[str, ...] = ("memory", "progress", "count_only", "lowest", "hull", "linear_outputs")
 _RARE += ("until", "through", "alpha", "length", "path", "dask")  # of count
-_OTHER_SLICES = ("points", "plane", "box")  # a file of --slice holds each of them
+_OTHER_SLICES = ("points", "plane", "at", "box")  # a file of --slice holds each of them
 
 
 def _of_run(command: Any, job: type[NetworkJob]) -> Callable[..., None]:

@@ -183,6 +183,12 @@ def read_experiment(document: Mapping[str, Any], settings: Mapping[str, Any] | N
     plain.setdefault("measures", [])
     for key, value in (settings or {}).items():
         override(plain, key, value)
+    training = plain.get("training")
+    if isinstance(training, Mapping) and training.get("optimizer", "sgd") != "sgd" and "lr" not in training:
+        raise InputError(
+            f"Expected training.lr with the optimizer {training['optimizer']!r}, got none, and the default is for sgd. "
+            "Set training.lr, for example to 0.001."
+        )
     return Experiment.from_dict(plain)
 
 

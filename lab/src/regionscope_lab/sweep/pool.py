@@ -191,6 +191,7 @@ def _serve(pipe: Connection, stopping: Any, parent: int) -> None:
             job = pipe.recv()
         except (EOFError, OSError):
             return
+        _send(pipe, (job.key, 0.0))  # says that the worker has started
         _send(pipe, work(job, stop=stop, on_share=partial(report_share, job.key)))
 
 
