@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from regionscope.provenance import show_versions
     from regionscope.sampled import embedding_slice
     from regionscope.tolerance import Tolerance
-    from regionscope.types import Estimate, Status
+    from regionscope.types import Estimate
     from regionscope.verification import Property, Verification, read_vnnlib, verify
 
 __all__ = [
@@ -77,7 +77,6 @@ __all__ = [
     "Simplex",
     "Slice",
     "SliceError",
-    "Status",
     "Tolerance",
     "UntraceableModel",
     "Verification",

@@ -35,7 +35,18 @@ def provenance(device: torch.device | None = None) -> dict[str, Any]:
 
 
 _LIBRARIES = ("torch", "numpy", "scipy", "matplotlib", "typer", "rich", "safetensors")
-_EXTRAS = ("bokeh", "captum", "distributed", "flint", "IPython", "lightning", "onnx", "pandas", "sklearn", "tensorboard")
+_EXTRAS = (
+    "bokeh",
+    "captum",
+    "distributed",
+    "flint",
+    "IPython",
+    "lightning",
+    "onnx",
+    "pandas",
+    "sklearn",
+    "tensorboard",
+)
 
 
 def show_versions() -> None:

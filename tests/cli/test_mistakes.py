@@ -181,7 +181,10 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(command: str) -> None:
     ("text", "message"),
     [
         ("plan = {0 = [0, 1]}", "Expected a key of a.toml, got 'plan'. Did you mean 'plane'?"),
-        ("", "Expected one of points, plane and box in a.toml, and scaling with a plane only, got none."),
+        (
+            "",
+            "Expected one of points, polygon, polyline, plane, box in a.toml, and scaling with a plane only, got none.",
+        ),
         (f"{PLANE}\nbox = [0, 1]", "with a plane only, got plane, box. Keep one slice in the file."),
         ("box = [0, 1]\n[scaling]\n0 = {unit = 1}", "with a plane only, got box, scaling."),
         ("box = [0, 1, 2]", "Expected box = [LO, HI] in a.toml, got [0, 1, 2]. Write two numbers."),

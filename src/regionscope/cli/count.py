@@ -129,7 +129,7 @@ def count(
         sampler = slice_sampler(inputs, dim=dim, slices=slices, **drawing)
         chosen = [sampler.draw(i) for i in range(min(_EXAMPLES, result.n))]
         examples = _examples(network, inputs, chosen, result.grid, bytes_allowed)
-        source = ", ".join(filter(None, (job.model, job.weights and job.weights.name)))
+        source = ", ".join(str(part) for part in (job.model, job.weights) if part is not None)
         job.draw(count_figure, {source: result}, examples, class_names=names)
 
 

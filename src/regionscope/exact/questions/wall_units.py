@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,9 +14,6 @@ from regionscope.extras import data_frame
 from regionscope.geometry.ragged import mean_of_rows
 from regionscope.network import Program
 from regionscope.types import Reading
-
-if TYPE_CHECKING:
-    from regionscope.exact.partition import Partition
 
 _SHOWN = 4  # units in a repr
 _BYTES = 1 << 26  # of patterns at a time
@@ -45,6 +43,9 @@ class WallUnits:
         shown = [f"unit {unit} of {name}" for name, unit in (self[i] for i in range(min(_SHOWN, len(self))))]
         return f"WallUnits({', '.join([f'n={len(self)}', *shown, *(['...'] if len(self) > _SHOWN else [])])})"
 
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return (self[i] for i in range(len(self)))
+
     def __getitem__(self, i: int) -> tuple[str, int]:
         """The name of the layer of row i, and the index of the unit."""
         return self.names[int(self.layers[i])], int(self.units[i])
@@ -61,7 +62,7 @@ class WallUnits:
         return (("", len(self), None),)
 
 
-def wall_units(part: Partition, program: Program) -> WallUnits:
+def wall_units(part: Any, program: Program) -> WallUnits:
     """The units that fold at each inner wall: those whose pieces differ between the middles of the two regions.
 
     Nothing is recorded while regions are cut. Cost: two forward passes for each wall, some 64 MiB at a time.
@@ -81,4 +82,5 @@ def wall_units(part: Partition, program: Program) -> WallUnits:
     middles = mean_of_rows(part.vertices[part.walls.vertices], part.walls.offsets)[wall]
     order = middles[:, 0].argsort(stable=True) if part.dim == 1 else torch.arange(len(wall), device=wall.device)
     rows_of = (wall, middles, layers, column - bounds[layers])
-    return WallUnits(*(values[order] for values in rows_of), part.layers)
+    walls_of, coords, layers, units = (values[order] for values in rows_of)
+    return WallUnits(walls_of, coords, layers, units, part.layers)
