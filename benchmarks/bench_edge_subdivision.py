@@ -2,7 +2,7 @@
 
 git clone https://github.com/arturs-berzins/relu_edge_subdivision peer
 python benchmarks/bench_edge_subdivision.py --peer peer [--rounds 5] [--threads 2] [--device cuda]
-python benchmarks/bench_edge_subdivision.py --peer peer --publish      # also docs/benchmarks/ and docs/surfaces.md
+python benchmarks/bench_edge_subdivision.py --peer peer --publish      # also docs/benchmarks/
 
 Berzins 2023, "Polyhedral Complex Extraction from ReLU Networks using Edge Subdivision". That program states no licence,
 so nothing of it is part of this project. It computes vertices, edges and a sign vector for each vertex in float32, cuts
@@ -100,9 +100,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument(
-        "--publish", action="store_true", help="write docs/benchmarks/ and the table in docs/surfaces.md"
-    )
+    parser.add_argument("--publish", action="store_true", help="also write to docs/benchmarks/")
     args = parser.parse_args()
     if args.peer is None:
         print("Skipped: no --peer. Clone https://github.com/arturs-berzins/relu_edge_subdivision and pass its folder.")

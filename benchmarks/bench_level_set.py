@@ -1,7 +1,7 @@
 """Level sets of signed distance networks with 8 layers of width 32, beside their whole partition of [-1, 1]^3.
 
 python benchmarks/bench_level_set.py [--rounds 3]      # JSON in benchmarks/results/level-set-cpu.json
-python benchmarks/bench_level_set.py --publish         # also in docs/benchmarks/ and docs/surfaces.md
+python benchmarks/bench_level_set.py --publish         # also in docs/benchmarks/
 python benchmarks/bench_level_set.py --device cuda
 
 Each shape is learned in 3,000 and in 30,000 steps (about eight minutes on a CPU for the first time; the weights are
@@ -45,7 +45,7 @@ def measure(shape: str, steps: int, rounds: int, device: str) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--publish", action="store_true", help="also write docs/benchmarks/ and docs/surfaces.md")
+    parser.add_argument("--publish", action="store_true", help="also write to docs/benchmarks/")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     args = parser.parse_args()
     torch.set_num_threads(1)

@@ -1,7 +1,7 @@
 """Exact level sets of signed distance networks, beside marching cubes.
 
 python benchmarks/bench_surface.py [--rounds 3] [--threads 2]    # JSON in benchmarks/results/surface-cpu.json
-python benchmarks/bench_surface.py --publish                     # also in docs/benchmarks/ and docs/surfaces.md
+python benchmarks/bench_surface.py --publish                     # also in docs/benchmarks/
 
 The networks are those of ``examples/gallery/level_set.py`` and a torus of 8 layers of width 32. Marching cubes
 (scikit-image, skipped where it is not installed) reads each network in float32 on grids. The distance of a vertex to
@@ -18,9 +18,7 @@ import copy
 import gc
 import importlib.util
 import io
-import re
 import runpy
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -116,31 +114,17 @@ def measure(name: str, model: nn.Module, rounds: int) -> list[dict[str, Any]]:
 
 
 def write_results(name: str, document: dict[str, Any], device: str, *, publish: bool) -> None:
-    """Store the numbers; ``publish`` also puts them and their table into the documentation."""
+    """Store the numbers; ``publish`` also puts them into docs/benchmarks."""
     write(name, document, device)
     if publish:
-        stored = write(name, document, device, folder=ROOT / "docs" / "benchmarks")
-        sys.path.append(str(ROOT / "docs"))
-        import build_pages
-
-        if name not in build_pages.SURFACE_TABLES:
-            return
-        table = build_pages.SURFACE_TABLES[name](stored.parent)
-        head = re.escape(" | ".join(table.split(" | ")[:2]))
-        page = ROOT / "docs" / "surfaces.md"
-        text, n = re.subn(rf"^{head} \|.*(?:\n\|.*)*", lambda _: table, page.read_text(), flags=re.MULTILINE)
-        if n != 1:
-            raise SystemExit(f"Expected one table with this head in {page}, got {n}. Put it there:\n{table}")
-        page.write_text(text)
+        write(name, document, device, folder=ROOT / "docs" / "benchmarks")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument(
-        "--publish", action="store_true", help="write docs/benchmarks/ and the table in docs/surfaces.md"
-    )
+    parser.add_argument("--publish", action="store_true", help="also write to docs/benchmarks/")
     args = parser.parse_args()
     if importlib.util.find_spec("skimage") is None:
         if args.publish:

@@ -1,9 +1,9 @@
 """The one table of ``make bench``: seconds, floor, ratio and memory, each beside what was measured before.
 
-The benchmarks with a floor store their rows in docs/benchmarks, one file for each device. The page docs/speed.md shows
-them in a table and in a figure, and the README shows some of them.
+The benchmarks with a floor store their rows in docs/benchmarks, one file for each device. The page
+docs/performance.md shows them in a table and in a figure.
 
-python benchmarks/table.py                        # print the stored rows, and bring page and README up to date
+python benchmarks/table.py                        # print the stored rows, and bring the page up to date
 """
 
 from __future__ import annotations
@@ -16,19 +16,12 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-__all__ = ["figure", "load", "page_tables", "print_table", "readme_table", "store"]
+__all__ = ["figure", "load", "page_tables", "print_table", "store"]
 
 DOCS = Path(__file__).parents[1] / "docs"
 STORED = DOCS / "benchmarks"
 DEVICES = ("cpu", "cuda")
 TABLES = re.compile(r"(?<=<!-- benchmarks -->\n).*?(?=<!-- end of benchmarks -->)", re.DOTALL)
-README = DOCS.parent / "README.md"
-README_TABLE = re.compile(r"\| slice \| regions \| seconds .*?\n(?!\|)", re.DOTALL)
-README_CASES = {
-    "triangle 784-[200]*3-10": "triangle of 784-[200,200,200]-10",
-    "plane 2-[256]*4-2": "plane of 2-[256,256,256,256]-2",
-    "segment CNN, average pool": "segment of a CNN with three convolutions, 3x32x32",
-}
 KINDS = {"exact": "lines and planes", "space": "cubes"}
 COLOURS = {"streamed": "#009E73", "exact": "#0072B2", "space": "#D55E00"}
 BENCHMARKS = ("exact", "space", "complexity", "points")
@@ -84,7 +77,7 @@ def short(value: float | None) -> str:
 
 
 def page_tables() -> str:
-    """The stored rows as the tables of docs/speed.md."""
+    """The stored rows as the tables of docs/performance.md."""
     text = ""
     for device in DEVICES:
         rows = rows_on(device)
@@ -96,16 +89,6 @@ def page_tables() -> str:
             values += [row["peak_gib"], row.get("load")]
             text += f"| {' | '.join([row['case'], *map(short, values)])} |\n"
     return text.replace("*", "\\*") + "\n"
-
-
-def readme_table() -> str:
-    """The stored rows that the README shows."""
-    rows = {row["case"]: row for row in load("exact-cpu")}
-    text = f"| slice | regions | seconds | ratio | peak memory |\n|{'---|' * 5}\n"
-    for case, name in README_CASES.items():
-        seconds, ratio, peak = (short(rows[case][key]) for key in KEPT)
-        text += f"| {name} | {rows[case]['regions']:,} | {seconds} | {ratio} | {peak} GiB |\n"
-    return text
 
 
 def figure() -> Figure:
@@ -139,10 +122,8 @@ def main() -> None:
         if rows:
             print(f"{rows[0]['device']}, torch {rows[0]['torch']}, {rows[0]['threads']} thread(s)")
             print_table(rows)
-    page = DOCS / "speed.md"
+    page = DOCS / "performance.md"
     page.write_text(TABLES.sub(lambda _: page_tables(), page.read_text(encoding="utf-8")), encoding="utf-8")
-    text = README.read_text(encoding="utf-8")
-    README.write_text(README_TABLE.sub(lambda _: readme_table(), text), encoding="utf-8")
     figure().savefig(DOCS / "images" / "speed.png", dpi=150)
 
 

@@ -99,23 +99,10 @@ def test_the_api_pages_have_every_public_name(pages: ModuleType) -> None:
             assert re.search(rf"(?:regionscope|{chapter})\.{name}(?:\(\))?\n", text), f"{chapter}.{name}"
 
 
-SURFACES = ("surface-cpu", "level-set-cpu", "edge-subdivision-cpu")
-
-
-def test_the_pages_show_what_the_benchmarks_stored(pages: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_shows_what_the_benchmarks_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    stored, speed = ROOT / "docs" / "benchmarks", importlib.import_module("table")
-    tables = [
-        ("attributions", pages.attribution_table(stored)),
-        ("gpu", pages.benchmark_table(stored)),
-        *(("surfaces", pages.SURFACE_TABLES[name](stored)) for name in SURFACES),
-        ("speed", speed.page_tables()),
-    ]
-    for page, table in tables:
-        text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
-        assert table in text, f"put this table into {page}.md:\n{table}"
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert speed.README_TABLE.findall(readme) == [speed.readme_table()], "run: python benchmarks/table.py"
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    assert importlib.import_module("table").page_tables() in page, "run: python benchmarks/table.py"
 
 
 def test_a_benchmark_is_stored_beside_its_last_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -147,8 +134,11 @@ def agg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     torch.set_rng_state(state)
 
 
-def test_there_are_four() -> None:
-    assert [path.stem for path in NOTEBOOKS] == ["count_regions", "first_look", "local_complexity", "sweep"]
+def test_the_index_lists_every_notebook() -> None:
+    index = (FOLDER / "index.md").read_text(encoding="utf-8")
+    assert re.findall(r"^(\w+)$", index.split("```{toctree}")[1], re.MULTILINE) == sorted(
+        (path.stem for path in NOTEBOOKS), key=index.index
+    )
 
 
 @pytest.mark.slow

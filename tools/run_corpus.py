@@ -33,7 +33,7 @@ CORPUS = Path(__file__).parent.parent / "corpus"
 
 @dataclass(frozen=True)
 class Case:
-    """A network of the corpus, as its file states it; docs/corpus.md explains every field.
+    """A network of the corpus, as its file states it; corpus/README.md explains every field.
 
     layers: names and arguments of torch layers. weights: by parameter name. slice: origin, basis, kind (segment,
     simplex or box) and radius. counts: the certified numbers.

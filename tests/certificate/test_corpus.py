@@ -74,7 +74,7 @@ def test_regionscope_is_right_on_small_cases_and_a_wrong_tool_is_not() -> None:
 
 def test_the_adapter_on_the_page_runs() -> None:
     """The page's numbers come from this adapter and all networks."""
-    page = (run_corpus.CORPUS.parent / "docs" / "corpus.md").read_text()
+    page = (run_corpus.CORPUS / "README.md").read_text()
     namespace: dict[str, Any] = {}
     exec(page.split("```{code-block} python\n")[1].split("```")[0], namespace)
     chosen = {case.name: case for case in run_corpus.cases()}

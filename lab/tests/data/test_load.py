@@ -84,7 +84,7 @@ def test_a_share_is_taken_within_each_class(sizes: tuple[int, ...], share: float
 
 @pytest.mark.parametrize(("name", "nested"), [("digits", True), ("modular_addition", True), ("two_moons", False)])
 def test_which_small_choices_are_part_of_larger_ones(name: str, nested: bool) -> None:
-    """As docs/data.md says."""
+    """As docs/lab/data.md says."""
     small, large = (load(DataSpec(name=name, n_train=n, n_test=n, normalise=False)) for n in (50, 100))
     for few, many in ((small.train, large.train), (small.test, large.test)):
         first, second = (

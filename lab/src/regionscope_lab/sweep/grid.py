@@ -21,7 +21,7 @@ from regionscope_lab.sweep.settings import labels, used_settings
 
 _MOST = 100_000  # runs of a sweep
 _DEEPEST = 32  # tables and lists within each other
-_TOO_DEEP = f"Expected tables and lists at most {_DEEPEST} deep, got more. Write the settings as docs/sweeps.md shows."
+_TOO_DEEP = f"Expected tables and lists at most {_DEEPEST} deep, got more. See docs/lab/sweeps.md."
 _DOTTED = re.compile(  # the parser takes quadratic time for a key of many parts
     rf"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){{{_DEEPEST}}}"""
 )
@@ -92,7 +92,7 @@ class Sweep:
 
     @classmethod
     def from_toml(cls, path: Path | str) -> Self:
-        """Read a sweep from a TOML file (see docs/sweeps.md)."""
+        """Read a sweep from a TOML file (see docs/lab/sweeps.md)."""
         path = read_path(path)
         try:
             return cls.from_dict({"name": path.stem, **read_toml(path)})
