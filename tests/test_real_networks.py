@@ -392,6 +392,7 @@ class Kan(nn.Module):
         return x
 
 
+@pytest.mark.filterwarnings("ignore:Rounding leaves")
 def test_a_kan_with_a_float32_grid_has_slivers_and_the_regions_of_its_evaluations() -> None:
     torch.manual_seed(0)
     network = Kan((2, 4, 3), 12)

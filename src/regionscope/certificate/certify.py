@@ -62,16 +62,18 @@ def certify(
 def doubts(part: Any, decision: tuple[IntArray, IntArray] | None = None) -> Certificate | None:
     """The certificate of a partition that rounding made wrong or leaves open; None if it is right.
 
-    None too where rounding hid no sign and vertices, walls and regions fit together, for an unfinished or stored
-    partition, and for networks or partitions so large that integers would take minutes. Needs no python-flint, which is
-    faster only for large layers.
+    None too where rounding hid no sign and vertices, walls and regions fit together, and for an unfinished or stored
+    partition. Of a network or partition so large that integers would take minutes, all hidden signs are left open.
+    Needs no python-flint, which is faster only for large layers.
     """
     program, start = part.program, time.perf_counter()
     if not part.status or program is None or not (part.stats.snapped or _contradicts_euler(part)):
         return None
     units, inputs = program.n_units, math.prod(program.input_shape)
     if units * inputs > _MOST_WEIGHTS or units * len(part) > _MOST_SIGNS:
-        return None
+        left, reason = max(1, part.stats.snapped), "The network or the partition is too large for integers."
+        seconds = time.perf_counter() - start
+        return Certificate(False, (), {}, left, 0, left, math.inf, 0.0, seconds, reason)
     certificate = _certified(part, decision, MOST_IN_INTEGERS, start)
     return None if certificate.certified else certificate
 

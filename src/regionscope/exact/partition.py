@@ -75,11 +75,11 @@ class Partition:
         """The numbers of linear and activation regions; of hidden signs and undecided places if any, with a warning."""
         snapped = [("snapped", self.n_snapped, None)] if self.n_snapped else []
         undecided = [warn_of_rounding(self.n_undecided)] if self.n_undecided else []
-        return ("", self._n_linear, None), ("activation", self.n_activation_regions, None), *snapped, *undecided
+        return ("", self._n_linear, None), ("activation", self._n_activation, None), *snapped, *undecided
 
     def __repr__(self) -> str:
         """Computes nothing: the number of linear regions is shown once it is known."""
-        regions = f"n_activation_regions={self.n_activation_regions}"
+        regions = f"n_activation_regions={self._n_activation}"
         if not self.status:
             return f"Partition(dim={self.dim}, {regions}, incomplete)"
         if "linear_ids" in vars(self):
@@ -121,7 +121,16 @@ class Partition:
 
     @property
     def n_activation_regions(self) -> int:
-        """Number of distinct activation patterns on the slice (each is one convex region)."""
+        """Number of distinct activation patterns on the slice (each is one convex region).
+
+        Warns where rounding leaves it open.
+        """
+        if self._doubts is not None:
+            warn_of_rounding(self._doubts.n_open)
+        return self._n_activation
+
+    @property
+    def _n_activation(self) -> int:
         return len(self)
 
     @property
@@ -146,12 +155,12 @@ class Partition:
 
     @cached_property
     def n_undecided(self) -> int:
-        """Number of walls and regions that rounding leaves open.
+        """Number of walls, regions and signs that rounding leaves open.
 
         Walls count at which no unit changes its piece; they are taken for walls between different maps. Where signs are
-        hidden and the network is small (inputs times units at most 2 million), integers decide instead: lines and
-        planes of up to 1,000 regions are computed again if they are wrong, and of others the regions count that
-        ``certify`` refutes.
+        hidden and the network is small (inputs times units at most 16 million), integers decide: lines and planes of up
+        to 2,000 regions are computed again if they are wrong, and of others the regions count that ``certify`` refutes.
+        In larger networks all hidden signs count.
         """
         return int(self._compared[1].sum()) + (0 if self._doubts is None else self._doubts.n_open)
 

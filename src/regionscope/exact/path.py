@@ -38,8 +38,7 @@ class PathPartition(Partition):
     continues: Tensor | None = None
 
     @property
-    def n_activation_regions(self) -> int:
-        """Number of activation regions that the path passes through, one after another."""
+    def _n_activation(self) -> int:
         return len(self) - (0 if self.continues is None else int(self.continues.sum()))
 
     @cached_property
