@@ -197,6 +197,24 @@ def test_units_that_share_a_fold_are_listed() -> None:
         regions_at(copies, torch.tensor([[1.0, 0.0]])).sharing(0)
 
 
+def batch_normed_cnn() -> nn.Module:
+    net = nn.Sequential(nn.Conv1d(2, 4, 3, padding=1), nn.BatchNorm1d(4), nn.ReLU(), nn.MaxPool1d(3, 2, 1),
+                        nn.Flatten(), nn.LazyLinear(4), nn.ReLU(), nn.Linear(4, 2))  # fmt: skip
+    net(torch.randn(4, 2, 7))
+    return net.eval()
+
+
+def test_rounding_leaves_nothing_of_a_unit_that_dies_at_its_fold() -> None:
+    """A value of 1e-17 of unit 22, behind its fold, would still win in the pool that follows."""
+    net, x = seeded(17, batch_normed_cnn)(), points_of((2, 7), n=3, seed=17)[:1]
+    at = regions_at(net, x)
+    before, behind = patterns(
+        trace(net, (2, 7)), x + torch.tensor([0, 1.001])[:, None, None] * (at.nearest_points() - x)
+    )
+    assert (before != behind).nonzero()[:, 0].tolist() == [22, 28 + 12]
+    assert at.sharing(0) == [("2", 22), ("3", 12)]
+
+
 def test_equal_candidates_of_a_maximum_are_no_folds() -> None:
     net = nn.Sequential(nn.Conv2d(1, 1, 1, bias=False), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()).double()
     nn.init.constant_(net[0].weight, -1.0)

@@ -107,11 +107,10 @@ def cells_at(tangents: Tangents, points: Tensor, directions: Tensor) -> Cells:
         else:
             side = _at_maximum(compared, (size, moved), (slope, slope_size), zero)
         sides.append(side)
-        first, *rest = fold.instructions
-        first.run(values, consume=False, pure=True)
+        linear_fold.run_values(values, copies, side.pieces, side.chosen)
         linear_fold.run(live, side.chosen)
         changes.apply(values, live, p)
-        for instruction in rest:
+        for instruction in fold.instructions[1:]:
             instruction.run(values, consume=False, n_perturbed=_PERTURBED * p)
         live = run(steps, live)
     return Cells(tuple(sides), program.outputs(values)[:p])

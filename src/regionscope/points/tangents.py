@@ -14,7 +14,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from regionscope.network import Compared, Fold, Maxima, Program
+from regionscope.network import Compared, Fold, Maxima, Program, Thresholds, Values
+from regionscope.network.operations import Pieces
 from regionscope.network.program import Instruction
 
 Live = dict[str, Tensor]
@@ -47,7 +48,8 @@ class LinearFold:
     """A fold without the choice of its piece.
 
     at: thresholds, () for a maximum. slopes: for each operand (pieces, *shape), its slope on each piece; empty for a
-    maximum. groups: (w, m) of a maximum. shape: of a row of the result. changes_values: False for the decision.
+    maximum. shifts: (pieces, *shape), the value of each piece where all operands are 0, None if it is 0 everywhere.
+    groups: (w, m) of a maximum. shape: of a row of the result. changes_values: False for the decision.
     """
 
     fold: Fold
@@ -55,6 +57,7 @@ class LinearFold:
     constants: tuple[Tensor, ...]
     at: tuple[float, ...]
     slopes: tuple[Tensor, ...]
+    shifts: Tensor | None
     groups: Tensor | None
     shape: tuple[int, ...]
     changes_values: bool
@@ -68,12 +71,14 @@ class LinearFold:
 
     def factors(self, pieces: Tensor) -> tuple[Tensor, ...]:
         """For each operand (p, *shape): the slope of the piece of each unit, from ``pieces`` (p, thresholds * n)."""
-        p = len(pieces)
-        above = pieces.reshape(p, len(self.at), *self.shape)
+        return tuple(self._on(pieces, slope) for slope in self.slopes)
+
+    def _on(self, pieces: Tensor, table: Tensor) -> Tensor:
+        """(p, *shape): the entries of ``table`` (pieces, *shape) on these pieces."""
+        above = pieces.reshape(len(pieces), len(self.at), *self.shape)
         if len(self.at) == 1:
-            return tuple(torch.where(above[:, 0] > 0, slope[1], slope[0]) for slope in self.slopes)
-        index = above.sum(1, dtype=torch.int64)
-        return tuple(slope.expand(len(slope), *self.shape).gather(0, index) for slope in self.slopes)
+            return torch.where(above[:, 0] > 0, table[1], table[0])
+        return table.expand(len(table), *self.shape).gather(0, above.sum(1, dtype=torch.int64))
 
     def run(self, live: Live, chosen: tuple[Tensor, ...]) -> None:
         """Replace the operands by the result. chosen: the ``factors``, or (p, w) the column of each winner."""
@@ -91,6 +96,21 @@ class LinearFold:
         flat = inputs[0].flatten(2).expand(len(winner), *inputs[0].shape[1:2], -1)
         taken = flat.gather(2, winner[:, None].expand(-1, flat.shape[1], -1))
         live[first.writes] = taken.reshape(*taken.shape[:2], *self.shape)
+
+    def run_values(self, values: Values, copies: int, pieces: Tensor, chosen: tuple[Tensor, ...]) -> None:
+        """``run`` for values (copies * p, *shape): all copies of a point are mapped by the piece of that point."""
+        first = self.fold.instructions[0]
+        if not self.changes_values:
+            first.run(values, consume=False, pure=True)
+            return
+        rows = {name: values[name].unflatten(0, (copies, -1)).transpose(0, 1) for name in first.reads}
+        for name in first.frees:
+            del values[name]
+        self.run(rows, chosen)
+        result = rows[first.writes]
+        if self.shifts is not None:
+            result = result + self._on(pieces, self.shifts)[:, None]
+        values[first.writes] = result.transpose(0, 1).flatten(0, 1)
 
 
 class Tangents:
@@ -190,6 +210,20 @@ def _linear_fold(fold: Fold, values: Live) -> LinearFold:
     without = tuple(torch.zeros_like(x) if x.is_floating_point() else x for x in first.constants)
     changes = not fold.decides
     if isinstance(compared, Maxima):
-        return LinearFold(fold, first.reads, without, (), (), compared.groups, shape, changes)
+        return LinearFold(fold, first.reads, without, (), (), None, compared.groups, shape, changes)
     slopes = fold.slopes_of_operands(row) if changes else ()
-    return LinearFold(fold, first.reads, without, compared.at, slopes, None, shape, changes)
+    shifts = _shifts(fold, compared, row) if changes else None
+    return LinearFold(fold, first.reads, without, compared.at, slopes, shifts, None, shape, changes)
+
+
+def _shifts(fold: Fold, compared: Thresholds, row: Tensor) -> Tensor | None:
+    """The value of each piece where all operands are 0, (pieces, *shape), or None if it is 0 everywhere.
+
+    compared, row: what the fold compares there, and its result (1, *shape).
+    """
+    assert isinstance(fold.pieces, Pieces)
+    slopes, shifts = (x.to(row.device, row.dtype) for x in fold.lines())
+    values = ((slopes * compared.values + shifts) / fold.pieces.divisor).reshape(-1, *row.shape[1:])
+    piece = torch.stack([compared.values > t for t in compared.at]).sum(0).reshape(row.shape)
+    values = values + (row - values.gather(0, piece))  # a constant second operand
+    return values if bool(values.any()) else None
