@@ -187,8 +187,13 @@ def test_a_wall_that_the_boundary_cuts_is_counted_once(page: Any, training: Trai
     shown = click(page, mesh.interior[int(sizes.argmax())])
     expected = drawn(walls, group, mine)
     assert shown["walls"] == [*expected, 0]
-    said = ", ".join(f"relu{i + 1} {n}" for i, n in enumerate(expected) if n)
-    assert page.locator("#card dd").last.inner_text() == said
+    said = page.locator("#card dd").last.inner_text()
+    folding = frame.linear.wall_units()
+    sides = (group[walls.regions[folding.walls]] == mine).sum(1) == 1
+    for i, n in enumerate(expected):
+        units = sorted({int(unit) for unit in folding.units[sides & (folding.layers == i)]})
+        words = f" ({'unit' if len(units) == 1 else 'units'} {', '.join(map(str, units[:8]))}"
+        assert not n or f"relu{i + 1} {n}{words}" in said
 
 
 def drawn(walls: Walls, group: torch.Tensor, g: int) -> list[int]:

@@ -59,7 +59,7 @@ def encode(frame: Frame) -> Packed:
         "epoch": frame.epoch,
         "pieces": len(mesh),
         "palette": [to_hex(row) for row in palette],
-        "layers": list(mesh.by_layer),
+        "layers": list((linear if mesh.program is None else mesh).layers),
         "counts": {"activation": int(activation.max()) + 1, "linear": len(lines)},
     }
     if decision is not None:
@@ -68,6 +68,8 @@ def encode(frame: Frame) -> Packed:
     if linear.program is not None and linear.program.folds:
         about["units"] = _widths(linear)
         arrays["active"] = _active(linear)[home].T.reshape(-1)
+    if mesh.program is not None and mesh.by_layer:
+        arrays["wall_unit"] = _wall_units(mesh)
     return _pack(about, arrays)
 
 
@@ -151,6 +153,15 @@ def _active(part: Partition) -> Tensor:
     widths = _widths(part)
     patterns = part.patterns()[:, : sum(widths)]
     return torch.stack([(layer > 0).sum(1) for layer in patterns.split(widths, 1)], 1)
+
+
+def _wall_units(part: Partition) -> Tensor:
+    """The first unit of its layer that folds at each wall, from 1; 0 where there is none (w,)."""
+    found, walls = part.wall_units(), part.walls
+    own = found.layers == walls.layer[found.walls]
+    beyond = 1 + int(found.units.max()) if len(found) else 0
+    first = torch.full_like(walls.layer, beyond).scatter_reduce(0, found.walls[own], found.units[own], "amin")
+    return (first + 1) * (first < beyond)
 
 
 def _widths(part: Partition) -> list[int]:

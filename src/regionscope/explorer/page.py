@@ -14,12 +14,15 @@ import numpy as np
 import torch
 from matplotlib.colors import to_hex
 
-from regionscope.explorer.encode import Packed
+from regionscope.explorer.encode import Packed, is_input_space
 from regionscope.explorer.figures import CURVE_COLOURS, bokeh, curve_figures, extent, map_figure
 from regionscope.monitor.frames import TrainingCurve, TrainingFrames
 from regionscope.plot import style
+from regionscope.plot.marks import is_image, square
 from regionscope.plot.palette import Colours
 
+_LEAST_PIXELS, _MOST_PIXELS = 49, 20_000  # numbers of an input that is shown as an image
+_MOST_IMAGES = 8
 _SCALE_STEPS = 48  # colours of a scale; each is one path in the picture
 
 
@@ -78,11 +81,37 @@ def _facts(
         "notes": [*training.notes, *notes],
         "frames": [frame.about | _moment(training, frame) for frame in packed],
         "shown": _classes(training),
+        "marked": training.labels.unique().tolist(),
+        "full": _hexes(style.class_colours(torch.arange(len(training.class_names), device="cpu"))),
+        "images": _images(training),
         "pale": _hexes(_pale(len(training.class_names))),
         "layerColours": _hexes(style.layer_colours(layers)),
         "ramp": _hexes(matplotlib.colormaps["cividis"](np.linspace(0, 1, _SCALE_STEPS))[:, :3]),
         "scales": {name: {"low": low, "high": high} for name, (low, high) in scales.items()},
     }
+
+
+def _images(training: TrainingFrames) -> dict[str, Any] | None:
+    """What the page needs to show inputs as images: the slice, the shape, the range of values and the data points."""
+    slice = training.slice
+    if (
+        is_input_space(slice)
+        or not _LEAST_PIXELS <= slice.origin.numel() <= _MOST_PIXELS
+        or not is_image(tuple(slice.input_shape))
+    ):
+        return None
+    shape = square(tuple(slice.input_shape))
+    first = len(shape) == 3 and shape[0] in (1, 3) and shape[2] not in (1, 3)
+    ends = slice.embed(training.points if len(training.points) else slice.corners)
+    height, width, channels = (*shape, 1) if len(shape) == 2 else (*shape[1:], shape[0]) if first else shape
+    rounded = [
+        [float(f"{value:.4g}") for value in row.tolist()] for row in (slice.origin.flatten(), *slice.basis.flatten(1))
+    ]
+    pairs = zip(training.labels[:_MOST_IMAGES].tolist(), training.points[:_MOST_IMAGES].tolist(), strict=True)
+    return {
+        "shape": [height, width, channels], "first": first, "low": float(ends.min()), "high": float(ends.max()),
+        "origin": rounded[0], "basis": rounded[1:], "points": list(pairs),
+    }  # fmt: skip
 
 
 def _classes(training: TrainingFrames) -> list[int]:

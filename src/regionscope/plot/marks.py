@@ -256,13 +256,24 @@ def as_pictures(images: Tensor, image_shape: Sequence[int] | None = None) -> NDA
     return np.asarray((values - low) / max(high - low, 1e-300))
 
 
+def square(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of an image for flat inputs: a square of one or three channels; other shapes as they are."""
+    if len(shape) != 1:
+        return shape
+    side, side3 = math.isqrt(shape[0]), math.isqrt(shape[0] // 3)
+    return (side, side) if side * side == shape[0] else (3, side3, side3)
+
+
+def is_image(shape: tuple[int, ...]) -> bool:
+    """Whether inputs of this shape are images of one or three channels."""
+    if len(shape) == 1:
+        return math.prod(square(shape)) == shape[0]
+    return len(shape) == 2 or (len(shape) == 3 and (shape[0] in (1, 3) or shape[2] in (1, 3)))
+
+
 def pixels(images: Tensor, image_shape: Sequence[int] | None = None) -> NDArray[np.float64]:
     """The values of inputs (n, *input_shape) as images (n, height, width) or (n, height, width, 3)."""
-    shape = tuple(images.shape[1:]) if image_shape is None else tuple(image_shape)
-    if len(shape) == 1:
-        side = math.isqrt(shape[0])
-        side3 = math.isqrt(shape[0] // 3)
-        shape = (side, side) if side * side == shape[0] else (3, side3, side3)
+    shape = square(tuple(images.shape[1:]) if image_shape is None else tuple(image_shape))
     if math.prod(shape) != math.prod(images.shape[1:]) or len(shape) not in (2, 3):
         raise InputError(
             f"Expected images, got inputs of shape {tuple(images.shape[1:])}. Pass image_shape=(height, width) or "

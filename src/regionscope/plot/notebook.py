@@ -30,7 +30,7 @@ from regionscope.plot.counts import count_histogram
 from regionscope.plot.distances import distance_histogram
 from regionscope.plot.figures import decision_figure, regions_figure
 from regionscope.plot.level_sets import level_of, level_set_figure
-from regionscope.plot.marks import thumbnails
+from regionscope.plot.marks import is_image, thumbnails
 from regionscope.plot.regions import frame_slice
 from regionscope.plot.ticks import whole_ticks
 from regionscope.points import PointRegions
@@ -125,18 +125,12 @@ def _outline(slice: Slice) -> Figure:
     )  # thumbnails of a line stand on its upper border
     ax.fill(ends[:, 0], ends[:, 1], facecolor=style.PALE, edgecolor=style.BLACK, linewidth=1.2)
     frame_slice(slice, ax)
-    images = math.prod(slice.input_shape) >= _IMAGE and _is_image(slice.input_shape)
+    images = math.prod(slice.input_shape) >= _IMAGE and is_image(tuple(slice.input_shape))
     style.map_axes([ax], ticks=not images)
     if images:
         ax.set_frame_on(False)
         thumbnails(slice, slice.embed(slice.corners), ax=ax, size=0.5 if flat else 0.22)
     return figure
-
-
-def _is_image(shape: tuple[int, ...]) -> bool:
-    if len(shape) == 1:
-        return any(math.isqrt(shape[0] // c) ** 2 * c == shape[0] for c in (1, 3))
-    return len(shape) == 2 or (len(shape) == 3 and (shape[0] in (1, 3) or shape[2] in (1, 3)))
 
 
 def _partition(part: Partition) -> Shown:

@@ -11,6 +11,7 @@ const MODES = {
   size: { title: "Size", kind: "linear", walls: true },
   slope: { title: "Slope norm", kind: "linear", walls: true },
 };
+const MOST_WALLED = 20000; // pieces: the walls of more would hide their colours, and take long to draw
 const NOUNS = { linear: "linear region", activation: "activation region", decision: "decision region" };
 
 const state = { frame: -1, mode: "linear", playing: false, mesh: null, hover: null, pin: null, chosen: null };
@@ -97,10 +98,21 @@ function fill() {
     image: [image], x: [seen.x0], y: [seen.y0], dw: [seen.x1 - seen.x0], dh: [seen.y1 - seen.y0],
   };
   thinWalls(m, seen);
+  fitMarkers();
   state.fillMs = performance.now() - started;
 }
 
 /* Lines are thinner the more regions the window shows, and step back while a region is chosen. */
+/* Markers of a small map are smaller, so that they do not bury its regions. */
+function fitMarkers() {
+  const share = Math.max(0.4, Math.min(1, plot.inner_width / 560));
+  for (const name in renderers) {
+    if (!name.startsWith("points-")) continue;
+    const glyph = renderers[name].glyph, full = (state.markers ??= glyph.size.value);
+    if (Math.abs(glyph.size.value - full * share) > 0.1) glyph.size = { value: full * share };
+  }
+}
+
 function thinWalls(m, seen) {
   const share = ((seen.x1 - seen.x0) * (seen.y1 - seen.y0)) / training.area, glyph = renderers.walls.glyph;
   const width = Math.max(0.3, Math.min(1, Math.sqrt(1500 / Math.max(1, m.n * Math.min(1, share)))));
@@ -194,6 +206,43 @@ function writeLegend() {
     entry.append(number(10 ** low), ramp, number(10 ** high));
     legend.replaceChildren(state.mode === "size" ? "Size of a linear region" : "Largest stretch of the affine map", entry);
   }
+  if (state.mode !== "decision" && training.marked.length) {
+    legend.append(make("span", "Data:"), ...training.marked.map((i) => key("swatch", className(i), training.full[i])));
+  }
+}
+
+/* ---- inputs of the network that are images ---- */
+
+/* The input at a place of the slice as a canvas; null where inputs are no images. */
+function imageAt(coords) {
+  const view = training.images;
+  if (!view) return null;
+  const [height, width, channels] = view.shape, canvas = make("canvas", undefined, "image");
+  Object.assign(canvas, { width, height });
+  const context = canvas.getContext("2d"), pixels = context.createImageData(width, height);
+  for (let p = 0; p < width * height; p++) {
+    for (let c = 0; c < 3; c++) {
+      const entry = view.first ? (c % channels) * width * height + p : p * channels + (c % channels);
+      let value = view.origin[entry];
+      for (let k = 0; k < view.basis.length; k++) value += coords[k] * view.basis[k][entry];
+      pixels.data[4 * p + c] = (255 * (value - view.low)) / (view.high - view.low);
+    }
+    pixels.data[4 * p + 3] = 255;
+  }
+  context.putImageData(pixels, 0, 0);
+  return canvas;
+}
+
+function showInputs() {
+  if (!training.images) return;
+  by("inputs").replaceChildren(...training.images.points.map(([label, coords]) => {
+    const canvas = imageAt(coords);
+    canvas.style.borderColor = training.full[label];
+    canvas.title = className(label);
+    canvas.setAttribute("role", "img");
+    canvas.setAttribute("aria-label", `input of class ${className(label)}`);
+    return canvas;
+  }));
 }
 
 /* ---- controls ---- */
@@ -201,7 +250,7 @@ function writeLegend() {
 function setMode(name) {
   state.mode = name;
   by(`mode-${name}`).checked = true;
-  by("show-walls").checked = MODES[name].walls;
+  by("show-walls").checked = MODES[name].walls && training.frames[Math.max(0, state.frame)].pieces <= MOST_WALLED;
   by("show-walls").disabled = name === "neurons";
   by("show-boundary").disabled = name === "neurons" || !("decision" in training.frames[0].counts);
   writeLegend();
@@ -255,7 +304,23 @@ function buildControls() {
   document.addEventListener("keydown", (event) => {
     if (event.code === "Space" && event.target === document.body) { event.preventDefault(); play(!state.playing); }
     if (event.code === "Escape") choose(null);
+    if (event.target === by("map") && steer(event.key)) event.preventDefault();
   });
+}
+
+/* The map by keyboard: arrows pan, + and - zoom, Enter chooses the region in the middle. */
+function steer(name) {
+  const x = plot.x_range, y = plot.y_range, wide = x.end - x.start, high = y.end - y.start;
+  const middle = { x: (x.start + x.end) / 2, y: (y.start + y.end) / 2 };
+  const move = { ArrowLeft: [-0.1, 0], ArrowRight: [0.1, 0], ArrowUp: [0, 0.1], ArrowDown: [0, -0.1] }[name];
+  const scale = { "+": 0.8, "=": 0.8, "-": 1.25 }[name] ?? 1;
+  if (name === "Enter") choose(middle);
+  else if (move || scale !== 1) {
+    const [right, up] = move ?? [0, 0];
+    x.setv({ start: middle.x + wide * (right - scale / 2), end: middle.x + wide * (right + scale / 2) });
+    y.setv({ start: middle.y + high * (up - scale / 2), end: middle.y + high * (up + scale / 2) });
+  } else return false;
+  return true;
 }
 
 function showPoints() {
@@ -329,6 +394,7 @@ function figure(name) {
 async function start() {
   buildControls();
   buildPanels();
+  showInputs();
   const embed = async (name, target) => [...await Bokeh.embed.embed_item(figure(name), target)][0].model;
   ndarray = Bokeh.require("core/util/ndarray").ndarray;
   plot = await embed("figure-map", "map");

@@ -122,6 +122,17 @@ class Mesh {
     return count;
   }
 
+  /* The units that fold at the walls of region g, for each layer, ascending. */
+  unitsByLayer(group, g) {
+    const units = this.about.layers.map(() => new Set());
+    for (let w = 0; this.wall_unit && w < this.wall_unit.length; w++) {
+      if (this.wall_unit[w] === 0 || this.wall_left[w] === 0 || this.wall_right[w] === 0 || !this.separates(w, group)) continue;
+      if (group[this.wall_left[w] - 1] !== g && group[this.wall_right[w] - 1] !== g) continue;
+      units[this.wall_layer[w] - 1]?.add(this.wall_unit[w] - 1);
+    }
+    return units.map((set) => [...set].sort((a, b) => a - b));
+  }
+
   /* The piece at a point, or -1. */
   locate(px, py) {
     if (!this.bins) this.sortIntoBins();

@@ -22,6 +22,13 @@ function rowsOf(m, found) {
   return rows;
 }
 
+const MOST_UNITS = 8;
+function unitsText(units) {
+  if (!units || !units.length) return "";
+  const shown = units.slice(0, MOST_UNITS).join(", "), more = units.length - MOST_UNITS;
+  return ` (${units.length === 1 ? "unit" : "units"} ${shown}${more > 0 ? ` and ${more} more` : ""})`;
+}
+
 const titleOf = (found) => `${NOUNS[found.kind]} ${found.id.toLocaleString("en-US")}`;
 
 /* Draw the outlines of some regions of the kind that is shown. */
@@ -49,6 +56,8 @@ function hover(event) {
     const before = state.hover;
     state.hover = describe(m, piece);
     tip.replaceChildren(make("strong", titleOf(state.hover)), facts(rowsOf(m, state.hover)));
+    const image = imageAt([event.x, event.y]);
+    if (image) tip.append(image);
     if (!before || before.group !== state.hover.group) outline("hover", [state.hover.group]);
   }
   tip.hidden = false;
@@ -84,7 +93,8 @@ function choose(at) {
   outline("near", found.neighbours);
   outline("chosen", [found.group]);
   const names = [...m.about.layers, "decision boundary"];
-  const drawn = found.walls.map((n, i) => (n ? `${names[i]} ${n}` : "")).filter(Boolean).join(", ") || "none";
+  const units = m.unitsByLayer(group, found.group);
+  const drawn = found.walls.map((n, i) => (n ? `${names[i]} ${n}${unitsText(units[i])}` : "")).filter(Boolean).join(", ") || "none";
   const beside = make("dd", counted(found.neighbours.length, "region"));
   beside.id = "neighbours";
   const list = facts([...rowsOf(m, found), ["walls by layer", drawn]]);
