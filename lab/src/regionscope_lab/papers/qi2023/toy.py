@@ -29,7 +29,7 @@ _TEN_TO_END = (1 / 1.25, 1.25)  # range of a ratio that stays
 _RANGE = 1.5  # largest by smallest value that counts as a constant range
 
 
-def _widths(runs: Runs) -> dict[int, tuple[SeedRun, ...]]:
+def by_width(runs: Runs) -> dict[int, tuple[SeedRun, ...]]:
     every = sorted(
         (run for mine in runs.values() for run in mine), key=lambda run: (run["network.options.width"], run.seed)
     )
@@ -41,7 +41,7 @@ def _by_epoch(run: SeedRun, name: str) -> dict[int, float]:
     return {int(row["step"]) // per_epoch: float(row["value"]) for row in run.rows[name]}
 
 
-def _counts(widths: Mapping[int, Sequence[SeedRun]], name: str = "linear_regions") -> Counts:
+def counts_of(widths: Mapping[int, Sequence[SeedRun]], name: str = "linear_regions") -> Counts:
     found = {}
     for width, runs in widths.items():
         each = [_by_epoch(run, name) for run in runs]
@@ -56,7 +56,7 @@ def _ratio(above: Sequence[float], below: Sequence[float], low: float, high: flo
     return in_range((value, lower, upper), low, high)
 
 
-def _against(printed: Mapping[int, Sequence[int]], counts: Counts, *, settles: bool) -> Finding:
+def against(printed: Mapping[int, Sequence[int]], counts: Counts, *, settles: bool) -> Finding:
     """Every count of a table of the paper against a further run of ours, and what the table shows."""
     first, last = paper.EPOCHS[0], paper.EPOCHS[-1]
     cells = {
@@ -110,16 +110,16 @@ def _figure(title: str, y_label: str, counts: Counts) -> Figure:
 
 
 def table2(table: SeedTable, runs: Runs) -> Finding:
-    return _against(paper.MOONS, _counts(_widths(runs)), settles=False)
+    return against(paper.MOONS, counts_of(by_width(runs)), settles=False)
 
 
 def table3(table: SeedTable, runs: Runs) -> Finding:
-    return _against(paper.QUANTILES, _counts(_widths(runs)), settles=True)
+    return against(paper.QUANTILES, counts_of(by_width(runs)), settles=True)
 
 
 def figure1(table: SeedTable, runs: Runs) -> Finding:
-    widest = {64: _widths(runs)[64]}
-    linear, decision = (_counts(widest, name)[64][100] for name in ("linear_regions", "decision_regions"))
+    widest = {64: by_width(runs)[64]}
+    linear, decision = (counts_of(widest, name)[64][100] for name in ("linear_regions", "decision_regions"))
     rows = tuple((run.seed, a, b) for run, a, b in zip(widest[64], linear, decision, strict=True))
     return Finding(
         {
@@ -174,7 +174,7 @@ def ratios(counts: Counts) -> dict[str, Graded]:
 
 
 def figure3(table: SeedTable, runs: Runs) -> Finding:
-    counts = _counts(_widths(runs), "lines")
+    counts = counts_of(by_width(runs), "lines")
     rows = tuple(
         (f"[{w}, {w}, {w}]", epoch, fmean(one) / (DEPTH * w), fmean(one) / (DEPTH * w * LINE))
         for w, by_epoch in counts.items()
