@@ -136,12 +136,19 @@ class Item:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper: the sentence with the verdict, the headline claims in the paper's order, and all items."""
+    """A paper: the sentence with the verdict, the headline claims in the paper's order, and all items.
+
+    abstract: its sentences, with the claims that stand for each. weakest: our weakest evidence. change: what would
+    change the verdict.
+    """
 
     name: str
     sentence: str
     headlines: tuple[str, ...]
     items: tuple[Item, ...] = field(repr=False)
+    abstract: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    weakest: str = ""
+    change: str = ""
 
     @property
     def title(self) -> str:
@@ -155,7 +162,9 @@ def read_paper(name: str) -> Paper:
     items = tuple(
         _item(name, file, declared) for file in summary["files"] for declared in _document(name, file).get("item", ())
     )
-    return Paper(name, " ".join(summary["sentence"].split()), tuple(summary["headlines"]), items)
+    abstract = tuple((one["says"], tuple(one["claims"])) for one in summary.get("abstract", ()))
+    known = (summary.get(part, "") for part in ("weakest", "change"))
+    return Paper(name, " ".join(summary["sentence"].split()), tuple(summary["headlines"]), items, abstract, *known)
 
 
 def all_items() -> tuple[Item, ...]:

@@ -9,7 +9,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from regionscope_lab.papers.declaration import BEYOND, PAPERS, Claim, Finding, Item, Paper, Size, all_items, read_paper
-from regionscope_lab.papers.rules import Verdict, rules_markdown
+from regionscope_lab.papers.rules import Graded, Verdict, combined, rules_markdown
 from regionscope_lab.papers.seed_table import SeedTable
 
 Findings = Mapping[str, Finding]  # by the full name of an item
@@ -67,9 +67,10 @@ def _headlines(papers: Sequence[Paper], found: Findings) -> str:
     lines = [
         "# Results of the papers",
         "",
-        "For each paper: the verdict in one sentence, and its headline claims in the paper's order, beside what our "
-        "runs say. The page of a paper has all claims, with the numbers of each table and figure. "
-        "[Findings](findings.md) is about what the papers do not say.",
+        "Claims of four papers, graded from our own runs by rules that were fixed before: what each abstract says, then "
+        "about twenty headline claims in the paper's order. Fidelity is A for the paper's setting, B if something is "
+        "shortened, C if something is replaced; the page of each paper says what, and has all claims with their numbers "
+        "and rules. [Findings](findings.md) is about what the papers do not say.",
         "",
     ]
     for paper in papers:
@@ -81,19 +82,21 @@ def _headlines(papers: Sequence[Paper], found: Findings) -> str:
         ]
         verdicts = [_verdict(found, item, claim) for item, claim in chosen]
         lines += [f"## {paper.title}", "", f"**Verdict.** {paper.sentence}", ""]
+        lines += [f"**Weakest evidence.** {paper.weakest}", "", f"**What would change it.** {paper.change}", ""]
+        lines += [*markdown_table(("The abstract says", "Verdict"), _abstract(paper, items, found)), ""]
         lines += [f"Of {len(rows)} headline claims: {tally(verdicts)}. [All claims](papers/{paper.name}.md).", ""]
         lines += [*markdown_table(_HEADLINES, rows), ""]
-        lines += ["What is shortened or replaced:", "", *_shortened([item for item, _ in chosen]), ""]
     return "\n".join([*lines, *rules_markdown()])
 
 
-def _shortened(items: Iterable[Item]) -> list[str]:
-    """One line for each fidelity and its words, with the items that they are about."""
-    groups: dict[str, list[str]] = {}
-    for item in dict.fromkeys(items):
-        claim = item.claims[0]
-        groups.setdefault(f"{claim.fidelity}, {claim.short}" if claim.short else claim.fidelity, []).append(item.where)
-    return [f"- {'; '.join(wheres)}: {words}." for words, wheres in groups.items() if ", " in words]
+def _abstract(paper: Paper, items: Mapping[str, Item], found: Findings) -> list[tuple[str, str]]:
+    """Each sentence with the verdict that those of its claims give together."""
+    rows = []
+    for says, names in paper.abstract:
+        chosen = [_claim(items, name) for name in names]
+        parts = [Graded(_verdict(found, item, claim), "combined", "") for item, claim in chosen]
+        rows.append((says, f"{combined(parts).verdict.value} ({tally(part.verdict for part in parts)})"))
+    return rows
 
 
 def _claim(items: Mapping[str, Item], name: str) -> tuple[Item, Claim]:
@@ -118,8 +121,9 @@ def _paper_page(paper: Paper, found: Findings) -> str:
     lines = [
         f"# {paper.title}",
         "",
-        f"{len(verdicts)} claims: {tally(verdicts)}. The verdicts follow the ",
-        "[rules](../papers.md#how-claims-are-graded); [Results of the papers](../papers.md) has the headline claims.",
+        f"{len(verdicts)} claims: {tally(verdicts)}. The verdicts follow the "
+        "[rules](../papers.md#how-claims-are-graded). The name below each heading is that of the item: "
+        "`regionscope-lab paper run NAME --size full` makes its runs.",
         "",
     ]
     for item in paper.items:
