@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from regionscope_lab.sweep.table import RunTable
-from regionscope_lab.train.history import EpochRow, Trained
+from regionscope_lab.train.state import EpochRow, Trained
 
 ROWS = [
     {"key": f"{i}", "status": "finished", "training.lr": 0.1 * i, "gap": 0.1 + i, "count": 2.0 * i, "count.stderr": 0.1}

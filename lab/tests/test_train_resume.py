@@ -25,7 +25,7 @@ from regionscope_lab.train import TrainState, train
 from regionscope_lab.train.state import optimizer_tensors, restore_optimizer
 from regionscope_lab.train.step import CompiledStep, Replay, TrainingStep, set_rate
 from regionscope_lab.zoo import mlp
-from regionscope_lab.zoo.blocks import basic_block
+from regionscope_lab.zoo.layers import basic_block
 
 FULL = Training(
     epochs=3, optimizer="adam", lr=1e-2, weight_decay=1e-3, batch_size=8, schedule="cosine", augment="crop_flip",

@@ -16,10 +16,9 @@ from regionscope_lab import zoo
 from regionscope_lab.config import DataSpec, Training
 from regionscope_lab.data import Dataset, load
 from regionscope_lab.train import evaluate, train
-from regionscope_lab.zoo.blocks import DropConnect, basic_block
-from regionscope_lab.zoo.layers import ACTIVATIONS
+from regionscope_lab.zoo.inverted import ShuffleUnit
+from regionscope_lab.zoo.layers import ACTIVATIONS, DropConnect, basic_block
 from regionscope_lab.zoo.resnet import PreActivation
-from regionscope_lab.zoo.shufflenet import ShuffleUnit
 from regionscope_lab.zoo.transformer import Attention
 
 PARAMETERS = {

@@ -14,19 +14,20 @@ from PIL import Image
 
 from regionscope.errors import InputError
 from regionscope_lab.config import DataSpec
-from regionscope_lab.data import cifar, load
+from regionscope_lab.data import images as image_files
+from regionscope_lab.data import load
 from regionscope_lab.data.imagenet import read_image
 from small_files import idx_files, images, new_pickle, old_pickle, write
 
-SMALL10 = replace(cifar.CIFAR10, n_train=4, n_test=6)
-SMALL100 = replace(cifar.CIFAR100, n_train=30, n_test=6)
+SMALL10 = replace(image_files.CIFAR10, n_train=4, n_test=6)
+SMALL100 = replace(image_files.CIFAR100, n_train=30, n_test=6)
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """CIFAR with a handful of images in each file."""
-    monkeypatch.setattr(cifar, "CIFAR10", SMALL10)
-    monkeypatch.setattr(cifar, "CIFAR100", SMALL100)
+    monkeypatch.setattr(image_files, "CIFAR10", SMALL10)
+    monkeypatch.setattr(image_files, "CIFAR100", SMALL100)
 
 
 def cifar10_parts() -> dict[str, tuple[np.ndarray, list[int]]]:
@@ -100,7 +101,7 @@ def test_a_broken_gz_and_a_missing_file(tmp_path: Path) -> None:
     for content, words in (
         (whole[: len(whole) // 2], f"got {len(whole) // 2:,} bytes that cannot be decompressed"),
         (gzip.compress(b"ab") + b"garbage", "Expected a gzip file"),
-        (None, "got no such file. Run: regionscope-lab data get mnist"),
+        (None, r"got no such file\. Run: REGIONSCOPE_DATA=\S+ regionscope-lab data get mnist"),
     ):
         file.unlink() if content is None else file.write_bytes(content)
         with pytest.raises(InputError, match=words):
@@ -164,7 +165,7 @@ def test_damaged_cifar(tmp_path: Path) -> None:
     file = folder / "data_batch_3.bin"
     whole = file.read_bytes()
     file.write_bytes(whole[:-3073])  # a whole image less is not seen from the length alone
-    with pytest.raises(InputError, match=r"12,292 bytes in .*data_batch_3\.bin.*, got 9,219; .* Run: regionscope"):
+    with pytest.raises(InputError, match=r"12,292 bytes in .*data_batch_3\.bin.*, got 9,219; .* Run: REGIONSCOPE_DATA=.* regionscope"):
         load(DataSpec(name="cifar10"), root=tmp_path)
     file.write_bytes(b"\x0b" + whole[1:])
     with pytest.raises(InputError, match=r"labels from 0 to 9 in .*data_batch_3\.bin"):

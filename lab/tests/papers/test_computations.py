@@ -15,10 +15,10 @@ from regionscope.geometry import Box
 from regionscope_lab import zoo
 from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
 from regionscope_lab.papers.declaration import find_items, runs_of
-from regionscope_lab.papers.humayun2023.shape import double_descent, turning_points
+from regionscope_lab.papers.humayun2023.seeds import double_descent, turning_points
 from regionscope_lab.papers.li2025 import reparametrisation
 from regionscope_lab.papers.qi2023 import decay, paper, theorem1
-from regionscope_lab.papers.safran2022 import end_to_end, flows, generalisation
+from regionscope_lab.papers.safran2022 import end_to_end, flows
 from regionscope_lab.papers.seed_table import SeedTable
 from regionscope_lab.papers.workspace import Place, Workspace
 from regionscope_lab.sweep import Sweep, run_sweep
@@ -132,9 +132,9 @@ def test_late_flows_leave_out_what_is_not_classified(tmp_path: Path) -> None:
 
 def test_the_error_of_the_corollary() -> None:
     for r, n in ((1, 10), (2, 100), (8, 5000)):
-        epsilon = generalisation.error_bound(r, n)
+        epsilon = flows.error_bound(r, n)
         assert (r * math.log(1 / epsilon) + math.log(10)) / epsilon == pytest.approx(n)
-    assert generalisation.error_bound(3, 2) == 1.0
+    assert flows.error_bound(3, 2) == 1.0
 
 
 def test_the_asked_scale_is_that_of_the_theorems() -> None:

@@ -18,8 +18,7 @@ from regionscope.errors import InputError
 from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
 from regionscope_lab.experiment import run
 from regionscope_lab.papers.archive import pack, unpack
-from regionscope_lab.papers.stored import last_model, nearest, stored_steps
-from regionscope_lab.papers.workspace import Place, Workspace
+from regionscope_lab.papers.workspace import Place, Workspace, last_model, nearest, stored_steps
 from regionscope_lab.store import RunFolder
 
 EXPERIMENT = Experiment(

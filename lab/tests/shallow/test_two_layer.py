@@ -21,8 +21,7 @@ from regionscope_lab.shallow import (
     train_and_check,
 )
 from regionscope_lab.shallow.two_layer import dense_sharpness, loss_and_gradient, region_counts
-from regionscope_lab.shallow.two_layer_bounds import Inequality
-from regionscope_lab.shallow.two_layer_rates import rate_trend
+from regionscope_lab.shallow.two_layer_rates import Inequality, rate_trend
 
 
 @pytest.mark.parametrize(("p", "d", "n"), [(1, 1, 2), (1, 3, 4), (7, 2, 5), (12, 4, 9)])

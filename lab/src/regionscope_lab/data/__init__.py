@@ -2,12 +2,10 @@
 
 from regionscope_lab.data.augment import crop_flip, mixup
 from regionscope_lab.data.dataset import Dataset, DataSplit, add_label_noise
-from regionscope_lab.data.digits import digits
 from regionscope_lab.data.download import get
 from regionscope_lab.data.files import data_root
 from regionscope_lab.data.registry import check_options, load, names
-from regionscope_lab.data.toy import gaussian_quantiles, random_labels, two_moons
-from regionscope_lab.data.univariate import univariate
+from regionscope_lab.data.toy import digits, gaussian_quantiles, random_labels, two_moons, univariate
 
 __all__ = [
     "DataSplit",

@@ -19,9 +19,8 @@ from pathlib import Path, PurePosixPath
 
 from regionscope.checks import unknown_name
 from regionscope.errors import InputError
-from regionscope_lab.data.cifar import CIFAR10, CIFAR100
 from regionscope_lab.data.files import data_root
-from regionscope_lab.data.idx import FILES
+from regionscope_lab.data.images import CIFAR10, CIFAR100, FILES
 from regionscope_lab.data.registry import entry, names
 
 OnProgress = Callable[[str, int, int], None]

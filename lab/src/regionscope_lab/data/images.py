@@ -1,4 +1,4 @@
-"""From the bytes of images to a data set: choose, scale, normalise."""
+"""Image data sets in files: MNIST and Fashion-MNIST (IDX), CIFAR, and how images become inputs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,15 @@ from regionscope_lab.data.dataset import Dataset, balanced_choice, derived_seed
 
 if TYPE_CHECKING:
     from regionscope_lab.config import DataSpec
+import math
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from regionscope.errors import WrongFile
+from regionscope_lab.data.files import read_exactly, read_head
+from regionscope_lab.data.pickles import read_pickle
 
 
 @dataclass(frozen=True)
@@ -77,3 +86,142 @@ def chosen_parts(train: Pixels, test: Pixels, spec: DataSpec) -> list[Pixels]:
         pixels.subset(n, seed=derived_seed(spec.seed, f"{part} subset"), what=f"The {part} part of {spec.name}")
         for pixels, part, n in ((train, "train", spec.n_train), (test, "test", spec.n_test))
     ]
+
+
+FILES = {
+    "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
+    "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
+}
+_BYTES = 0x08  # the type code of unsigned bytes, the only one these sets use
+
+
+def read_idx_folder(folder: Path) -> tuple[Pixels, Pixels]:
+    """The training and the test images of such a folder, (n, 1, 28, 28), and their labels from 0 to 9."""
+    train, test = (_part(folder, *FILES[part]) for part in ("train", "test"))
+    return train, test
+
+
+def read_idx(path: Path, *, ndim: int) -> Tensor:
+    """The array of unsigned bytes in an idx file: two zero bytes, type, ndim, the sizes (big endian), the values."""
+    start = 4 + 4 * ndim
+    head = read_head(path, start)
+    if len(head) < start:
+        raise WrongFile(f"Expected a header of {start} bytes in {str(path)!r}, got {len(head)}; the file is damaged")
+    if head[:4] != bytes((0, 0, _BYTES, ndim)):
+        raise WrongFile(
+            f"Expected an idx file of {ndim}-dimensional bytes, which starts with 0000{_BYTES:02x}{ndim:02x}, at "
+            f"{str(path)!r}, got {head[:4].hex()}"
+        )
+    sizes = tuple(int(n) for n in np.frombuffer(head, dtype=">u4", offset=4))
+    raw = read_exactly(path, start + math.prod(sizes))
+    return torch.from_numpy(np.frombuffer(raw, dtype=np.uint8, offset=start).reshape(sizes).copy())
+
+
+def _part(folder: Path, images_name: str, labels_name: str) -> Pixels:
+    images_path, labels_path = _either(folder / images_name), _either(folder / labels_name)
+    images, labels = read_idx(images_path, ndim=3), read_idx(labels_path, ndim=1)
+    if images.shape[1:] != (28, 28):
+        raise WrongFile(f"Expected images of (28, 28) pixels in {str(images_path)!r}, got {tuple(images.shape[1:])}")
+    if len(images) != len(labels):
+        raise WrongFile(
+            f"Expected as many labels as images, got {len(images):,} images in {str(images_path)!r} and "
+            f"{len(labels):,} labels in {str(labels_path)!r}"
+        )
+    if len(labels) and int(labels.max()) > 9:
+        raise WrongFile(
+            f"Expected labels from 0 to 9 in {str(labels_path)!r}, got {int(labels.max())}; the file is damaged"
+        )
+    return Pixels(images[:, None], labels.long())
+
+
+def _either(path: Path) -> Path:
+    """The plain file where there is one, else the compressed one."""
+    packed = path.with_name(f"{path.name}.gz")
+    return packed if packed.exists() and not path.exists() else path
+
+
+_PIXELS = 3 * 32 * 32
+Labels = Literal["fine", "coarse"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cifar:
+    """One of the two sets: its folders and files, and how many images each file holds."""
+
+    binary: str
+    pickled: str
+    train: tuple[str, ...]
+    test: tuple[str, ...]
+    n_train: int
+    n_test: int
+    classes: dict[str, int]
+
+    @property
+    def folders(self) -> tuple[str, str]:
+        """Where the set may lie, the binary files first."""
+        return self.binary, self.pickled
+
+
+CIFAR10 = Cifar(
+    binary="cifar-10-batches-bin",
+    pickled="cifar-10-batches-py",
+    train=tuple(f"data_batch_{i}" for i in range(1, 6)),
+    test=("test_batch",),
+    n_train=10_000,
+    n_test=10_000,
+    classes={"fine": 10},
+)
+CIFAR100 = Cifar(
+    binary="cifar-100-binary",
+    pickled="cifar-100-python",
+    train=("train",),
+    test=("test",),
+    n_train=50_000,
+    n_test=10_000,
+    classes={"coarse": 20, "fine": 100},  # in the order of the label bytes
+)
+
+
+def read_cifar(folder: Path, layout: Cifar, *, labels: Labels = "fine") -> tuple[Pixels, Pixels]:
+    """The training and the test images (n, 3, 32, 32) of a folder in the binary or the pickled layout."""
+    read = _binary if folder.name == layout.binary else _pickled
+    train = [read(folder, name, layout.n_train, layout, labels) for name in layout.train]
+    test = [read(folder, name, layout.n_test, layout, labels) for name in layout.test]
+    return _joined(train), _joined(test)
+
+
+def _binary(folder: Path, name: str, n: int, layout: Cifar, labels: Labels) -> Pixels:
+    path = folder / f"{name}.bin"
+    ahead = len(layout.classes)
+    rows = np.frombuffer(read_exactly(path, n * (ahead + _PIXELS)), dtype=np.uint8).reshape(n, ahead + _PIXELS)
+    return _pixels(path, rows[:, ahead:], rows[:, list(layout.classes).index(labels)], layout.classes[labels])
+
+
+def _pickled(folder: Path, name: str, n: int, layout: Cifar, labels: Labels) -> Pixels:
+    path = folder / name
+    content = read_pickle(path)
+    key = "labels" if len(layout.classes) == 1 else f"{labels}_labels"
+    for wanted in ("data", key):
+        if wanted not in content:
+            raise WrongFile(f"Expected {wanted!r} in {str(path)!r}, got {', '.join(map(repr, sorted(content)))}")
+    data, answers = content["data"], content[key]
+    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape != (n, _PIXELS):
+        got = f"{data.dtype} {data.shape}" if isinstance(data, np.ndarray) else type(data).__name__
+        raise WrongFile(f"Expected data of type uint8 and shape {(n, _PIXELS)} in {str(path)!r}, got {got}")
+    if not isinstance(answers, list) or len(answers) != n or not all(type(label) is int for label in answers):
+        raise WrongFile(f"Expected {key} in {str(path)!r} to be a list of {n:,} integers, got other values")
+    most = layout.classes[labels]
+    return _pixels(path, data, np.array([min(max(label, -1), most) for label in answers]), most)
+
+
+def _pixels(path: Path, images: np.ndarray[Any, Any], labels: np.ndarray[Any, Any], classes: int) -> Pixels:
+    if int(labels.max()) >= classes or int(labels.min()) < 0:
+        raise WrongFile(f"Expected labels from 0 to {classes - 1} in {str(path)!r}, got others")
+    return Pixels(
+        torch.from_numpy(np.ascontiguousarray(images).copy()).reshape(-1, 3, 32, 32),
+        torch.from_numpy(labels.astype(np.int64)),
+    )
+
+
+def _joined(parts: list[Pixels]) -> Pixels:
+    return Pixels(torch.cat([part.images for part in parts]), torch.cat([part.labels for part in parts]))

@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Any
 from regionscope.checks import unknown_name
 from regionscope.errors import InputError, WrongFile
 from regionscope.user_code import check_call
-from regionscope_lab.data import cifar, idx, user_data
+from regionscope_lab.data import images, user_data
 from regionscope_lab.data.dataset import Dataset, DataSplit, add_label_noise, derived_seed
-from regionscope_lab.data.digits import digits_split
 from regionscope_lab.data.files import data_root, download_command, find_folder
 from regionscope_lab.data.imagenet import read_imagenet
 from regionscope_lab.data.images import PUBLISHED, Normalisation, Pixels, chosen_parts
 from regionscope_lab.data.tokens import BOOK, modular_addition_split, read_text, text_split
-from regionscope_lab.data.toy import gaussian_quantiles_split, random_labels_split, two_moons_split
-from regionscope_lab.data.univariate import univariate_split
+from regionscope_lab.data.toy import (
+    digits_split,
+    gaussian_quantiles_split,
+    random_labels_split,
+    two_moons_split,
+    univariate_split,
+)
 from regionscope_lab.registry import Registry, check_option_names
 from regionscope_lab.user_files import is_user_file
 
@@ -163,18 +167,18 @@ def _digits(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
 
 def _idx(folder: str) -> ReadData:
     def read(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
-        parts = idx.read_idx_folder(find_folder(spec.name, root, [folder]))
+        parts = images.read_idx_folder(find_folder(spec.name, root, [folder]))
         return _finished(_chosen(parts, spec, 10), spec, options)
 
     return read
 
 
 def _cifar(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
-    layout = cifar.CIFAR10 if spec.name == "cifar10" else cifar.CIFAR100
+    layout = images.CIFAR10 if spec.name == "cifar10" else images.CIFAR100
     labels = options.get("labels", "fine")
     if labels not in layout.classes:
         raise unknown_name("a valid option labels of cifar100", labels, layout.classes)
-    parts = cifar.read_cifar(find_folder(spec.name, root, layout.folders), layout, labels=labels)
+    parts = images.read_cifar(find_folder(spec.name, root, layout.folders), layout, labels=labels)
     return _finished(_chosen(parts, spec, layout.classes[labels]), spec, options)
 
 
@@ -245,11 +249,11 @@ _DATA_SETS = Registry("a data set", {
         ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
     ),
     "cifar10": DataSource(
-        "60,000 photographs", "3, 32, 32", "10", _IMAGES, _cifar, cifar.CIFAR10.folders,
+        "60,000 photographs", "3, 32, 32", "10", _IMAGES, _cifar, images.CIFAR10.folders,
         ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
     ),
     "cifar100": DataSource(
-        "60,000 photographs", "3, 32, 32", "100", {"labels": "fine", **_IMAGES}, _cifar, cifar.CIFAR100.folders
+        "60,000 photographs", "3, 32, 32", "100", {"labels": "fine", **_IMAGES}, _cifar, images.CIFAR100.folders
     ),
     "imagenet": DataSource(
         "1.3 million photographs", "3, 224, 224", "1000", {"size": 224, "memory_gib": 8.0, **_IMAGES}, _imagenet,

@@ -1,11 +1,9 @@
-"""Toy data in the square [-1, 1]^2 with a fixed seed.
-
-Qi & Wei 2023, section 4: "make moons" (2 classes) and "make gaussian quantiles" (5 classes) with 1,000 points each, and
-random labels (2 classes) with 200 to 10,000 points. The same seed gives the same points, and no
-global random state is touched.
-"""
+"""Data that need no file: two moons, Gaussian quantiles, random labels, labels on a line, and scikit-learn's digits."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -13,7 +11,8 @@ import torch
 from regionscope.checks import read_integer, read_number, read_seed
 from regionscope.errors import InputError
 from regionscope.types import Array
-from regionscope_lab.data.dataset import Dataset, DataSplit, derived_seed
+from regionscope_lab.data.dataset import Dataset, DataSplit, balanced_choice, derived_seed
+from regionscope_lab.shallow import Teacher, alternating_teacher, random_teacher, sample, teacher_from_switches
 
 
 def two_moons(n: int = 1000, *, noise: float = 0.2, seed: int = 0) -> Dataset:
@@ -107,3 +106,77 @@ def _dataset(name: str, points: Array, labels: Array, by: Array, classes: int) -
 def _narrow(seed: int) -> int:
     """A seed that scikit-learn takes, which is below 2^32; such a one stays as it is."""
     return seed if read_seed(seed) < 2**32 else derived_seed(seed, "points")
+
+
+def digits() -> Dataset:
+    """All 1,797 digits: inputs (1797, 1, 8, 8) between 0 and 1, 10 classes."""
+    from sklearn.datasets import load_digits
+
+    loaded = load_digits()
+    images = torch.from_numpy(loaded.images).float().div_(16)[:, None]
+    return Dataset("digits", images, torch.from_numpy(loaded.target).long(), 10)
+
+
+def digits_split(
+    n_train: int | None = None, n_test: int | None = None, *, test_share: float = 0.2, seed: int = 0
+) -> DataSplit:
+    """``test_share`` of the digits, evenly over the classes, to test on and the others to train on.
+
+    ``seed`` decides who is where; ``n_train`` and ``n_test`` then take that many out of each part.
+    """
+    if not 0 < test_share < 1:
+        raise InputError(f"Expected test_share of digits between 0 and 1, got {test_share}. Choose 0.2, for example.")
+    everything = digits()
+    in_test = torch.zeros(len(everything), dtype=torch.bool, device="cpu")
+    in_test[balanced_choice(everything.labels, round(test_share * len(everything)) or 1, seed=seed)] = True
+    parts = [
+        replace(everything, inputs=everything.inputs[chosen], labels=everything.labels[chosen])
+        for chosen in (~in_test, in_test)
+    ]
+    for i, (n, part) in enumerate(((n_train, "train"), (n_test, "test"))):
+        if n is not None:
+            parts[i] = parts[i].subset(n, derived_seed(seed, f"{part} subset"))
+    return DataSplit(*parts)
+
+
+def univariate(
+    n: int = 100,
+    *,
+    teacher_width: int = 3,
+    switches: int | Sequence[float] | None = None,
+    radius: float = 1.0,
+    seed: int = 0,
+) -> Dataset:
+    """n uniform points of [-radius, radius], ascending, with label 1 where the teacher is positive and 0 elsewhere.
+
+    The teacher is random with ``teacher_width`` units, or changes its sign at the given ``switches``, or at that number
+    of evenly spaced ones. Teacher and points are those of ``regionscope-lab shallow flow`` with the same seed.
+    """
+    return _draw(_teacher(teacher_width, switches, radius, seed), n, seed + 1)
+
+
+def univariate_split(
+    n_train: int,
+    n_test: int,
+    *,
+    teacher_width: int = 3,
+    switches: int | Sequence[float] | None = None,
+    radius: float = 1.0,
+    seed: int = 0,
+) -> DataSplit:
+    """``univariate`` to train on, and other points with the labels of the same teacher."""
+    teacher = _teacher(teacher_width, switches, radius, seed)
+    return DataSplit(_draw(teacher, n_train, seed + 1), _draw(teacher, n_test, derived_seed(seed, "test")))
+
+
+def _teacher(width: int, switches: int | Sequence[float] | None, radius: float, seed: int) -> Teacher:
+    if isinstance(switches, int):
+        return alternating_teacher(switches, radius=radius)
+    if switches is not None or width == 1:
+        return teacher_from_switches(switches or [], radius=radius)
+    return random_teacher(width, radius=radius, seed=seed)
+
+
+def _draw(teacher: Teacher, n: int, seed: int) -> Dataset:
+    drawn = sample(teacher, n, seed=seed)
+    return Dataset("univariate", drawn.x.float()[:, None], (drawn.y > 0).long(), 2)

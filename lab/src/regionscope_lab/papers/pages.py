@@ -67,10 +67,10 @@ def _headlines(papers: Sequence[Paper], found: Findings) -> str:
     lines = [
         "# Results of the papers",
         "",
-        "Claims of four papers, graded from our own runs by rules that were fixed before: what each abstract says, then "
-        "about twenty headline claims in the paper's order. Fidelity is A for the paper's setting, B if something is "
-        "shortened, C if something is replaced; the page of each paper says what, and has all claims with their numbers "
-        "and rules. [Findings](findings.md) is about what the papers do not say.",
+        "Claims of four papers, graded from our own runs by rules that were fixed before: what each abstract says, "
+        "then about twenty headline claims in the paper's order. Fidelity is A for the paper's setting, B if something "
+        "is shortened, C if something is replaced; the page of each paper says what, and has all claims with their "
+        "numbers and rules. [Findings](findings.md) is about what the papers do not say.",
         "",
     ]
     for paper in papers:

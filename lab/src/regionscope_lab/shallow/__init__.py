@@ -31,8 +31,13 @@ from regionscope_lab.shallow.teachers import (
 )
 from regionscope_lab.shallow.theorems import largest_sigma_o, region_bound, theorem_2_3, theorem_3_1
 from regionscope_lab.shallow.two_layer import TwoLayer, descend, initial_two_layer, sharpness
-from regionscope_lab.shallow.two_layer_bounds import check_bounds, train_and_check
-from regionscope_lab.shallow.two_layer_rates import alternating_line, random_sphere, regions_vs_learning_rate
+from regionscope_lab.shallow.two_layer_rates import (
+    alternating_line,
+    check_bounds,
+    random_sphere,
+    regions_vs_learning_rate,
+    train_and_check,
+)
 
 __all__ = [
     "KKT",

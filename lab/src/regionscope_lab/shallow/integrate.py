@@ -9,11 +9,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from regionscope_lab.shallow.events import FlowStep, Settled, missed_events, release, settle, slide_end
+from regionscope_lab.shallow.events import FlowStep, NextEvents, Settled, missed_events, release, settle, slide_end
 from regionscope_lab.shallow.kernel import tangent
 from regionscope_lab.shallow.losses import log_threshold
 from regionscope_lab.shallow.modes import Modes, modes_of
-from regionscope_lab.shallow.next_events import NextEvents
 from regionscope_lab.shallow.rosenbrock import Field, evaluate, rosenbrock_step
 from regionscope_lab.shallow.state import FlowOptions, Flows
 

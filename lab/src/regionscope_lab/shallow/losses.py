@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regionscope.checks import one_of
-from regionscope_lab.shallow.rows import FlowRows
+from regionscope_lab.shallow.modes import FlowRows
 
 Loss = Literal["exponential", "logistic"]
 _TAIL = 30.0  # beyond this, log(1 + e^-q) is e^-q to the last bit of a float64

@@ -21,8 +21,7 @@ from torch import Tensor
 
 from regionscope_lab.shallow import kernel
 from regionscope_lab.shallow.losses import Loss, Pull, pull
-from regionscope_lab.shallow.modes import Modes
-from regionscope_lab.shallow.rows import FlowRows
+from regionscope_lab.shallow.modes import FlowRows, Modes
 
 
 @dataclass(frozen=True)

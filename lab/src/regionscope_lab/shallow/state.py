@@ -10,8 +10,7 @@ from torch import Tensor
 from regionscope.checks import read_integer, read_number
 from regionscope.errors import InputError
 from regionscope_lab.shallow.losses import Loss, check_loss
-from regionscope_lab.shallow.modes import Modes
-from regionscope_lab.shallow.rows import FlowRows
+from regionscope_lab.shallow.modes import FlowRows, Modes
 
 OPTIONS_ADVICE = "Write FlowOptions(max_steps=1000), or leave it out"
 ENDS = ("direction", "log-loss", "time", "stalled", "steps")

@@ -1,4 +1,4 @@
-"""A plain convolutional network of any depth and width."""
+"""Plain convolutional networks: a small one with a number of layers of one width, and VGG19 for CIFAR."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from torch import nn
 
 from regionscope.checks import one_of, read_integer
-from regionscope_lab.zoo.checks import channels_of, flag
 from regionscope_lab.zoo.dense import scaled
-from regionscope_lab.zoo.layers import activation_layer, chain, convolution, head
+from regionscope_lab.zoo.layers import activation_layer, chain, channels_of, convolution, flag, head
 
 POOLINGS = ("max", "avg", "stride", "none")
 
@@ -52,3 +51,22 @@ def cnn(
         pixels = math.prod(-(-side // 2**halvings) for side in input_shape[1:])
         end = nn.Sequential(OrderedDict(flatten=nn.Flatten(), linear=nn.Linear(width * pixels, classes)))
     return scaled(nn.Sequential(OrderedDict(features=chain(*layers), head=end)), scale)
+
+
+STACKS = ((2, 64), (2, 128), (4, 256), (4, 512), (4, 512))
+
+
+def vgg19(*, classes: int, input_shape: Sequence[int]) -> nn.Module:
+    """Sixteen convolutions (with a bias) with BatchNorm, five max-poolings, one linear layer.
+
+    Simonyan and Zisserman 2015, configuration E. Differs, as usual for CIFAR: BatchNorm, and one linear layer in place
+    of three. Pooling rounds up, so that a 28x28 image is not used up before the last one; 32x32 is halved evenly.
+    """
+    inputs = channels_of(input_shape)
+    layers: list[nn.Module] = []
+    for depth, width in STACKS:
+        for _ in range(depth):
+            layers += [*convolution(inputs, width, bias=True), nn.ReLU()]
+            inputs = width
+        layers.append(nn.MaxPool2d(2, ceil_mode=True))
+    return nn.Sequential(OrderedDict(features=chain(*layers), head=head(inputs, classes)))

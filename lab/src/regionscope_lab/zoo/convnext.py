@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from regionscope.checks import read_integer
-from regionscope_lab.zoo.checks import channels_of
-from regionscope_lab.zoo.layers import network
+from regionscope_lab.zoo.layers import channels_of, network
 
 WIDTH, BLOCKS = 64, 3
 EXPANSION = 4  # units of an MLP over the channels

@@ -10,9 +10,7 @@ from torch import nn
 
 from regionscope.checks import check_shape, is_integer, read_integer
 from regionscope.errors import InputError
-from regionscope_lab.zoo.checks import number
-from regionscope_lab.zoo.layers import activation_layer, chain
-from regionscope_lab.zoo.seeding import seeded
+from regionscope_lab.zoo.layers import activation_layer, chain, number, seeded
 
 
 def mlp(widths: Sequence[int], *, seed: int = 0) -> nn.Sequential:

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from regionscope_lab.zoo.blocks import basic_block
-from regionscope_lab.zoo.checks import channels_of
-from regionscope_lab.zoo.layers import chain, convolution, head, network
+from regionscope_lab.zoo.layers import basic_block, chain, channels_of, convolution, head, network
 
 TREES = ((64, 1, 1), (128, 2, 2), (256, 2, 2), (512, 1, 2))  # width, levels, stride
 STEM = 16

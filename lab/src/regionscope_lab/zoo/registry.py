@@ -13,17 +13,14 @@ from regionscope.checks import check_shape, read_integer
 from regionscope.network.output import select_output
 from regionscope.user_code import as_module, call_function, check_call
 from regionscope_lab.registry import Registry
-from regionscope_lab.zoo.cnn import cnn
+from regionscope_lab.zoo.cnn import cnn, vgg19
 from regionscope_lab.zoo.convnext import convnext
 from regionscope_lab.zoo.dense import dense
 from regionscope_lab.zoo.dla import simpledla
-from regionscope_lab.zoo.inverted import efficientnetb0, mobilenetv2
-from regionscope_lab.zoo.regnet import regnetx200mf
-from regionscope_lab.zoo.resnet import preactresnet18, resnet18, resnet34, senet18
-from regionscope_lab.zoo.seeding import seeded
-from regionscope_lab.zoo.shufflenet import shufflenetv2
+from regionscope_lab.zoo.inverted import efficientnetb0, mobilenetv2, shufflenetv2
+from regionscope_lab.zoo.layers import seeded
+from regionscope_lab.zoo.resnet import preactresnet18, regnetx200mf, resnet18, resnet34, senet18
 from regionscope_lab.zoo.transformer import gpt, vit
-from regionscope_lab.zoo.vgg import vgg19
 
 _SIZES = ("classes", "input_shape")
 

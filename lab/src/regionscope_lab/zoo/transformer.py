@@ -10,8 +10,7 @@ from torch.nn import functional
 
 from regionscope.checks import check_shape, one_of, read_integer
 from regionscope.errors import InputError
-from regionscope_lab.zoo.checks import channels_of, flag
-from regionscope_lab.zoo.layers import ACTIVATIONS, chain
+from regionscope_lab.zoo.layers import ACTIVATIONS, chain, channels_of, flag
 
 EXPANSION = 4  # units of an MLP over the width
 

@@ -9,8 +9,7 @@ from regionscope.complexity import deformation
 from regionscope.types import Estimate
 from regionscope_lab.config import Experiment
 from regionscope_lab.papers.declaration import Size
-from regionscope_lab.papers.stored import last_model, training_points
-from regionscope_lab.papers.workspace import Place, Workspace
+from regionscope_lab.papers.workspace import Place, Workspace, last_model, training_points
 
 _RADII = (0.0014, 0.014, 0.14, 1.4)  # the paper calls those up to 0.014 reliable
 

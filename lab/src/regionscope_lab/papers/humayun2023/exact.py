@@ -13,8 +13,7 @@ from regionscope.geometry import Box
 from regionscope.types import Estimate
 from regionscope_lab.config import Experiment
 from regionscope_lab.papers.declaration import Size
-from regionscope_lab.papers.stored import model_at, stored_steps, training_points
-from regionscope_lab.papers.workspace import Place, Workspace
+from regionscope_lab.papers.workspace import Place, Workspace, model_at, stored_steps, training_points
 
 _DIMS = 25
 

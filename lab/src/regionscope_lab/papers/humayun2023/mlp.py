@@ -11,8 +11,7 @@ import numpy as np
 
 from regionscope_lab.papers.declaration import Finding, Table
 from regionscope_lab.papers.humayun2023 import seeds
-from regionscope_lab.papers.humayun2023.seeds import is_true, sign
-from regionscope_lab.papers.humayun2023.shape import double_descent
+from regionscope_lab.papers.humayun2023.seeds import double_descent, is_true, sign
 from regionscope_lab.papers.rules import Graded, by_seed, combined, in_range, over_seeds
 from regionscope_lab.papers.seed_table import Curve, SeedRun, SeedTable
 

@@ -11,8 +11,7 @@ from regionscope.complexity import FoldProfile, fold_migration
 from regionscope.geometry import Simplex
 from regionscope_lab.config import Experiment
 from regionscope_lab.papers.declaration import Size
-from regionscope_lab.papers.stored import model_at, stored_steps, training_points
-from regionscope_lab.papers.workspace import Place, Workspace
+from regionscope_lab.papers.workspace import Place, Workspace, model_at, stored_steps, training_points
 
 _MOST_REGIONS = 500_000
 

@@ -15,8 +15,7 @@ from regionscope.network.call.precision import full_precision
 from regionscope.sampled.components import count_components
 from regionscope_lab.config import Experiment
 from regionscope_lab.papers.declaration import Size
-from regionscope_lab.papers.stored import last_model, training_points
-from regionscope_lab.papers.workspace import Place, Workspace
+from regionscope_lab.papers.workspace import Place, Workspace, last_model, training_points
 
 _GRID = 200
 

@@ -13,8 +13,7 @@ from regionscope.measures import distance_from, output_margin, parameter_norms, 
 from regionscope_lab import zoo
 from regionscope_lab.config import Experiment
 from regionscope_lab.papers.declaration import Size
-from regionscope_lab.papers.stored import last_model, training_points
-from regionscope_lab.papers.workspace import Place, Workspace
+from regionscope_lab.papers.workspace import Place, Workspace, last_model, training_points
 
 _KINDS = {
     "layers": "first layer times 2, second divided by 2",

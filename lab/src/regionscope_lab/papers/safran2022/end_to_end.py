@@ -11,8 +11,7 @@ import torch
 from regionscope_lab import shallow
 from regionscope_lab.config import Experiment
 from regionscope_lab.papers.declaration import Size
-from regionscope_lab.papers.safran2022.flows import DELTA, INITIAL, RADIUS
-from regionscope_lab.papers.safran2022.generalisation import error_bound
+from regionscope_lab.papers.safran2022.flows import DELTA, INITIAL, RADIUS, error_bound
 from regionscope_lab.papers.workspace import Workspace
 from regionscope_lab.shallow.theorems import Requirements
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from scipy.optimize import brentq
 
 from regionscope_lab import shallow
 from regionscope_lab.config import Experiment
@@ -79,3 +80,18 @@ def compute(workspace: Workspace, size: Size, runs: Mapping[str, Sequence[Experi
         for r, points in sorted(cells)
     ]
     workspace.compute_with_place(late_flows, flows)
+
+
+def error_bound(r: int, n: int, *, delta: float = DELTA) -> float:
+    """The epsilon with n = (r log(1 / epsilon) + log(1 / delta)) / epsilon: Corollary 5.1 with C0 = 1; at most 1.
+
+    >>> round(error_bound(2, 100), 3)
+    0.075
+    """
+    if n <= math.log(1 / delta):
+        return 1.0
+
+    def excess(epsilon: float) -> float:
+        return n * epsilon - r * math.log(1 / epsilon) - math.log(1 / delta)
+
+    return float(brentq(excess, 1e-300, 1.0))

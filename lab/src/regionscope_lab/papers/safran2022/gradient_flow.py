@@ -13,8 +13,7 @@ from regionscope_lab.papers.declaration import Finding, Table
 from regionscope_lab.papers.figures import Figure, Series
 from regionscope_lab.papers.rules import by_seed, combined, every_case, in_range, order_vote, share
 from regionscope_lab.papers.safran2022.end_to_end import asked
-from regionscope_lab.papers.safran2022.flows import DELTA
-from regionscope_lab.papers.safran2022.generalisation import error_bound
+from regionscope_lab.papers.safran2022.flows import DELTA, error_bound
 from regionscope_lab.papers.seed_table import SeedRun, SeedTable
 
 Runs = Mapping[str, Sequence[SeedRun]]
