@@ -165,7 +165,9 @@ def test_damaged_cifar(tmp_path: Path) -> None:
     file = folder / "data_batch_3.bin"
     whole = file.read_bytes()
     file.write_bytes(whole[:-3073])  # a whole image less is not seen from the length alone
-    with pytest.raises(InputError, match=r"12,292 bytes in .*data_batch_3\.bin.*, got 9,219; .* Run: REGIONSCOPE_DATA=.* regionscope"):
+    with pytest.raises(
+        InputError, match=r"12,292 bytes in .*data_batch_3\.bin.*, got 9,219; .* Run: REGIONSCOPE_DATA=.* regionscope"
+    ):
         load(DataSpec(name="cifar10"), root=tmp_path)
     file.write_bytes(b"\x0b" + whole[1:])
     with pytest.raises(InputError, match=r"labels from 0 to 9 in .*data_batch_3\.bin"):

@@ -94,7 +94,7 @@ def compute(workspace: Workspace, size: Size, runs: Mapping[str, Sequence[Experi
     widths, epochs, points = ((8,), [0, 2], 40) if smoke else (paper.WIDTHS, list(paper.EPOCHS), 1000)
     common = {"epochs": epochs, "points": points}
     more = [{"data": "gaussian_quantiles", "noise": None, "width": w, "seed": seed, **common}
-            for seed in ((10,) if smoke else range(10, 40)) for w in widths]  # fmt: skip
+            for seed in ((10,) if smoke else range(10, 15)) for w in widths]  # fmt: skip
     quieter = [{"data": "two_moons", "noise": noise, "width": w, "seed": seed, **common}
                for seed in ((0,) if smoke else range(5)) for noise in NOISES for w in widths]  # fmt: skip
     workspace.compute(regions_by_biases, [
