@@ -38,6 +38,7 @@ LAYERS = {
     "exact": 2,
     "sampled": 2,
     "complexity": 2,
+    "smooth": 2,
     "measures": 3,
     "verification": 3,
     "monitor": 3,

@@ -2,8 +2,8 @@
 
 This module offers the instruments, the slices they look at, their results and the errors. Everything else lives in its
 chapter: ``geometry``, ``network``, ``certificate``, ``exact``, ``points``, ``sampled``, ``complexity``, ``measures``,
-``verification``, ``monitor``, ``plot``. Importing the package is quick: torch and the chapters are loaded when a name
-is first used.
+``smooth``, ``verification``, ``monitor``, ``plot``. Importing the package is quick: torch and the chapters are loaded
+when a name is first used.
 """
 
 from importlib import import_module
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from regionscope.points import PointRegions, regions_at
     from regionscope.provenance import show_versions
     from regionscope.sampled import embedding_slice
+    from regionscope.smooth import DecisionMap, decision_map
     from regionscope.tolerance import Tolerance
     from regionscope.types import Estimate
     from regionscope.verification import Property, Verification, read_vnnlib, verify
@@ -55,6 +56,7 @@ __all__ = [
     "Certificate",
     "CheckFailed",
     "ComplexityWatch",
+    "DecisionMap",
     "DecisionRegions",
     "Estimate",
     "Flips",
@@ -82,6 +84,7 @@ __all__ = [
     "Verification",
     "__version__",
     "block",
+    "decision_map",
     "decision_regions",
     "embedding_slice",
     "every",

@@ -14,6 +14,7 @@ from regionscope.network.onnx import *
 from regionscope.points import *
 from regionscope.provenance import show_versions
 from regionscope.sampled import *
+from regionscope.smooth import *
 from regionscope.tolerance import Tolerance
 from regionscope.types import Estimate, Readable, Stats, Status
 from regionscope.verification import *

@@ -21,6 +21,11 @@ def three():
 def costs():
     return mlp([2, 12, 12, 5], seed=4)
 
+def bent():
+    net = mlp([2, 8, 8, 3], seed=4)
+    net.relu1, net.relu2 = nn.GELU(), nn.GELU()
+    return net
+
 def single():
     return mlp([2, 8, 1], seed=1)
 

@@ -126,6 +126,20 @@ def test_memory_is_what_came_and_else_left_to_the_library(command: str, monkeypa
         assert seen == {memory}
 
 
+def test_a_smooth_network_gets_a_proven_map(folder: Path) -> None:
+    words = "decisions :bent --box -3 3 --smooth --undecided 0.02"
+    proven = json.loads(run(f"{words} --json").stdout)
+    low, high = proven["decision_regions"]
+    assert low == high
+    assert 0 < proven["undecided"] <= 0.02
+    table = run(f"{words} -o map.png").stdout
+    assert "undecided share" in table
+    assert (folder / "map.png").read_bytes().startswith(b"\x89PNG")
+    alone = run("decisions :build --box -3 3 --undecided 0.1")
+    assert alone.exit_code == 2
+    assert "Expected --undecided with --smooth" in alone.stderr
+
+
 @needs_cuda
 @pytest.mark.parametrize("command", ["regions", "decisions"])
 def test_a_gpu_gives_the_same_counts(command: str) -> None:

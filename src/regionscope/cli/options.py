@@ -96,6 +96,19 @@ SliceOption = Annotated[
 LowestOption = Annotated[
     bool, option("--lowest", "Label a point by its smallest output, for networks whose outputs are costs.", QUANTITY)
 ]
+SmoothOption = Annotated[
+    bool,
+    option(
+        "--smooth",
+        "Prove labels and their number for a network with smooth activations, such as GELU; some of the slice stays "
+        "undecided.",
+        QUANTITY,
+    ),
+]
+UndecidedOption = Annotated[
+    float | None,
+    option("--undecided SHARE", "Share of the slice that --smooth may leave undecided; 0.01 by default.", QUANTITY),
+]
 ClassNamesOption = Annotated[
     str | None,
     option(

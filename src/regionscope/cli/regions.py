@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from regionscope import plot
 from regionscope.cli import options, output
 from regionscope.cli.job import SliceJob, with_job
+from regionscope.cli.running import work_bar
 from regionscope.errors import InputError
 from regionscope.exact import (
     DecisionRegions,
@@ -25,6 +26,8 @@ from regionscope.exact import (
     linear_regions,
     stream_regions,
 )
+from regionscope.geometry import Slice
+from regionscope.smooth import decision_map
 
 _SAVED = (".npz",)  # what Partition.load and regionscope explore read
 SavedOption = Annotated[
@@ -87,15 +90,23 @@ class _Negated(nn.Module):
 
 @with_job
 def decisions(
-    job: CountJob, lowest: options.LowestOption = False, class_names: options.ClassNamesOption = None
-) -> None:
+    job: CountJob, lowest: options.LowestOption = False, smooth: options.SmoothOption = False,
+    undecided: options.UndecidedOption = None, class_names: options.ClassNamesOption = None,
+) -> None:  # fmt: skip
     """Count the decision regions (connected sets of one predicted label) of a network on a slice, exactly.
+
+    Example: regionscope decisions --model net.py:build_gelu --box -1 1 --smooth --undecided 0.01 -o decisions.png
 
     Example: regionscope decisions --model net.py:build --weights net.safetensors --points triangle.npy --json
 
     Example: regionscope decisions --model net.py:build --box -1 1 -o decisions.png --class-names cat,dog
     """
     network, where = job.start()
+    if smooth:
+        _proven(job, _Negated(network) if lowest else network, where, undecided, class_names)
+        return
+    if undecided is not None:
+        raise InputError("Expected --undecided with --smooth, got it alone. Exact counts leave nothing undecided.")
     names = job.class_names(class_names, network, where)
     dec = job.cut(decision_regions, _Negated(network) if lowest else network, where)  # a sign flip rounds nothing
     by_label = {str(label): count for label, count in sorted(Counter(dec.labels.tolist()).items())}
@@ -106,6 +117,41 @@ def decisions(
         "decision_regions": dec.count, "decision_regions_with_label": by_label, "lowest": lowest, "class_names": names,
     }  # fmt: skip
     _report(job, dec, dec.partition, counts, numbers, partial(plot.decision_figure, class_names=names))
+
+
+def _proven(job: CountJob, network: nn.Module, where: Slice, undecided: float | None, class_names: str | None) -> None:
+    """The map of ``--smooth``: shares by label, the undecided share, and the proven number of regions."""
+    if job.certify or job.named(_SAVED):
+        raise InputError(
+            "Expected --smooth without --certify and without an .npz file, got both. Its labels are proven already."
+        )
+    limits: dict[str, Any] = {} if job.max_regions is None else {"max_cells": job.max_regions}
+    with work_bar("Proving", job.progress) as bar:
+        result = decision_map(
+            network, where, undecided=0.01 if undecided is None else undecided, progress=bar,
+            memory=options.read_memory(job.memory), **limits,
+        )  # fmt: skip
+    names = job.names_or_known(options.read_class_names(class_names), result.possible.shape[1])
+    labels = sorted(set(result.labels.tolist()) - {-1})
+    areas = {str(label): result.area(label) for label in labels}
+    bounds = result.counted
+    rows: dict[str, float] = {"cells": len(result), "undecided share": result.undecided}
+    for label, (low, _) in areas.items():
+        called = label if names is None else f"{label} ({names[int(label)]})"
+        rows[f"proven size of label {called}"] = low
+    rows["decision regions, at least"] = bounds.low
+    if bounds.high is not None:
+        rows["decision regions, at most"] = bounds.high
+    if not job.as_json:
+        output.print_counts(f"{where}", rows)
+        for status in (result.status, bounds.status):
+            if not status:
+                typer.echo(status.reason, err=True)
+    job.write({
+        "decision_regions": [bounds.low, bounds.high], "undecided": result.undecided, "cells": len(result),
+        "size_of_label": areas, "class_names": names, "stopped": result.status.reason, "open": bounds.status.reason,
+    })  # fmt: skip
+    job.draw(plot.decision_map_figure, result, class_names=names)
 
 
 def _report(

@@ -27,7 +27,7 @@ from regionscope.network.output import select_output
 from regionscope.network.pattern import patterns
 from regionscope.network.private_copy import runnable_copy
 from regionscope.network.program import Fold, Program, Values
-from regionscope.network.trace import retrace, trace
+from regionscope.network.trace import retrace, trace, trace_smooth
 
 __all__ = [
     "Block",
@@ -52,6 +52,7 @@ __all__ = [
     "same_modes",
     "select_output",
     "trace",
+    "trace_smooth",
     "untouched",
     "unwrapped",
     "with_decision",

@@ -1,4 +1,4 @@
-"""The two kinds of operation a program is made of: ``Affine`` maps and ``Piecewise`` ones (piecewise-linear maps)."""
+"""The kinds of operation a program is made of: ``Affine`` maps, ``Piecewise`` and ``Smooth`` ones."""
 
 from __future__ import annotations
 
@@ -128,6 +128,13 @@ class Piecewise(Operation):
     compare: Callable[..., Compared]
     pieces: Pieces | Groups
     n_units: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Smooth(Operation):
+    """A smooth map; ``function`` is a ``Curve``, applied entry by entry, or a ``Product``. Recorded by ``trace_smooth``
+    alone.
+    """
 
 
 # What a fold compares, as plain arrays: two nouns, ``Thresholds`` and ``Maxima``.

@@ -20,7 +20,7 @@ from regionscope.formatting import counted, with_article
 from regionscope.network import refuse
 from regionscope.network.private_copy import ModuleCopy
 from regionscope.network.proxy import PURE, ForwardTracer, Storage, Traced, traced
-from regionscope.network.record import RULES, Call, Choice, Data, Pending, Recorder, Refused, Rule
+from regionscope.network.record import RULES, SMOOTH_RULES, Call, Choice, Data, Pending, Recorder, Refused, Rule
 from regionscope.network.rules.choices import on_sides
 
 
@@ -128,7 +128,7 @@ class Reader(ForwardTracer):
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
         base_name = name if name.startswith("__") else name.strip("_")
         in_place = name in _IN_PLACE or (name.endswith("_") and not name.endswith("__") and name not in RULES)
-        rule = _find_rule(kind, target, name, base_name)
+        rule = self._find_rule(kind, target, name, base_name)
         if rule is not None and in_place:
             return self.write(args[0], target, args, kwargs, rule)
         call = self._call(kind, target, name)
@@ -152,7 +152,7 @@ class Reader(ForwardTracer):
         """Record an in-place call: ``tensor`` stands for the result from now on."""
         name = target if isinstance(target, str) else target.__name__
         call = self._call("call_method" if isinstance(target, str) else "call_function", target, name)
-        rule = rule or _find_rule("call_function", target, name, name)
+        rule = rule or self._find_rule("call_function", target, name, name)
         assert rule is not None
         if not isinstance(tensor, Traced) and id(tensor) in self._weight_ids:
             raise UntraceableModel(
@@ -274,6 +274,10 @@ class Reader(ForwardTracer):
             )
         )
 
+    def _find_rule(self, kind: str, target: Any, name: str, base_name: str) -> Rule | None:
+        rule = _find_rule(kind, target, name, base_name, SMOOTH_RULES) if self.recorder.smooth else None
+        return rule or _find_rule(kind, target, name, base_name, RULES)
+
     def _no_rule(self, call: Call, name: str) -> NoReturn:
         if name in refuse.REASONS:
             call.refuse(refuse.REASONS[name])
@@ -298,7 +302,7 @@ _LIBRARIES = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.path.
 _MODULES = {name.lower(): name for name in nn.modules.__all__}
 
 
-def _find_rule(kind: str, target: Any, name: str, base_name: str) -> Rule | None:
+def _find_rule(kind: str, target: Any, name: str, base_name: str, table: dict[object, Rule]) -> Rule | None:
     if kind == "call_method":
         function = getattr(torch.Tensor, name, None)
     else:
@@ -306,7 +310,7 @@ def _find_rule(kind: str, target: Any, name: str, base_name: str) -> Rule | None
         if not _is_torch(target):
             return None
     try:
-        return RULES.get(function) or RULES.get(name) or RULES.get(base_name)
+        return table.get(function) or table.get(name) or table.get(base_name)
     except TypeError:  # unhashable callables have no rule
         return None
 

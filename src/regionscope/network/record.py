@@ -93,13 +93,17 @@ class RecordedStep:
 
 @dataclass(eq=False)
 class Recorder:
-    """The steps recorded so far, in execution order. finite: address and length of tensors that were checked before."""
+    """The steps recorded so far, in execution order.
+
+    finite: address and length of tensors that were checked before. smooth: whether smooth functions are recorded too.
+    """
 
     dtype: torch.dtype
     device: torch.device
     steps: list[RecordedStep] = field(default_factory=list)
     labels: set[str] = field(default_factory=set)
     finite: set[tuple[int, int]] = field(default_factory=set)
+    smooth: bool = False
 
     def unique(self, label: str) -> str:
         """``label``, or ``label#2``, ``label#3``... when it was used before."""
@@ -265,15 +269,20 @@ RULES: dict[object, Rule] = {}
 """All rules, keyed by name (for torch functions and tensor methods alike) or by the function itself."""
 
 
+SMOOTH_RULES: dict[object, Rule] = {}
+"""Rules of smooth functions, which come before ``RULES`` where smooth functions are recorded."""
+
+
 def rule(
     *keys: object, data: Sequence[str] = ("x",), view: bool = False, any_axis: bool = False, may_copy: bool = False,
     takes: tuple[type[Pending], ...] = (), sidewise: bool = False,
+    table: dict[object, Rule] = RULES,
 ) -> Callable[[Function], Function]:  # fmt: skip
     """Register a rule under its torch names. In-place forms (``relu_``, ``x += y``) need no rule of their own."""
 
     def register(function: Function) -> Function:
         for key in keys:
-            RULES[key] = Rule(function, frozenset(data), view, any_axis, may_copy, takes, sidewise)
+            table[key] = Rule(function, frozenset(data), view, any_axis, may_copy, takes, sidewise)
         return function
 
     return register

@@ -11,6 +11,10 @@ ACCEPTED = (
     f"{', '.join(_TITLES)}, clamp, max-pooling, max, min, sort, norms of order 1 and infinity, masks that make no "
     "jump, recurrent layers of ReLU, and layers that are affine in eval mode"
 )
+SMOOTH = (
+    "GELU, SiLU, Mish, Softplus, ELU, SELU, CELU, Sigmoid, Tanh, Softsign, Hardswish, sin, cos, exp, log, sqrt, "
+    "powers, products, softmax, attention, LayerNorm, GroupNorm and RMSNorm"
+)
 WAY_OUT = "Use region_count() or local_complexity() for other networks."
 WAY_OUT_OF_RECURRENT = "Use region_count() for such networks."  # local_complexity() cannot look inside either
 
@@ -106,6 +110,20 @@ def of_block(message: str, name: str, way_out: str) -> str:
     for general, special in changes.items():
         message = message.replace(general, special)
     return f"{message.strip()} {way_out}"
+
+
+def of_smooth(message: str) -> str:
+    """The message about a network whose smooth functions are read too."""
+    changes = {
+        **dict.fromkeys((WAY_OUT, WAY_OUT_OF_RECURRENT, *LEAVE_OFF.values()), ""),
+        "Expected a piecewise-affine network, but": "Expected a network of functions that decision_map bounds, but",
+        ", which is not piecewise affine": "",
+        f"Exact regions accept {ACCEPTED}. ": f"decision_map accepts {ACCEPTED}, and {SMOOTH}. ",
+        "If it is piecewise affine, add": "Add",
+    }
+    for general, special in changes.items():
+        message = message.replace(general, special)
+    return f"{message.strip()} Use region_count() for such networks."
 
 
 def mixes_rows(subject: str) -> str:

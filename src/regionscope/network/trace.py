@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from regionscope.checks import check_module
-from regionscope.errors import InputError, RegionscopeError, UntraceableModel
+from regionscope.errors import InputError, NotPiecewiseAffine, RegionscopeError, UntraceableModel
 from regionscope.network import refuse, rules  # noqa: F401  (importing the rules fills the table)
 from regionscope.network.call.draws import Draws
 from regionscope.network.call.wrappers import unwrapped
@@ -63,6 +63,39 @@ def trace(
     Raises NotPiecewiseAffine, UntraceableModel or InputError. Cost: milliseconds, one copy of the
     weights, and two forward passes of two rows if the recorded operations alone do not show that both traces are equal.
     """
+    return _traced(model, input_shape, dtype=dtype, device=device, output=output, args=args, points=points)
+
+
+def trace_smooth(
+    model: Any,
+    input_shape: tuple[int, ...] | None,
+    *,
+    device: torch.device | str | None = None,
+    output: Output | None = None,
+    args: Arguments = (),
+) -> Program:
+    """Read ``model`` as ``trace`` does, and record smooth functions too, in float64.
+
+    An instruction of a smooth function has a ``Curve`` or a ``Product`` as its function. The program is not piecewise
+    affine: only ``decision_map`` reads it.
+    """
+    try:
+        return _traced(model, input_shape, dtype=torch.float64, device=device, output=output, args=args, smooth=True)
+    except NotPiecewiseAffine as error:
+        raise NotPiecewiseAffine(refuse.of_smooth(str(error))) from error
+
+
+def _traced(
+    model: Any,
+    input_shape: tuple[int, ...] | None,
+    *,
+    dtype: torch.dtype,
+    device: torch.device | str | None,
+    output: Output | None,
+    args: Arguments,
+    points: Callable[[], Tensor] | None = None,
+    smooth: bool = False,
+) -> Program:
     outer = plain_module(select_output(_as_module(model), output, args))
     module = _python_module(outer)
     shape = _checked_shape(getattr(module, "input_shape", None) if input_shape is None else input_shape)
@@ -78,10 +111,11 @@ def trace(
         warnings.warn(unchecked, stacklevel=2)
 
     def read() -> ForwardReading:
-        return _reading(Reader(copied, shape, Recorder(dtype, place)), copied, name)
+        return _reading(Reader(copied, shape, Recorder(dtype, place, smooth=smooth)), copied, name)
 
     if only_torch(module):
-        return _with_sources(read().program(), module, copied.module)
+        program = read().program()
+        return program if smooth else _with_sources(program, module, copied.module)
     program = read_repeatedly(read, name, copied.parts)
     return replace(program, classes=module.classes) if isinstance(module, EstimatorNetwork) else program
 

@@ -17,6 +17,7 @@ from regionscope.plot.complexity import (
 )
 from regionscope.plot.correlation import CorrelationArtists, correlation_scatter
 from regionscope.plot.counts import count_figure, count_histogram, label_map
+from regionscope.plot.decision_maps import decision_map, decision_map_figure
 from regionscope.plot.distances import distance_figure, distance_histogram
 from regionscope.plot.epochs import epoch_figure, epoch_grid
 from regionscope.plot.figures import (
@@ -51,6 +52,8 @@ __all__ = [
     "data",
     "decision_boundary",
     "decision_figure",
+    "decision_map",
+    "decision_map_figure",
     "decision_mosaic",
     "decision_regions",
     "distance_figure",

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from regionscope.exact import DecisionRegions, Partition
 from regionscope.formatting import counted
+from regionscope.geometry import Slice
 from regionscope.plot import style
 from regionscope.plot.kinds import class_names_for, decision_for, partition_for
 from regionscope.plot.legends import class_legend, legend_beside
@@ -86,10 +87,15 @@ def layer_panels_figure(part: Partition, *, columns: int = 4) -> Figure:
 
 
 def panel(part: Partition) -> tuple[Figure, Axes]:
+    """A panel in the proportions of the slice of a partition."""
+    return panel_of(part.slice)
+
+
+def panel_of(slice: Slice) -> tuple[Figure, Axes]:
     """A panel in the proportions of the slice."""
     width, height = 1.6 * style.PANEL_INCHES, 0.4 * style.PANEL_INCHES
-    if part.dim == 2:
-        wide, high = part.slice.corners.amax(0) - part.slice.corners.amin(0)
+    if slice.dim == 2:
+        wide, high = slice.corners.amax(0) - slice.corners.amin(0)
         shape = min(max(float(high / wide), 0.3), 3.0)
         width = style.PANEL_INCHES * min(1.5, max(1.0, shape**-0.5))
         height = width * shape + 0.35

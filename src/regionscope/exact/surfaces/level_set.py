@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regionscope.checks import check_memory, check_progress, read_integer, read_number
-from regionscope.errors import InputError, LimitReached
+from regionscope.errors import InputError, LimitReached, NotPiecewiseAffine
 from regionscope.exact.budget import Budget, Record, TooManyRegions, rising
 from regionscope.exact.decision import extremes_at_corners, labels_of
 from regionscope.exact.linear import check_shapes, cut_slices, program_of
@@ -26,6 +26,8 @@ from regionscope.network import Program, full_precision, with_decision, with_lev
 from regionscope.network.output import Arguments, Output, select_output
 from regionscope.tolerance import Tolerance
 from regionscope.types import Progress, Stats
+
+_SMOOTH = "decision_map(model, slice, value=0.0) encloses the level set of a network with smooth activations."
 
 
 def level_set(
@@ -71,7 +73,10 @@ def level_set(
         read_integer("max_regions", max_regions)
     check_memory(memory)
     check_progress(progress)
-    program = program_of(select_output(model, output, args), [slice])
+    try:
+        program = program_of(select_output(model, output, args), [slice])
+    except NotPiecewiseAffine as error:
+        raise NotPiecewiseAffine(f"{error} {_SMOOTH}") from error
     check_shapes(program, [slice])
     tolerance = tolerance or Tolerance.of(program.dtype)
     levels, cut = _levels(program, read_number("value", value), target, classes)

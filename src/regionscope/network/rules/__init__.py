@@ -10,6 +10,7 @@ from regionscope.network.rules import (
     activations,
     arithmetic,
     choices,
+    curves,
     distances,
     indexing,
     layers,
@@ -21,6 +22,6 @@ from regionscope.network.rules import (
 )
 
 __all__ = [
-    "activations", "arithmetic", "choices", "distances", "indexing", "layers", "order", "recurrent", "scattering",
-    "shapes", "spectra",
+    "activations", "arithmetic", "choices", "curves", "distances", "indexing", "layers", "order", "recurrent",
+    "scattering", "shapes", "spectra",
 ]  # fmt: skip

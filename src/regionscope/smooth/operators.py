@@ -1,0 +1,116 @@
+"""Affine instructions, each as a linear map, the map with the absolute values of its coefficients, and a shift."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regionscope.certificate.matrices import terms_of
+from regionscope.network.operations import Fixed
+from regionscope.network.program import Instruction
+from regionscope.network.rules.convolution import conv2d_by_product, conv2d_of_channels
+
+_TRANSPOSED = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
+_WEIGHTED = (
+    F.linear, F.conv1d, F.conv2d, F.conv3d, *_TRANSPOSED, torch.matmul, conv2d_by_product, conv2d_of_channels
+)  # fmt: skip
+_AVERAGES = (
+    F.avg_pool1d, F.avg_pool2d, F.avg_pool3d, F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d,
+    torch.mean, torch.sum,
+)  # fmt: skip
+_DENSE_SHARE = 8  # a matrix with more than one entry in so many is kept with its zeros
+
+
+@dataclass(frozen=True, eq=False)
+class AffineStep:
+    """linear(*rows) + shift, where each input and the result have rows as their first dimension.
+
+    absolute: the same with the absolute values of the coefficients. shift: (*shape) or None.
+    terms: number of products that are summed in an entry; 0 if entries are only moved, so that nothing is rounded.
+    """
+
+    linear: Callable[..., Tensor]
+    absolute: Callable[..., Tensor]
+    shift: Tensor | None
+    terms: int
+
+
+def read_step(instruction: Instruction, shapes: Sequence[tuple[int, ...]]) -> AffineStep:
+    """The step of an affine instruction whose inputs have rows of these shapes.
+
+    Cost: a copy of the weights of a layer; for another operation, a row through it for each entry of its inputs.
+    """
+    constants = instruction.constants
+    device = constants[0].device if constants else torch.device("cpu")
+    zeros = [torch.zeros((1, *shape), dtype=torch.float64, device=device) for shape in shapes]
+    run = partial(_with_constants, instruction.function, constants)
+    shift = run(*zeros)[0]
+    kept = shift if bool(shift.any()) else None
+    inner = _innermost(instruction.function)
+    if inner in _WEIGHTED and len(shapes) == 1 and constants:
+        weight = constants[0]
+        linear, absolute = (partial(_with_constants, instruction.function, (w,)) for w in (weight, weight.abs()))
+        outputs = -1 if inner is torch.matmul else int(inner in _TRANSPOSED)  # a dimension of the weight
+        return AffineStep(linear, absolute, kept, max(1, weight.numel() // weight.shape[outputs]))
+    if inner in _AVERAGES and kept is None:
+        return AffineStep(run, run, None, max(1, sum(x.numel() for x in zeros) // max(1, shift.numel())) + 8)
+    return _by_probing(run, zeros, shift, kept)
+
+
+def _by_probing(run: Callable[..., Tensor], zeros: list[Tensor], shift: Tensor, kept: Tensor | None) -> AffineStep:
+    """The step of any affine function, whose coefficients are read one column at a time."""
+    names = [str(i) for i in range(len(zeros))]
+    matrices = [matrix.sparse for _, matrix in terms_of(run, names, zeros)]
+    terms = int(sum(abs(matrix).sign().sum(axis=1) for matrix in matrices).max(initial=0))
+    if kept is None and all(matrix.nnz == 0 or matrix.data.min() > 0 for matrix in matrices):
+        moved = terms <= 1 and all((matrix.data == 1).all() for matrix in matrices)
+        return AffineStep(run, run, None, 0 if moved else terms)
+    linear, absolute = (
+        partial(_product, matrices=[_stored(matrix, x.device) for matrix in some], shape=tuple(shift.shape))
+        for some, x in ((matrices, zeros[0]), ([abs(matrix) for matrix in matrices], zeros[0]))
+    )
+    return AffineStep(linear, absolute, kept, terms)
+
+
+def _stored(matrix: Any, device: torch.device) -> Tensor:
+    """A SciPy matrix (m, n) as a tensor (n, m), sparse where most entries are zero."""
+    m, n = matrix.shape
+    if matrix.nnz * _DENSE_SHARE > m * n:
+        return torch.from_numpy(matrix.toarray().T.copy()).to(device)
+    entries = matrix.tocoo()
+    places = torch.stack([torch.from_numpy(entries.row), torch.from_numpy(entries.col)]).long()
+    return (
+        torch.sparse_coo_tensor(places, torch.from_numpy(entries.data), (m, n), check_invariants=False)
+        .coalesce()
+        .to(device)
+    )
+
+
+def _product(*rows: Tensor, matrices: list[Tensor], shape: tuple[int, ...]) -> Tensor:
+    total: Tensor | None = None
+    for x, matrix in zip(rows, matrices, strict=True):
+        flat = x.reshape(len(x), -1)
+        term = torch.sparse.mm(matrix, flat.t()).t() if matrix.is_sparse else flat @ matrix
+        total = term if total is None else total + term
+    assert total is not None
+    return total.reshape(-1, *shape)
+
+
+def _with_constants(function: Callable[..., Tensor], constants: tuple[Tensor, ...], *inputs: Tensor) -> Tensor:
+    return function(*inputs, *constants)
+
+
+def _innermost(function: Any) -> Any:
+    """The torch function inside partials and blocks of rows."""
+    while isinstance(function, partial | Fixed):
+        if isinstance(function, Fixed):
+            function = function.function
+        else:
+            function = function.keywords.get("function", function.func)
+    return function

@@ -1,0 +1,327 @@
+"""Proven maps and counts against evaluations, the exact engine, and networks that rounding makes hard."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import regionscope as rs
+from fuzz.smooth import Function, contradictions, random_network
+from regionscope.errors import InputError, NotPiecewiseAffine
+from regionscope.network import trace_smooth
+from regionscope.smooth.cells import Intervals, Polygons, cells_of
+from regionscope.smooth.forms import Cluster
+from regionscope.smooth.network import SmoothNetwork, input_form
+from regionscope_lab.zoo import mlp
+
+SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 2.0)
+
+
+def network(sizes: list[int], activation: type[nn.Module], seed: int, scale: float = 2.0) -> nn.Sequential:
+    torch.manual_seed(seed)
+    layers: list[nn.Module] = []
+    for n, m in pairwise(sizes):
+        linear = nn.Linear(n, m).double()
+        nn.init.normal_(linear.weight, std=scale / n**0.5)
+        nn.init.normal_(linear.bias, std=0.5)
+        layers += [linear, activation()]
+    return nn.Sequential(*layers[:-1])
+
+
+def sampled_changes(net: nn.Module, segment: rs.Slice, n: int = 400_001) -> int:
+    with torch.no_grad():
+        coords = torch.linspace(*segment.corners[:, 0].tolist(), n, dtype=torch.float64)[:, None]
+        labels = net(segment.embed(coords)).argmax(1)
+    return 1 + int((labels.diff() != 0).sum())
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_no_sample_contradicts_a_proven_cell(seed: int) -> None:
+    net, slice, text = random_network(seed)
+    result = rs.decision_map(net, slice, undecided=0.05, max_cells=2000)
+    assert contradictions(result, net, 20_000, seed) == 0, text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1000, 1004))
+def test_no_sample_of_a_million_contradicts_a_proven_cell(seed: int) -> None:
+    net, slice, text = random_network(seed)
+    result = rs.decision_map(net, slice, undecided=0.02, max_cells=4000)
+    assert contradictions(result, net, 1_000_000, seed) == 0, text
+
+
+@pytest.mark.parametrize("dim", [1, 2])
+@pytest.mark.parametrize("seed", range(6))
+def test_relu_networks_have_the_exact_areas_and_counts(seed: int, dim: int) -> None:
+    net = network([2, 8, 8, 3], nn.ReLU, seed)
+    slice = SQUARE if dim == 2 else rs.Segment([-2.0, -1.5], [2.0, 1.0])
+    exact = rs.decision_regions(net, slice)
+    proven = rs.decision_map(net, slice, undecided=0.01)
+    assert proven.status
+    for label in range(3):
+        low, high = proven.area(label)
+        true = float(exact.sizes[exact.labels == label].sum())
+        assert low - 1e-9 <= true <= high + 1e-9
+    bounds = proven.counted
+    assert bounds.low <= exact.count
+    assert bounds.high is None or exact.count <= bounds.high
+    if dim == 1:
+        assert proven.n_regions == exact.count
+
+
+@pytest.mark.parametrize("activation", [nn.GELU, nn.SiLU, nn.Tanh, nn.Softplus, nn.Sigmoid, nn.Mish])
+def test_counts_on_segments_are_proven(activation: type[nn.Module]) -> None:
+    for seed in range(4):
+        net = network([3, 16, 16, 4], activation, seed)
+        segment = rs.Segment([-3.0, 1.0, 0.5], [3.0, -2.0, 1.0])
+        assert rs.decision_map(net, segment).n_regions == sampled_changes(net, segment)
+
+
+def test_counts_in_a_plane_are_proven_at_triple_points_too() -> None:
+    class Corners(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            a, b = torch.tanh(x[:, 0]), torch.tanh(x[:, 1])
+            return torch.stack([a, b, -a - b], 1)
+
+    result = rs.decision_map(Corners(), SQUARE, undecided=0.005)
+    assert result.n_regions == 3
+    assert result.counted.status
+
+
+def test_rings_are_counted() -> None:
+    def rings(x: Tensor) -> Tensor:
+        return torch.sin(3 * torch.square(x).sum(1, keepdim=True) - 0.7)
+
+    # sin(3 r^2 - 0.7) changes its sign at 3 r^2 = 0.7 + n pi <= 24, in the corners too
+    radii = [math.sqrt((0.7 + n * math.pi) / 3) for n in range(8)]
+    whole = sum(radius < 2 for radius in radii)
+    assert rs.decision_map(Function(rings), SQUARE).n_regions == 1 + whole + 4 * (8 - whole)
+
+
+def test_an_island_smaller_than_any_cell_keeps_the_number_open_or_is_counted() -> None:
+    def bump(x: Tensor) -> Tensor:
+        return torch.exp(-400 * torch.square(x - 0.123).sum(1, keepdim=True)) - 0.999
+
+    bounds = rs.decision_map(Function(bump), SQUARE).counted
+    assert bounds.low <= 2
+    assert bounds.high is None or bounds.high >= 2
+
+
+def test_area_of_a_disc() -> None:
+    result = rs.decision_map(Function(lambda_square), SQUARE, value=1.0, undecided=0.001)
+    low, high = result.area(0)
+    assert low < math.pi < high
+    assert high - low < 0.001 * 16 * 1.01
+    assert result.n_regions == 2
+    assert result.label_at([[0.0, 0.0], [1.9, 1.9], [5.0, 0.0]]).tolist() == [0, 1, -1]
+
+
+def lambda_square(x: Tensor) -> Tensor:
+    return torch.square(x).sum(1, keepdim=True)
+
+
+def test_volume_of_a_ball() -> None:
+    box = rs.Box([0.0] * 3, torch.eye(3), 1.2)
+    result = rs.decision_map(Function(lambda_square), box, value=1.0, undecided=0.1, max_cells=20_000)
+    low, high = result.area(0)
+    assert low < 4 / 3 * math.pi < high
+    assert result.n_regions == (2, None)
+    points = np.random.default_rng(0).uniform(-1.2, 1.2, (2000, 3))
+    labels = result.label_at(points).numpy()
+    assert (labels[labels >= 0] == ((points**2).sum(1) > 1)[labels >= 0]).all()
+
+
+@pytest.mark.parametrize("scale", [1e6, 1e-6, 1e3])
+def test_large_and_small_weights(scale: float) -> None:
+    net = network([2, 12, 12, 3], nn.GELU, 3)
+    with torch.no_grad():
+        net[0].weight.mul_(scale)
+        net[0].bias.mul_(scale)
+        net[2].weight.div_(scale)
+    result = rs.decision_map(net, SQUARE, undecided=0.05, max_cells=3000)
+    assert contradictions(result, net, 100_000, 0) == 0
+
+
+def test_cancellation_of_large_numbers_is_not_proven_away() -> None:
+    class Cancels(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return (torch.tanh(x[:, :1]) + 1e12) - 1e12
+
+    result = rs.decision_map(Cancels(), rs.Segment([-1e-3, 0.0], [1e-3, 0.0]), undecided=0.2, max_cells=500)
+    assert contradictions(result, Cancels(), 200_000, 0) == 0
+    fine = result.label_at([[0.5 + 1e-3]])  # tanh(2e-6) is below the rounding of 1e12
+    assert fine.tolist() == [-1]
+
+
+def test_margins_at_the_rounding_level_stay_open() -> None:
+    class Narrow(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            y = torch.sigmoid(x[:, :1])
+            return torch.cat([y, y + 1e-17], 1)
+
+    result = rs.decision_map(Narrow(), rs.Segment([-1.0], [1.0]), max_cells=200)
+    assert result.undecided == 1.0
+    assert not result.status
+    assert "max_cells=200" in result.status.reason
+
+
+def test_sums_in_another_order_keep_their_labels() -> None:
+    """A forward pass that sums backwards, and one in blocks, agree with every proven cell."""
+    net = network([4, 24, 24, 3], nn.SiLU, 5)
+    slice = rs.Box([0.0] * 4, torch.eye(4)[:2], 2.0)
+    result = rs.decision_map(net, slice, undecided=0.02)
+
+    class Backwards(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            for layer in net:
+                if isinstance(layer, nn.Linear):
+                    terms = x[:, None] * layer.weight
+                    x = terms.flip(2).cumsum(2)[..., -1] + layer.bias
+                else:
+                    x = layer(x)
+            return x
+
+    assert contradictions(result, Backwards(), 100_000, 1) == 0
+
+
+def test_derivatives_are_bounded() -> None:
+    net = network([3, 12, 12, 2], nn.GELU, 2)
+    slice = rs.Box([0.0] * 3, torch.eye(3)[:2], 1.0)
+    with torch.no_grad():
+        smooth = SmoothNetwork.of(trace_smooth(net, (3,)), 2)
+        center = torch.rand(8, 2, dtype=torch.float64) - 0.5
+        frame = 0.1 * torch.eye(2, dtype=torch.float64).expand(8, 2, 2)
+        cluster = Cluster(1000)
+        out = smooth.run(input_form(slice, center, frame, 3), cluster)
+        radius = cluster.radius(out)
+    steps = 2 * torch.rand(8, 200, 2, dtype=torch.float64) - 1
+    coords = (center[:, None] + steps @ frame).reshape(-1, 2)
+    rows = torch.func.vmap(torch.func.jacrev(lambda c: net(slice.origin + c @ slice.basis.flatten(1))))(coords)
+    derivatives = 0.1 * rows.reshape(8, 200, 2, 2).detach()  # along the axes of the frame: (cell, sample, output, axis)
+    away = (derivatives.permute(3, 0, 1, 2) - out.lines[1:, :, None]).abs()
+    assert bool((away <= radius[1:, :, None]).all())
+    assert float((away / radius[1:, :, None]).max()) > 0.05  # and not by far too much
+
+
+def test_signed_errors_are_tighter_than_plain_ones() -> None:
+    net = network([4, 32, 32, 32, 32, 2], nn.GELU, 1, scale=1.4)
+    slice = rs.Box([0.0] * 4, torch.eye(4)[:2], 1.0)
+    radii = []
+    with torch.no_grad():
+        smooth = SmoothNetwork.of(trace_smooth(net, (4,)), 2)
+        for most_errors in (0, 1000):
+            cluster = Cluster(most_errors)
+            frame = 0.02 * torch.eye(2, dtype=torch.float64)[None]
+            out = smooth.run(input_form(slice, torch.zeros(1, 2, dtype=torch.float64), frame, 1), cluster)
+            radii.append(float(cluster.radius(out)[0].max()))
+    assert 4 * radii[1] < radii[0]
+
+
+def test_cells_cover_the_slice_and_share_vertices() -> None:
+    result = rs.decision_map(network([2, 8, 2], nn.Tanh, 0), rs.Simplex([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]]))
+    assert float(result.sizes.sum()) == pytest.approx(2.0, rel=1e-12)
+    assert len(result.cells) == len(result.labels) == len(result)
+    assert 0.0 < result.undecided <= 0.01
+    assert result.readings()[0][1] == result.undecided
+
+
+def test_cutting_keeps_the_cells_apart() -> None:
+    cells = cells_of(SQUARE)
+    assert isinstance(cells, Polygons)
+    cells, old = cells.cut(np.array([0]), np.array([[[0.5, 1.0, 0.0], [-0.5, 1.0, 0.0]]]))
+    assert old.tolist() == [0, 0, 0]
+    assert sorted(cells.sizes.tolist()) == [4.0, 6.0, 6.0]
+    assert len(cells.neighbours()) == 2
+    halves, old = cells.halved(np.arange(3))
+    assert len(halves) == 6
+    assert np.bincount(old).tolist() == [2, 2, 2]
+    assert halves.locate(np.array([[0.0, 1.0], [3.0, 0.0]])).tolist()[1] == -1
+    intervals, _ = Intervals(np.array([0.0, 1.0])).cut(np.array([0]), np.array([[[-0.25, 1.0], [-0.75, 1.0]]]))
+    assert intervals.ends.tolist() == [0.0, 0.25, 0.75, 1.0]
+
+
+def test_the_map_is_the_same_each_time() -> None:
+    net = network([3, 16, 3], nn.SiLU, 4)
+    slice = rs.Box([0.0] * 3, torch.eye(3)[:2], 2.0)
+    first, second = (rs.decision_map(net, slice) for _ in range(2))
+    assert torch.equal(first.labels, second.labels)
+    assert all(torch.equal(a, b) for a, b in zip(first.cells, second.cells, strict=True))
+
+
+def test_time_limit_and_progress() -> None:
+    net = network([2, 32, 32, 2], nn.GELU, 0)
+    shares: list[float] = []
+    result = rs.decision_map(net, SQUARE, undecided=1e-6, max_seconds=0.3, progress=shares.append)
+    assert not result.status
+    assert "max_seconds" in result.status.reason
+    assert shares == sorted(shares)
+    assert contradictions(result, net, 20_000, 0) == 0
+
+
+def test_composed_layers_match_the_module() -> None:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.norm, self.heads = nn.Linear(6, 24), nn.LayerNorm(6), nn.Linear(6, 18)
+            self.last = nn.Linear(24, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            tokens = self.norm(self.first(x).reshape(-1, 4, 6))
+            query, key, value = self.heads(tokens).chunk(3, -1)
+            weights = F.softmax(query @ key.transpose(1, 2) / 6**0.5, -1)
+            return self.last((tokens + weights @ value).flatten(1))
+
+    torch.manual_seed(0)
+    net = Block().double()
+    segment = rs.Segment(torch.randn(6), torch.randn(6))
+    x = segment.embed(torch.rand(5, 1).double())
+    with torch.no_grad():
+        torch.testing.assert_close(trace_smooth(net, (6,))(x), net(x))
+    result = rs.decision_map(net, segment, undecided=0.01)
+    assert result.status
+    assert contradictions(result, net, 50_000, 0) == 0
+
+
+def test_a_convolution_with_pooling() -> None:
+    torch.manual_seed(1)
+    net = nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.GELU(), nn.MaxPool2d(2), nn.Conv2d(4, 6, 2), nn.BatchNorm2d(6), nn.SiLU(),
+        nn.AvgPool2d(2), nn.Flatten(), nn.Linear(6, 3),
+    ).double().eval()  # fmt: skip
+    points = torch.randn(3, 1, 8, 8, dtype=torch.float64)
+    result = rs.decision_map(net, rs.Simplex(points), undecided=0.03)
+    assert result.status
+    assert contradictions(result, net, 50_000, 0) == 0
+
+
+def test_what_has_no_record_is_refused_by_name() -> None:
+    with pytest.raises(NotPiecewiseAffine, match=r"decision_map bounds, but '1' is Hardshrink"):
+        rs.decision_map(nn.Sequential(nn.Linear(2, 2), nn.Hardshrink()), SQUARE)
+    with pytest.raises(NotPiecewiseAffine, match=r"piecewise-affine network, but '1' is GELU"):
+        rs.trace(nn.Sequential(nn.Linear(2, 2), nn.GELU()), (2,))
+
+
+def test_level_set_names_decision_map_for_a_smooth_network() -> None:
+    with pytest.raises(NotPiecewiseAffine, match=r"Tanh.*decision_map\(model, slice, value=0.0\)"):
+        rs.level_set(nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1)), SQUARE)
+
+
+def test_arguments_are_checked() -> None:
+    net = mlp([2, 4, 3], seed=0)
+    with pytest.raises(InputError, match="undecided between 0 and 1"):
+        rs.decision_map(net, SQUARE, undecided=2)
+    with pytest.raises(InputError, match="single output"):
+        rs.decision_map(net, SQUARE, value=0.5)
+    with pytest.raises(InputError, match="dimension 3"):
+        rs.decision_map(nn.Linear(4, 2), rs.Simplex(torch.eye(4)))
+    result = rs.decision_map(net, SQUARE)
+    with pytest.raises(InputError, match="label from 0 to 2"):
+        result.area(3)
+    with pytest.raises(InputError, match="shape"):
+        result.label_at([[0.0]])
