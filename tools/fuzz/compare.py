@@ -84,7 +84,7 @@ def strict_differences(module: nn.Module, net: Network, truth: Truth) -> list[Di
         try:
             results = rs.linear_regions(program, slice), rs.decision_regions(program, slice)
             different = differences_of(*results, truth, net.dim)
-            undecided = sum(part.n_undecided for part in (results[0], results[1].partition))
+            undecided = sum(result.n_undecided for result in results)
             for result in results:
                 result.readings()
             if net.family == "scaled":

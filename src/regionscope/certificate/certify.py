@@ -33,7 +33,7 @@ from regionscope.geometry import Slice
 from regionscope.types import FloatArray, IntArray
 
 # what ``doubts`` computes in a few seconds at most
-_MOST_WEIGHTS, _MOST_SIGNS, MOST_IN_INTEGERS = 2_000_000, 1 << 22, 1000  # weights: inputs times units
+_MOST_WEIGHTS, _MOST_SIGNS, MOST_IN_INTEGERS = 2_000_000, 1 << 22, 2000  # weights: inputs times units
 
 
 def certify(

@@ -104,7 +104,6 @@ class WideProduct:
     def __init__(self, limbs: list[FloatArray], lowest: int) -> None:
         """limbs: the highest first. lowest: exponent of the last one, which is negative or 0."""
         self.limbs, self.denominator, self.factor = limbs[::-1], 1 << -lowest, 1
-        self.last: tuple[Integers, Integers] | None = None
 
     @staticmethod
     def of(matrix: Matrix) -> WideProduct | None:
@@ -125,8 +124,6 @@ class WideProduct:
         self.factor *= factor
 
     def __call__(self, columns: Integers) -> Integers:
-        if self.last is not None and self.last[0] is columns:  # those of the inputs are the same in every region
-            return self.last[1]
         product: Integers = np.zeros((len(self.limbs[0]), columns.shape[1]), dtype=object)
         negative, rest, place = columns < 0, np.abs(columns), 0
         while rest.any():
@@ -135,8 +132,7 @@ class WideProduct:
             for i, limb in enumerate(self.limbs):
                 product = product + ((limb @ digits).astype(np.int64).astype(object) << (place + i) * _LIMB)
             rest, place = rest >> _LIMB, place + 1
-        self.last = columns, product * self.factor
-        return self.last[1]
+        return product * self.factor
 
 
 @dataclass(frozen=True)
@@ -198,13 +194,21 @@ class IntegerNetwork:
     def __init__(self, steps: Steps, slice: Slice) -> None:
         self.source, self.dim = steps, slice.dim
         flat = np.concatenate([slice.basis.flatten(1).cpu().numpy(), slice.origin.reshape(1, -1).cpu().numpy()])
-        self.inputs, denominator = as_integers(flat.T)
+        inputs, denominator = as_integers(flat.T)
         self.border, _ = border_of(slice)
         corners = slice.corners.cpu().numpy()
         self.corners = [homogeneous(corner) for corner in corners]
         self.denominators = {steps.input_name: denominator}
         self.thresholds: dict[int, list[tuple[int, int]]] = {}  # v > at: v * factor > level, by id of the step
-        self.steps = [self._compiled(step) for step in steps.steps]
+        compiled = [self._compiled(step) for step in steps.steps]
+        first = next((i for i, step in enumerate(compiled) if not isinstance(step, _AffineStep)), len(compiled))
+        self.folded, read = compiled[first:], {steps.output_name}
+        for step in self.folded:
+            read |= {source for source, _ in step.terms} if isinstance(step, _AffineStep) else {step.fold.source}
+        values, ones = {steps.input_name: inputs}, np.array([0] * slice.dim + [1], dtype=object)
+        for step in compiled[:first]:
+            step.run(values, ones, lambda fold, here: np.zeros(0, dtype=np.int16))
+        self.before = {name: rows for name, rows in values.items() if name in read}  # the first fold
 
     def _compiled(self, step: AnyStep) -> Any:
         known = self.denominators
@@ -235,9 +239,8 @@ class IntegerNetwork:
         self.thresholds[id(step)] = at
         return _PiecesStep(step, slopes * (out // (below * of_slopes)), shifts * (out // of_shifts))
 
-    def _run(self, columns: Integers, ones: Integers, choose: Choose) -> Integers:
-        values = {self.source.input_name: columns}
-        for step in self.steps:
+    def _run(self, values: dict[str, Integers], ones: Integers, choose: Choose) -> Integers:
+        for step in self.folded:
             step.run(values, ones, choose)
         return values[self.source.output_name]
 
@@ -262,7 +265,7 @@ class IntegerNetwork:
             degenerate |= bool(nothing.any())
             return pieces
 
-        outputs = self._run(self.inputs, ones, choose)
+        outputs = self._run(dict(self.before), ones, choose)
         return PatternCell(np.concatenate(rows), outputs, degenerate)
 
     def flipped(self, pattern: Pattern, row: int) -> Pattern:
@@ -315,7 +318,8 @@ class IntegerNetwork:
             by_fold.append(np.array(pieces, dtype=np.int16))
             return by_fold[-1]
 
-        self._run(self.inputs.dot(np.array(columns, dtype=object).T), ones, choose)
+        points = np.array(columns, dtype=object).T
+        self._run({name: rows.dot(points) for name, rows in self.before.items()}, ones, choose)
         return np.concatenate(by_fold)
 
 
