@@ -24,7 +24,7 @@ from torch import nn
 
 import regionscope as rs
 from regionscope.exact import linear, space
-from regionscope.exact.polytopes import carry_cells, partition_cells
+from regionscope.exact.polytopes import CellState, partition_cells
 from regionscope.network import Program, trace
 from twins.reference import reference_partition
 
@@ -66,7 +66,7 @@ def network(kind: str, seed: int, *, depth: int = 2, width: int = 5) -> nn.Seque
 
 def unit_by_unit(program: Program, slice: rs.Slice) -> rs.Partition:
     """The partition by the engine that cuts by one unit after another."""
-    with mock.patch.object(linear, "partition_space", lambda *args: [partition_cells(*args)]):
+    with mock.patch.object(linear, "partition_space", partition_cells):
         return rs.linear_regions(program, slice)
 
 
@@ -76,7 +76,7 @@ def compare(seed: int, twin: int, kinds: Sequence[str] = KINDS) -> dict[str, obj
     depth, width = int(random.integers(1, 4)), int(random.integers(3, 8))
     program = trace(network(kind, seed, depth=depth, width=width), (3,))
     slice: rs.Slice = CUBE if seed % 3 else TETRAHEDRON
-    with mock.patch.object(space, "carry_cells", wraps=carry_cells) as given_up:
+    with mock.patch.object(space, "CellState", wraps=CellState) as given_up:
         part = rs.linear_regions(program, slice)
     part.check()
     if len(part) <= twin:

@@ -34,7 +34,8 @@ class Run:
 def run(program: Program, *slices: Slice, max_regions: int | None = None) -> Run:
     zero_tolerances = zero_tolerances_of(program, slices, Tolerance.of(program.dtype), Budget(1 << 30))
     record = Record.start(len(program.folds), len(slices), None)
-    return Run(partition_cells(program, slices, zero_tolerances, Budget(1 << 30, max_regions), record), record)
+    (found,) = partition_cells(program, slices, zero_tolerances, Budget(1 << 30, max_regions), record)
+    return Run(found, record)
 
 
 def cube(k: int, radius: float = 1.0) -> Box:

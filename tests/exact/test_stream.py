@@ -41,12 +41,21 @@ CASES = {
     "zero bias": (nn.Sequential(nn.Linear(2, 12, bias=False), nn.ReLU(), nn.Linear(12, 12, bias=False), nn.ReLU()),
                   SQUARE),
     "segment": (_mlp(2, 32, 32, 2), rs.Segment([-1.0, -0.5], [1.0, 1.0])),
+    "box": (_mlp(3, 8, 8, 2), rs.Box(torch.zeros(3), torch.eye(3))),
+    "box with a max pool": (nn.Sequential(nn.Linear(3, 12), nn.Unflatten(1, (6, 2)), nn.AdaptiveMaxPool1d(1),
+                                          nn.Flatten(), nn.Linear(6, 6), nn.ReLU()),
+                            rs.Box(torch.zeros(3), torch.eye(3))),
+    "box of four dimensions": (_mlp(4, 6, 6, 2), rs.Box(torch.zeros(4), torch.eye(4))),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("name", "rows"), [("plane", 200), ("triangle with a max pool", 60), ("zero bias", 20), ("segment", 20)]
-)
+    ("name", "rows"),
+    [
+        ("plane", 200), ("triangle with a max pool", 60), ("zero bias", 20), ("segment", 20), ("box", 100),
+        ("box with a max pool", 100), ("box of four dimensions", 100),
+    ],
+)  # fmt: skip
 def test_parts_hold_every_region_once(monkeypatch: pytest.MonkeyPatch, name: str, rows: int) -> None:
     model, slice = CASES[name]
     whole = rs.linear_regions(model, slice)
@@ -110,8 +119,6 @@ def test_a_histogram_needs_ascending_edges(edges: list[float]) -> None:
 
 def test_wrong_arguments_are_refused() -> None:
     model, slice = CASES["plane"]
-    with pytest.raises(rs.InputError, match="dimension 1 or 2, got dimension 3"):
-        rs.exact.stream_regions(_mlp(3, 4, 2), rs.Box(torch.zeros(3), torch.eye(3)))
     with pytest.raises(rs.InputError, match="Expected a function of FinishedRegions, got int"):
         rs.exact.stream_regions(model, slice, consume=3)
     with pytest.raises(rs.InputError, match="Expected one slice, got 2"):

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.exact.budget import ON_LINES, Budget, Record, bytes_of, corner_inputs, shares_of_folds
+from regionscope.errors import SliceError
+from regionscope.exact.budget import ON_LINES, Budget, Record, bytes_of, corner_inputs
+from regionscope.exact.carry import Parts, State, Walk
 from regionscope.exact.magnitudes import LineProbes
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
@@ -22,28 +24,79 @@ from regionscope.tolerance import SMALLEST_TOLERANCE
 
 
 @dataclass(frozen=True)
-class LineState:
+class LineState(State["FinishedLine"]):
     """Vertices in order along their segments.
 
     coords: (v,) position, ascending on each segment; slice_id: (v,) the segment; layer: (v,) the fold that
-    made the breakpoint, -1 for the ends. Neighbouring vertices of one segment bound a region.
+    made the breakpoint, -1 for the ends. Neighbouring vertices of one segment bound a region. is_cut: whether the fold
+    that comes next has cut it.
     """
 
     coords: Tensor
     slice_id: Tensor
     layer: Tensor
     values: dict[str, Tensor]
+    is_cut: bool = False
 
     @property
     def intervals(self) -> Tensor:
         """Indices of the vertices at which a region starts (it ends at the next vertex)."""
         return xp.nonzero(self.slice_id[1:] == self.slice_id[:-1])
 
+    def cut(self, walk: Walk[FinishedLine], layer: int, share: float) -> LineState | Parts[FinishedLine]:
+        """With the new breakpoints, or runs of them; neighbouring runs share a vertex."""
+        if self.is_cut:
+            return self
+        fold = walk.program.folds[layer]
+        points, snapped = cut_line(fold.compared(self.values), self, walk.zero_tolerances[layer])
+        walk.record.snap(xp.take(self.slice_id, snapped))
+        rows = max(2, walk.budget.rows(fold, walk.held, walk.program.device, ON_LINES))
+        if len(self.coords) + len(points) <= rows:
+            return _Refined.by(self, points, layer).state(slice(None)) if len(points) else self
+        refined = _Refined.by(self, points, layer)
+        starts = range(0, len(refined.a) - 1, rows - 1)
+        runs = ((refined.state(slice(start, start + rows)), 1 / len(starts)) for start in starts)
+        return Parts(runs, bytes_of(self.values), _joined)
+
+    def behind(self, values: dict[str, Tensor]) -> LineState:
+        return LineState(self.coords, self.slice_id, self.layer, values)
+
+    def region_slices(self, single: bool) -> Tensor:
+        """(r,); with a single segment every vertex but the first ends a region."""
+        return self.slice_id[1:] if single else xp.take(self.slice_id, self.intervals)
+
+    def cell_corners(self) -> tuple[Tensor, Tensor]:
+        start = xp.as_tensors(self.intervals)
+        corners = torch.stack([start, start + 1], 1).flatten()
+        return corners, 2 * torch.arange(len(start) + 1, device=start.device)
+
+    def take(self, mask: Tensor) -> LineState:
+        """Refused: neighbouring vertices always bound a region."""
+        raise SliceError("Expected a slice of dimension 2 or more to leave out regions, got a segment. Keep them all.")
+
+    def finish(self, outputs: Tensor) -> FinishedLine:
+        return xp.as_tensors(self), outputs
+
+
+FinishedLine = tuple[LineState, Tensor]
+"""All vertices, and the outputs of the network there (v, c)."""
+
+
+def _joined(parts: list[FinishedLine]) -> FinishedLine:
+    """Runs put together: the last vertex of one is the first of the next one."""
+    kept = [len(outputs) - 1 for _, outputs in parts[:-1]] + [len(parts[-1][1])]
+    coords, slice_id, layer = (
+        xp.cat([getattr(line, name)[:n] for (line, _), n in zip(parts, kept, strict=True)])
+        for name in ("coords", "slice_id", "layer")
+    )
+    outputs = torch.cat([outputs[:n] for (_, outputs), n in zip(parts, kept, strict=True)])
+    return LineState(coords, slice_id, layer, {}), outputs
+
 
 def partition_lines(
     program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record, *,
-    consume: Callable[[LineState, Tensor], None] | None = None, probes: LineProbes | None = None,
-) -> tuple[LineState, Tensor]:  # fmt: skip
+    consume: Callable[[FinishedLine], object] | None = None, probes: LineProbes | None = None,
+) -> FinishedLine:  # fmt: skip
     """The exact partition of all segments, and the outputs of the network at the vertices (v, c).
 
     consume: called with each finished part, which is then forgotten; the result is the last part.
@@ -59,9 +112,8 @@ def partition_lines(
     for i in range(n_straight):
         record.add(i, slice_id[1:], budget.max_regions)
     layer = xp.full(len(slice_id), -1, slice_id)
-    cutter = _LineCutter(program, zero_tolerances, budget, record, shares_of_folds(program, 1), consume)
-    state, outputs = cutter.carry(n_straight, LineState(coords, slice_id, layer, values), share=1.0)
-    return xp.as_tensors(state), outputs
+    walk = Walk.of(program, zero_tolerances, budget, record, dim=1, consume=consume)
+    return walk.carry(LineState(coords, slice_id, layer, values), n_straight)
 
 
 def cut_line(compared: Thresholds | Maxima, state: LineState, zero_tolerance: Tensor) -> tuple[Points, Tensor]:
@@ -154,67 +206,4 @@ class _Refined:
         on_edges = OnEdges(a, xp.minimum(a + 1, xp.full(1, n - 1, a)), t, n)
         values = {name: on_edges.apply(old) for name, old in before.values.items()}
         coords = xp.take(before.coords, a) * (1 - t) + xp.take(before.coords, on_edges.b) * t
-        return LineState(coords, xp.take(before.slice_id, a), self.layer[rows], values)
-
-
-@dataclass
-class _LineCutter:
-    program: Program
-    zero_tolerances: Sequence[Tensor]
-    budget: Budget
-    record: Record
-    shares: Sequence[float]  # see ``shares_of_folds``
-    consume: Callable[[LineState, Tensor], None] | None = None
-    held: int = 0  # bytes of values that wait for their turn
-
-    def carry(self, layer: int, state: LineState, *, share: float) -> tuple[LineState, Tensor]:
-        """Carry breakpoints through fold ``layer`` and all later ones. share: of all the work."""
-        folds = self.program.folds
-        while layer < len(folds):
-            compared = folds[layer].compared(state.values)
-            points, snapped = cut_line(compared, state, self.zero_tolerances[layer])
-            self.record.snap(xp.take(state.slice_id, snapped))
-            rows = max(2, self.budget.rows(folds[layer], self.held, self.program.device, ON_LINES))
-            if len(state.coords) + len(points) > rows:
-                return self._in_parts(layer, _Refined.by(state, points, layer), rows, share)
-            state = _Refined.by(state, points, layer).state(slice(None)) if len(points) else state
-            state = self._advance(layer, state)
-            layer_share = share * self.shares[layer]
-            self.record.report_progress(layer_share)
-            share -= layer_share
-            layer += 1
-        self.record.report_progress(share)
-        outputs = self.program.outputs(state.values)
-        if self.consume is not None:
-            self.consume(xp.as_tensors(state), outputs)
-        return state, outputs
-
-    def _in_parts(self, layer: int, refined: _Refined, rows: int, share: float) -> tuple[LineState, Tensor]:
-        """Work through runs of vertices one after another; neighbouring runs share a vertex."""
-        parts: list[tuple[LineState, Tensor]] = []
-        waiting = bytes_of(refined.before.values)
-        self.held += waiting
-        starts = range(0, len(refined.a) - 1, rows - 1)
-        for start in starts:
-            part = self._advance(layer, refined.state(slice(start, start + rows)))
-            finished = self.carry(layer + 1, part, share=share / len(starts))
-            parts = [*parts, finished] if self.consume is None else [finished]
-        self.held -= waiting
-        if self.consume is not None:
-            return parts[0]
-        # the last vertex of a part is the first of the next one
-        kept = [len(outputs) - 1 for _, outputs in parts[:-1]] + [len(parts[-1][1])]
-        joined = LineState(
-            xp.cat([part.coords[:n] for (part, _), n in zip(parts, kept, strict=True)]),
-            xp.cat([part.slice_id[:n] for (part, _), n in zip(parts, kept, strict=True)]),
-            xp.cat([part.layer[:n] for (part, _), n in zip(parts, kept, strict=True)]),
-            {},
-        )
-        return joined, torch.cat([outputs[:n] for (_, outputs), n in zip(parts, kept, strict=True)])
-
-    def _advance(self, layer: int, state: LineState) -> LineState:
-        single = self.record.counts.shape[1] == 1  # every vertex but the first ends a region
-        regions = state.slice_id[1:] if single else xp.take(state.slice_id, state.intervals)
-        self.record.add(layer, regions, self.budget.max_regions)
-        values = self.program.folds[layer].advance(state.values, consume=True)
-        return LineState(state.coords, state.slice_id, state.layer, values)
+        return LineState(coords, xp.take(before.slice_id, a), self.layer[rows], values, is_cut=True)

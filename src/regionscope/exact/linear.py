@@ -207,7 +207,7 @@ def exact_regions(
 ) -> BatchResult:  # fmt: skip
     """Check the arguments, and cut all slices together. deadline: time.monotonic() at which LimitReached is raised.
 
-    consume: for dimensions 1 and 2 and ``on_limit="raise"``; see ``cut_slices``.
+    consume: for ``on_limit="raise"``; see ``cut_slices``.
     """
     started = time.perf_counter()
     _check_options(max_regions, on_limit, memory)
@@ -287,22 +287,24 @@ def cut_slices(
     program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record, *,
     keep: Keep | None = None, consume: Consume | None = None, probes: LineProbes | None = None,
 ) -> RegionBatch:  # fmt: skip
-    """Cut by the method for the dimension of the slices. keep: for dimensions 2 and 3, see ``Keep``.
+    """Cut by the method for the dimension of the slices. keep: for dimensions from 2 on, see ``Keep``.
 
-    consume: for dimensions 1 and 2, called with each part of the regions when it is finished; then the parts are not
-    put together, and the result is the last one. probes: for dimension 1, see ``partition_lines``.
+    consume: called with each part of the regions when it is finished; then the parts are not put together, and the
+    result is the last one. probes: for dimension 1, see ``partition_lines``.
     """
+    how = program, slices, zero_tolerances, budget, record
+    of_space: Callable[[Any], RegionBatch] = partial(RegionBatch.of_space, program=program)
+
+    def handed_over(batch_of: Callable[[Any], RegionBatch]) -> Callable[[Any], None] | None:
+        return None if consume is None else lambda part: consume(batch_of(part))
+
     if slices[0].dim == 1:
-        consume_line = None if consume is None else lambda *part: consume(RegionBatch.of_lines(*part))
-        line = partition_lines(program, slices, zero_tolerances, budget, record, consume=consume_line, probes=probes)
-        return RegionBatch.of_lines(*line)
+        return RegionBatch.of_lines(partition_lines(*how, consume=handed_over(RegionBatch.of_lines), probes=probes))
     if slices[0].dim == 2:
-        consume_mesh = None if consume is None else lambda *part: consume(RegionBatch.of_mesh(*part))
-        plane = partition_planes(program, slices, zero_tolerances, budget, record, keep=keep, consume=consume_mesh)
-        return RegionBatch.of_mesh(*plane)
+        return RegionBatch.of_mesh(partition_planes(*how, keep=keep, consume=handed_over(RegionBatch.of_mesh)))
     if slices[0].dim == 3:
-        return RegionBatch.of_space(partition_space(program, slices, zero_tolerances, budget, record, keep), program)
-    return RegionBatch.of_space([partition_cells(program, slices, zero_tolerances, budget, record)], program)
+        return of_space(partition_space(*how, keep, handed_over(of_space)))
+    return of_space(partition_cells(*how, keep, handed_over(of_space)))
 
 
 def check_shapes(program: Program, slices: Sequence[Slice]) -> None:

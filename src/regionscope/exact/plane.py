@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regionscope.exact.budget import Budget, Keep, Record, bytes_of, corner_inputs, shares_of_folds
+from regionscope.exact.budget import Budget, Keep, Record, bytes_of, corner_inputs
+from regionscope.exact.carry import Parts, State, Walk
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
@@ -25,8 +26,8 @@ from regionscope.geometry.planar.stitch import Part, groups_of_cells, stitch, ta
 from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, owners
 from regionscope.network import Maxima, Program, Thresholds
 
-Consume = Callable[[Mesh, Tensor, Tensor], None]
-"""Takes finished cells: their mesh, the coordinates (v, 2) and the outputs (v, c) at its vertices."""
+FinishedMesh = tuple[Mesh, Tensor, Tensor]
+"""The mesh of some cells, the coordinates (v, 2) and the outputs of the network (v, c) at its vertices."""
 
 _CUT_BYTES = 4096  # held for each vertex of a cut while it is made
 _SAMPLE = 256  # cells from which the size of a cut is estimated
@@ -34,16 +35,99 @@ _HEADROOM = 3  # a part starts at a third of its limit, so that later folds need
 
 
 @dataclass(frozen=True)
-class PlaneState:
+class PlaneState(State[FinishedMesh]):
     """A mesh with what is known at its vertices: coordinates (v, 2), the slice they belong to (v,), live values.
 
-    On a CPU ``mesh`` and ``slice_id`` are NumPy arrays, the others are tensors.
+    cells: those that the next fold has still to cut, None for all. zeros: (z, 2) vertices and units of that fold that
+    are zero there. On a CPU ``mesh`` and ``slice_id`` are NumPy arrays, the others are tensors.
     """
 
     mesh: Mesh
     coords: Tensor
     slice_id: Tensor
     values: dict[str, Tensor]
+    cells: Tensor | None = None
+    zeros: Tensor | None = None
+
+    def cut(self, walk: Walk[FinishedMesh], layer: int, share: float) -> PlaneState | Parts[FinishedMesh]:
+        """Cut in rounds, as maxima need several; in parts once there are too many vertices."""
+        state, fold = self, walk.program.folds[layer]
+        while state.cells is None or len(state.cells):
+            zero_tolerance = at_vertices(walk.zero_tolerances[layer], state.slice_id)
+            compared = fold.compared(state.values)
+            if state.cells is None and walk.consume is not None:
+                n_parts = -(-_expected_vertices(compared, state) * _CUT_BYTES // walk.budget.memory)
+                if n_parts > 1 and state.mesh.n_cells > 1:
+                    return state._parts(walk, None, n_parts)
+            if state.cells is None and isinstance(compared, Maxima):
+                walk.record.snap(xp.take(state.slice_id, xp.numpy_on_cpu(snapped_signs(compared, zero_tolerance))))
+            result = cut_plane(compared, state, zero_tolerance, layer)
+            walk.record.snap(xp.take(state.slice_id, result.snapped))
+            max_vertices = walk.budget.rows(fold, walk.held, state.coords.device)
+            if result.mesh.n_vertices > max_vertices and result.mesh.n_cells > 1:
+                return state._parts(walk, result, -(-_HEADROOM * result.mesh.n_vertices // max_vertices))
+            state = _follow(state, result)
+            if len(result.unsettled):  # the rest takes about as long as this round
+                share /= 2
+                walk.record.report_progress(share)
+        return state
+
+    def _parts(self, walk: Walk[FinishedMesh], cut: PlanarCut | None, n_parts: int) -> Parts[FinishedMesh]:
+        """Groups of the new cells; their values are made only when their turn comes.
+
+        cut: at the next fold; None parts the cells before it. The work is shared in proportion to the number of cells.
+        """
+        walk.keep = None  # neighbours in other parts have to find the same points on the border
+        state = xp.as_tensors(self)
+        after = _uncut(state.mesh) if cut is None else xp.as_tensors(cut)
+        coords = after.interpolation.apply(state.coords)
+        slice_id = after.interpolation.copy_first(state.slice_id)
+        position = coords[after.mesh.corners[after.mesh.offsets[:-1]]]
+        groups = groups_of_cells(after.mesh, position, n_parts)
+        first_tag = walk.next_tag
+        mesh, n_tags = tag_borders(after.mesh, groups, first_tag)
+        walk.next_tag += n_tags
+        interpolation, vertices_of_parts = after.interpolation.matrix(), []
+
+        def part_of(group: Tensor) -> tuple[PlaneState, float]:
+            part, vertices = mesh.extract(group)
+            vertices_of_parts.append(vertices)
+            matrix = interpolation.of(vertices)
+            values = {name: matrix.apply(rows) for name, rows in state.values.items()}
+            local = torch.full((mesh.n_vertices,), -1, dtype=torch.int64, device=vertices.device)
+            local[vertices] = torch.arange(len(vertices), device=vertices.device)
+            zeros = torch.stack([local[after.zeros[:, 0]], after.zeros[:, 1]], 1)
+            unsettled = None if cut is None else torch.isin(group, after.unsettled).nonzero()[:, 0]
+            part_state = PlaneState(
+                xp.numpy_on_cpu(part), coords[vertices], xp.numpy_on_cpu(slice_id[vertices]), values, unsettled,
+                zeros[zeros[:, 0] >= 0],
+            )  # fmt: skip
+            return part_state, len(group) / mesh.n_cells
+
+        def joined(parts: list[FinishedMesh]) -> FinishedMesh:
+            finished = [Part(part[0], part[1:], v) for part, v in zip(parts, vertices_of_parts, strict=True)]
+            stitched, arrays = stitch(finished, mesh.n_vertices, first_tag, n_tags)
+            return stitched, arrays[0], arrays[1]
+
+        return Parts(map(part_of, groups), bytes_of(state.values), joined)
+
+    def behind(self, values: dict[str, Tensor]) -> PlaneState:
+        return PlaneState(self.mesh, self.coords, self.slice_id, values)
+
+    def region_slices(self, single: bool) -> Tensor:
+        return self.mesh.slice_id
+
+    def cell_corners(self) -> tuple[Tensor, Tensor]:
+        return xp.as_tensors(self.mesh).cell_corners()
+
+    def take(self, mask: Tensor) -> PlaneState:
+        mesh, kept = self.mesh.extract(xp.numpy_on_cpu(mask.nonzero()[:, 0]))
+        vertices = xp.as_tensors(kept)
+        values = {name: rows[vertices] for name, rows in self.values.items()}
+        return PlaneState(mesh, self.coords[vertices], xp.take(self.slice_id, kept), values)
+
+    def finish(self, outputs: Tensor) -> FinishedMesh:
+        return xp.as_tensors(self.mesh), self.coords, outputs
 
 
 def plane_mesh(corners: Sequence[Tensor]) -> tuple[Mesh, Tensor, Tensor]:
@@ -60,8 +144,8 @@ def plane_mesh(corners: Sequence[Tensor]) -> tuple[Mesh, Tensor, Tensor]:
 
 def partition_planes(
     program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record, *,
-    keep: Keep | None = None, consume: Consume | None = None,
-) -> tuple[Mesh, Tensor, Tensor]:  # fmt: skip
+    keep: Keep | None = None, consume: Callable[[FinishedMesh], object] | None = None,
+) -> FinishedMesh:  # fmt: skip
     """The exact partition of all slices: mesh, coordinates (v, 2), outputs of the network at the vertices (v, c).
 
     keep: which cells to go on with after each fold; the others are left out of the result. Once the mesh is
@@ -70,126 +154,19 @@ def partition_planes(
     """
     corners = [slice.corners.to(program.device, torch.float64) for slice in slices]
     mesh, coords, slice_id = plane_mesh(corners)
-    cutter = _PlaneCutter(program, zero_tolerances, budget, record, shares_of_folds(program, 2), keep, consume)
+    walk = Walk.of(program, zero_tolerances, budget, record, dim=2, keep=keep, consume=consume)
     values = program.begin(corner_inputs(program, slices, corners))
-    return cutter.carry(0, PlaneState(mesh, coords, slice_id, values), None, None, share=1.0)
+    return walk.carry(PlaneState(mesh, coords, slice_id, values))
 
 
-def cut_plane(
-    compared: Thresholds | Maxima,
-    state: PlaneState,
-    zero_tolerance: Tensor,
-    layer: int,
-    cells: Tensor | None,
-    zeros: Tensor | None,
-) -> PlanarCut:
+def cut_plane(compared: Thresholds | Maxima, state: PlaneState, zero_tolerance: Tensor, layer: int) -> PlanarCut:
     """Cut the cells at this fold."""
     if isinstance(compared, Thresholds):
-        return cut_units(
-            state.mesh, Units(compared.values, compared.at, zero_tolerance), layer=layer, cells=cells, zeros=zeros
-        )
+        units = Units(compared.values, compared.at, zero_tolerance)
+        return cut_units(state.mesh, units, layer=layer, cells=state.cells, zeros=state.zeros)
     candidates = Candidates(compared.values, compared.groups, zero_tolerance)
-    mesh = xp.as_tensors(state.mesh)
-    return xp.numpy_on_cpu(cut_maxima(mesh, candidates, state.coords, layer=layer, cells=xp.as_tensors(cells)))
-
-
-@dataclass
-class _PlaneCutter:
-    program: Program
-    zero_tolerances: Sequence[Tensor]
-    budget: Budget
-    record: Record
-    shares: Sequence[float]  # see ``shares_of_folds``
-    keep: Keep | None = None
-    consume: Consume | None = None
-    next_tag: int = 0
-    held: int = 0  # bytes of values that wait for their turn
-
-    def carry(
-        self, start: int, state: PlaneState, cells: Tensor | None, zeros: Tensor | None, *, share: float
-    ) -> tuple[Mesh, Tensor, Tensor]:
-        """Carry a mesh through fold ``start`` (``cells``: only these are left to cut) and all later ones.
-
-        share: of all the work, for the progress.
-        """
-        folds = self.program.folds
-        for layer in range(start, len(folds)):
-            reported, layer_share = 0.0, share * self.shares[layer]
-            while cells is None or len(cells):
-                zero_tolerance = at_vertices(self.zero_tolerances[layer], state.slice_id)
-                compared = folds[layer].compared(state.values)
-                if cells is None and self.consume is not None:
-                    n_parts = -(-_expected_vertices(compared, state) * _CUT_BYTES // self.budget.memory)
-                    if n_parts > 1 and state.mesh.n_cells > 1:
-                        return self._in_parts(layer, state, None, n_parts, share)
-                if cells is None and isinstance(compared, Maxima):
-                    self.record.snap(xp.take(state.slice_id, xp.numpy_on_cpu(snapped_signs(compared, zero_tolerance))))
-                result = cut_plane(compared, state, zero_tolerance, layer, cells, zeros)
-                self.record.snap(xp.take(state.slice_id, result.snapped))
-                max_vertices = self.budget.rows(folds[layer], self.held, state.coords.device)
-                if result.mesh.n_vertices > max_vertices and result.mesh.n_cells > 1:
-                    n_parts = -(-_HEADROOM * result.mesh.n_vertices // max_vertices)
-                    return self._in_parts(layer, state, result, n_parts, share - reported)
-                state, cells, zeros = _follow(state, result), result.unsettled, result.zeros
-                if len(cells):  # maxima need several rounds: the rest takes about as long as this one
-                    half = (layer_share - reported) / 2
-                    self.record.report_progress(half)
-                    reported += half
-            self.record.add(layer, state.mesh.slice_id, self.budget.max_regions)
-            values = folds[layer].advance(state.values, consume=True)
-            state = PlaneState(state.mesh, state.coords, state.slice_id, values)
-            if self.keep is not None:
-                mask = self.keep(layer, xp.as_tensors(state.mesh).cell_corners, state.coords, values)
-                state = state if mask is None else _kept(state, mask)
-            self.record.report_progress(layer_share - reported)
-            share, cells, zeros = share - layer_share, None, None
-        self.record.report_progress(share)
-        mesh, outputs = xp.as_tensors(state.mesh), self.program.outputs(state.values)
-        if self.consume is not None:
-            self.consume(mesh, state.coords, outputs)
-        return mesh, state.coords, outputs
-
-    def _in_parts(
-        self, layer: int, state: PlaneState, cut: PlanarCut | None, n_parts: int, share: float
-    ) -> tuple[Mesh, Tensor, Tensor]:
-        """Work through groups of the new cells one after another; their values are made only when their turn comes.
-
-        cut: at fold ``layer``; None parts the cells before it. share: of all the work, divided in proportion
-        to the number of cells.
-        """
-        self.keep = None  # neighbours in other parts have to find the same points on the border
-        state = xp.as_tensors(state)
-        after = _uncut(state.mesh) if cut is None else xp.as_tensors(cut)
-        coords = after.interpolation.apply(state.coords)
-        slice_id = after.interpolation.copy_first(state.slice_id)
-        position = coords[after.mesh.corners[after.mesh.offsets[:-1]]]
-        groups = groups_of_cells(after.mesh, position, n_parts)
-        first_tag = self.next_tag
-        mesh, n_tags = tag_borders(after.mesh, groups, first_tag)
-        self.next_tag += n_tags
-        parts, interpolation = [], after.interpolation.matrix()
-        waiting = bytes_of(state.values)
-        self.held += waiting
-        for group in groups:
-            part, vertices = mesh.extract(group)
-            matrix = interpolation.of(vertices)
-            values = {name: matrix.apply(rows) for name, rows in state.values.items()}
-            local = torch.full((mesh.n_vertices,), -1, dtype=torch.int64, device=vertices.device)
-            local[vertices] = torch.arange(len(vertices), device=vertices.device)
-            zeros = torch.stack([local[after.zeros[:, 0]], after.zeros[:, 1]], 1)
-            unsettled = None if cut is None else torch.isin(group, after.unsettled).nonzero()[:, 0]
-            part_state = PlaneState(
-                xp.numpy_on_cpu(part), coords[vertices], xp.numpy_on_cpu(slice_id[vertices]), values
-            )
-            part_share = share * len(group) / mesh.n_cells
-            finished = self.carry(layer, part_state, unsettled, zeros[zeros[:, 0] >= 0], share=part_share)
-            if self.consume is None:
-                parts.append(Part(finished[0], finished[1:], vertices))
-        self.held -= waiting
-        if self.consume is not None:
-            return finished
-        stitched, arrays = stitch(parts, mesh.n_vertices, first_tag, n_tags)
-        return stitched, arrays[0], arrays[1]
+    mesh, cells = xp.as_tensors(state.mesh), xp.as_tensors(state.cells)
+    return xp.numpy_on_cpu(cut_maxima(mesh, candidates, state.coords, layer=layer, cells=cells))
 
 
 def _expected_vertices(compared: Thresholds | Maxima, state: PlaneState) -> int:
@@ -214,16 +191,10 @@ def _uncut(mesh: Mesh) -> PlanarCut:
 
 
 def _follow(state: PlaneState, result: PlanarCut) -> PlaneState:
+    rest = result.unsettled, result.zeros
     if result.mesh.n_vertices == state.mesh.n_vertices:
-        return PlaneState(result.mesh, state.coords, state.slice_id, state.values)
+        return PlaneState(result.mesh, state.coords, state.slice_id, state.values, *rest)
     matrix = result.interpolation.matrix()
     values = {name: matrix.apply(rows) for name, rows in state.values.items()}
-    return PlaneState(result.mesh, matrix.apply(state.coords), result.interpolation.copy_first(state.slice_id), values)
-
-
-def _kept(state: PlaneState, mask: Tensor) -> PlaneState:
-    """The cells of the mask alone."""
-    mesh, kept = state.mesh.extract(xp.numpy_on_cpu(mask.nonzero()[:, 0]))
-    vertices = xp.as_tensors(kept)
-    values = {name: rows[vertices] for name, rows in state.values.items()}
-    return PlaneState(mesh, state.coords[vertices], xp.take(state.slice_id, kept), values)
+    slice_id = result.interpolation.copy_first(state.slice_id)
+    return PlaneState(result.mesh, matrix.apply(state.coords), slice_id, values, *rest)

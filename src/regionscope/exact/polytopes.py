@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from regionscope.errors import CheckFailed
-from regionscope.exact.budget import Budget, Keep, Record, TooManyRegions, domains_of, embed_on_slices
+from regionscope.exact.budget import Budget, Keep, Record, TooManyRegions, bytes_of, domains_of, embed_on_slices
+from regionscope.exact.carry import Parts, State, Walk
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.formatting import counted
 from regionscope.geometry.polytope.complex import Complex
@@ -17,6 +19,9 @@ from regionscope.geometry.polytope.cut import NewVertices, cut_along
 from regionscope.geometry.polytope.maximum import cut_maxima
 from regionscope.geometry.slices import Slice
 from regionscope.network import Maxima, Program, Thresholds
+
+Part = TypeVar("Part")
+_HEADROOM = 3  # cells are parted once they have a third of the vertices that may be live
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class CellPartition:
 
 
 @dataclass(frozen=True)
-class CellState:
+class CellState(State[list[CellPartition]]):
     """Cells with what is known at their vertices: coordinates (v, k), the slice they belong to (v,), live values."""
 
     cells: Complex
@@ -44,55 +49,82 @@ class CellState:
     slice_id: Tensor
     values: dict[str, Tensor]
 
+    def cut(self, walk: Walk[list[CellPartition]], layer: int, share: float) -> CellState | Parts[list[CellPartition]]:
+        """Cut by all units of the fold, one after another."""
+        halves = halves_of(self, self.cells.slice_id, self.cells.n_vertices, walk, layer)
+        if halves is not None:
+            return halves
+        zero_tolerance, slice_id = walk.zero_tolerances[layer], self.slice_id
+        compared = walk.program.folds[layer].compared(self.values)
+        walk.record.snap(slice_id[snapped_signs(compared, at_vertices(zero_tolerance, slice_id))])
+        first_unit = sum(fold.n_units for fold in walk.program.folds[:layer])
+        cutter = _CellCutter(
+            self.cells, _Rows(compared.values), slice_id, zero_tolerance, layer, first_unit, walk.budget, walk.record
+        )
+        cutter.cut(compared)
+        cells, kept = cutter.cells.compact()
+        values = {name: _follow(rows, cutter.history, kept) for name, rows in self.values.items()}
+        return CellState(cells, _follow(self.coords, cutter.history, kept), cutter.slice_id[kept], values)
+
+    def behind(self, values: dict[str, Tensor]) -> CellState:
+        return replace(self, values=values)
+
+    def region_slices(self, single: bool) -> Tensor:
+        return self.cells.slice_id
+
+    def cell_corners(self) -> tuple[Tensor, Tensor]:
+        return self.cells.cell_corners()
+
+    def take(self, mask: Tensor) -> CellState:
+        cells, kept = self.cells.take(mask).compact()
+        values = {name: rows[kept] for name, rows in self.values.items()}
+        return CellState(cells, self.coords[kept], self.slice_id[kept], values)
+
+    def finish(self, outputs: Tensor) -> list[CellPartition]:
+        return [CellPartition(self.cells, self.coords, outputs)]
+
+
+def halves_of(
+    state: State[list[Part]], region_slices: Tensor, n_vertices: int, walk: Walk[list[Part]], layer: int
+) -> Parts[list[Part]] | None:
+    """Two parts of the cells where there may soon be too many vertices: of some slices each, which share none. The
+    cells of one slice are parted only where finished parts are not put together. None where the cells go on together.
+    """
+    rows = walk.budget.rows(walk.program.folds[layer], walk.held, state.coords.device)
+    if _HEADROOM * n_vertices <= rows:
+        return None
+    n_cells, present = len(region_slices), region_slices.unique()
+    if len(present) > 1:
+        first, share = torch.isin(region_slices, present[: len(present) // 2]), len(present) // 2 / len(present)
+    elif walk.consume is not None and n_cells > 1:
+        first, share = torch.arange(n_cells, device=region_slices.device) < n_cells // 2, n_cells // 2 / n_cells
+    else:
+        return None
+    parts = ((state.take(half), part) for half, part in ((first, share), (~first, 1 - share)))
+    return Parts(parts, bytes_of(state.values), lambda finished: [part for parts in finished for part in parts])
+
 
 def partition_cells(
     program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record,
-    keep: Keep | None = None,
-) -> CellPartition:  # fmt: skip
-    """The exact partition of slices of one dimension k into polytopes on which the network is affine.
+    keep: Keep | None = None, consume: Callable[[list[CellPartition]], object] | None = None,
+) -> list[CellPartition]:  # fmt: skip
+    """The exact partition of slices of one dimension k into polytopes on which the network is affine, in one part or
+    in several with some of the slices each.
 
     zero_tolerances: from ``zero_tolerances_of``. Raises ``TooManyRegions`` as soon as a slice
     has more regions than ``budget.max_regions``, and ``CheckFailed`` where rounding leaves no consistent cut.
 
-    keep: which cells to go on with after each fold; the others are left out of the result.
+    keep: which cells to go on with after each fold; the others are left out of the result. consume: called with each
+    finished part, which is then forgotten; the result is the last part.
 
     Cost: for each unit that changes sign somewhere a scan of all cells, and work in proportion to what is cut; the
-    number of regions grows like (units)^k, and all of them are held in memory at once.
+    number of regions grows like (units)^k, and without ``consume`` those of a slice are held in memory at once.
     """
     cells, coords = Complex.of_domains(domains_of(program, slices))
     slice_id = cells.vertex_slice_id
     values = program.begin(embed_on_slices(program, slices, coords, slice_id))
-    state = CellState(cells, coords, slice_id, values)
-    return carry_cells(program, zero_tolerances, budget, record, state, keep=keep)
-
-
-def carry_cells(
-    program: Program, zero_tolerances: Sequence[Tensor], budget: Budget, record: Record, state: CellState, *,
-    start: int = 0, keep: Keep | None = None, share: float = 1.0,
-) -> CellPartition:  # fmt: skip
-    """Cut the cells at fold ``start`` and all later ones. share: of all the work, for the progress."""
-    cells, coords, slice_id, values = state.cells, state.coords, state.slice_id, state.values
-    first_unit = sum(fold.n_units for fold in program.folds[:start])
-    for layer, fold in enumerate(program.folds[start:], start):
-        compared = fold.compared(values)
-        record.snap(slice_id[snapped_signs(compared, at_vertices(zero_tolerances[layer], slice_id))])
-        cutter = _CellCutter(
-            cells, _Rows(compared.values), slice_id, zero_tolerances[layer], layer, first_unit, budget, record
-        )
-        cutter.cut(compared)
-        cells, kept = cutter.cells.compact()
-        first_unit += fold.n_units
-        values = {name: _follow(rows, cutter.history, kept) for name, rows in values.items()}
-        coords, slice_id = _follow(coords, cutter.history, kept), cutter.slice_id[kept]
-        record.add(layer, cells.slice_id, budget.max_regions)
-        values = fold.advance(values, consume=True)
-        mask = None if keep is None else keep(layer, cells.cell_corners, coords, values)
-        if mask is not None:
-            cells, kept = cells.take(mask).compact()
-            values = {name: rows[kept] for name, rows in values.items()}
-            coords, slice_id = coords[kept], slice_id[kept]
-        record.report_progress(share / len(program.folds[start:]))
-    return CellPartition(cells, coords, program.outputs(values))
+    walk = Walk.of(program, zero_tolerances, budget, record, dim=slices[0].dim, keep=keep, consume=consume)
+    return walk.carry(CellState(cells, coords, slice_id, values))
 
 
 class _Rows:

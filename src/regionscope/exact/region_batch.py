@@ -9,11 +9,12 @@ from itertools import accumulate, pairwise
 import torch
 from torch import Tensor
 
-from regionscope.exact.line import LineState
+from regionscope.exact.line import FinishedLine
+from regionscope.exact.plane import FinishedMesh
 from regionscope.exact.polytopes import CellPartition
 from regionscope.exact.space import SpacePartition
 from regionscope.geometry import arrays as xp
-from regionscope.geometry.planar.mesh import Mesh, areas
+from regionscope.geometry.planar.mesh import areas
 from regionscope.geometry.polytope.complex import Complex
 from regionscope.geometry.polytope.faces import facets, volumes
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners
@@ -70,7 +71,8 @@ class RegionBatch:
     in_order: bool = False
 
     @staticmethod
-    def of_lines(line: LineState, outputs: Tensor) -> RegionBatch:
+    def of_lines(finished: FinishedLine) -> RegionBatch:
+        line, outputs = finished
         arrays = xp.numpy_on_cpu(line)
         start = arrays.intervals
         index, after = xp.arange(len(arrays.coords) + 1, start), start + 1
@@ -87,7 +89,8 @@ class RegionBatch:
         )
 
     @staticmethod
-    def of_mesh(mesh: Mesh, coords: Tensor, outputs: Tensor) -> RegionBatch:
+    def of_mesh(finished: FinishedMesh) -> RegionBatch:
+        mesh, coords, outputs = finished
         arrays = xp.numpy_on_cpu(mesh)
         slice_id = xp.full(arrays.n_vertices, 0, arrays.corners)
         xp.put(slice_id, arrays.corners, xp.take(arrays.slice_id, arrays.corner_cells()))

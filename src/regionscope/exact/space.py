@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from regionscope.exact.budget import Budget, Keep, Record, bytes_of, domains_of, embed_on_slices, shares_of_folds
-from regionscope.exact.polytopes import CellPartition, CellState, carry_cells, partition_cells
+from regionscope.errors import CheckFailed
+from regionscope.exact.budget import Budget, Keep, Record, domains_of, embed_on_slices
+from regionscope.exact.carry import Parts, State, Walk
+from regionscope.exact.polytopes import CellPartition, CellState, halves_of, partition_cells
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import arrays as xp
 from regionscope.geometry.arrays import rows_at_a_time
@@ -29,7 +32,6 @@ from regionscope.types import Progress
 
 _COMPARISONS = 32  # candidates compared at a time; a comparison may cut cells that are joined again afterwards
 _MOST_CANDIDATES = 16  # of a maximum; with more, most comparisons are between two candidates that both lose
-_HEADROOM = 3  # slices are divided once they have a third of the vertices that may be live
 
 
 @dataclass(frozen=True)
@@ -46,14 +48,53 @@ class SpacePartition:
     outputs: Tensor
 
 
+SpaceParts = list["SpacePartition | CellPartition"]
+
+
 @dataclass(frozen=True)
-class SpaceState:
+class SpaceState(State[SpaceParts]):
     """Cells with what is known at their vertices: coordinates (v, 3), the slice they belong to (v,), live values."""
 
     solids: Solids
     coords: Tensor
     slice_id: Tensor
     values: dict[str, Tensor]
+
+    def cut(self, walk: Walk[SpaceParts], layer: int, share: float) -> State[SpaceParts] | Parts[SpaceParts]:
+        """Cut by all units at once; where rounding leaves signs that fit no cut, or a maximum has many candidates, as
+        polytopes by one unit after another, from here on.
+        """
+        halves = halves_of(self, self.solids.slice_id, self.solids.n_vertices, walk, layer)
+        if halves is not None:
+            return halves
+        compared, zero_tolerance = walk.program.folds[layer].compared(self.values), walk.zero_tolerances[layer]
+        cut, done = None, walk.record.done
+        if isinstance(compared, Thresholds) or compared.groups.shape[1] <= _MOST_CANDIDATES:
+            with suppress(Unresolved):
+                report_progress = partial(walk.record.report_progress, of=share)
+                cut = cut_space(walk.program, layer, self, zero_tolerance, report_progress)
+        if cut is None:
+            walk.record.done = done  # this fold starts again
+            cells: Any = CellState(self.solids.as_complex(), self.coords, self.slice_id, self.values)
+            result: State[SpaceParts] | Parts[SpaceParts] = cells.cut(walk, layer, share)
+            return result
+        if not isinstance(compared, Thresholds):
+            walk.record.snap(self.slice_id[snapped_signs(compared, at_vertices(zero_tolerance, self.slice_id))])
+        state, snapped = cut
+        walk.record.snap(snapped)
+        return state
+
+    def behind(self, values: dict[str, Tensor]) -> SpaceState:
+        return replace(self, values=values)
+
+    def region_slices(self, single: bool) -> Tensor:
+        return self.solids.slice_id
+
+    def cell_corners(self) -> tuple[Tensor, Tensor]:
+        return _cell_corners(self.solids)
+
+    def finish(self, outputs: Tensor) -> SpaceParts:
+        return [SpacePartition(self.solids, self.coords, outputs)]
 
     def extend(self, batches: Sequence[NewVertices]) -> SpaceState:
         """With new vertices, each batch built on the vertices before it."""
@@ -84,8 +125,8 @@ def begin_space(program: Program, slices: Sequence[Slice]) -> SpaceState:
 
 def partition_space(
     program: Program, slices: Sequence[Slice], zero_tolerances: Sequence[Tensor], budget: Budget, record: Record,
-    keep: Keep | None = None,
-) -> list[SpacePartition | CellPartition]:  # fmt: skip
+    keep: Keep | None = None, consume: Callable[[SpaceParts], object] | None = None,
+) -> SpaceParts:  # fmt: skip
     """The exact partition of slices of dimension 3, in one part or in several with some of the slices each.
 
     zero_tolerances: from ``zero_tolerances_of``. Where a maximum has more than 16 candidates, or where
@@ -93,70 +134,24 @@ def partition_space(
     of them from the start where rounding has left a cell that is no polytope. Raises ``TooManyRegions`` when a slice
     has more regions than ``budget.max_regions``.
 
-    keep: which cells to go on with after each fold; the others are left out of the result.
+    keep: which cells to go on with after each fold; the others are left out of the result. consume: called with each
+    finished part, which is then forgotten; the result is the last part.
 
-    Cost: in proportion to the number of regions after each layer. All regions of a slice are held in memory at once;
-    of several slices some are worked through after the others where their values would not fit.
+    Cost: in proportion to the number of regions after each layer. Without ``consume`` all regions of a slice are held
+    in memory at once; of several slices some are worked through after the others where their values would not fit.
     """
-    cutter = _SpaceCutter(program, zero_tolerances, budget, record, keep, shares_of_folds(program, 3))
+    walk = Walk.of(program, zero_tolerances, budget, record, dim=3, keep=keep, consume=consume)
     try:
-        return cutter.carry(0, begin_space(program, slices), 0, 1.0)
+        return walk.carry(begin_space(program, slices))
     except NotPolytopes:
+        if consume is not None:
+            raise CheckFailed(
+                "Expected cells that are polytopes, got one that rounding has flattened, after some parts were passed "
+                "on. Use linear_regions, which starts again, or take a larger slice."
+            ) from None
         record.restart()
-        return [partition_cells(program, slices, zero_tolerances, budget, record, keep)]
-
-
-@dataclass(frozen=True)
-class _SpaceCutter:
-    program: Program
-    zero_tolerances: Sequence[Tensor]
-    budget: Budget
-    record: Record
-    keep: Keep | None
-    shares: Sequence[float]  # see ``shares_of_folds``
-
-    def carry(self, start: int, state: SpaceState, held: int, share: float) -> list[SpacePartition | CellPartition]:
-        """Carry cells through fold ``start`` and all later ones, while values of ``held`` bytes wait.
-
-        share: of all the work, for the progress.
-        """
-        folds, present = self.program.folds, state.solids.slice_id.unique()
-        for layer in range(start, len(folds)):
-            rows = self.budget.rows(folds[layer], held, state.coords.device)
-            if len(present) > 1 and _HEADROOM * state.solids.n_vertices > rows:
-                first = torch.isin(state.solids.slice_id, present[: len(present) // 2])
-                held += bytes_of(state.values)
-                halves = [(first, share * (len(present) // 2) / len(present))]
-                halves.append((~first, share - halves[0][1]))
-                return [
-                    part
-                    for half, half_share in halves
-                    for part in self.carry(layer, state.take(half), held, half_share)
-                ]
-            compared, zero_tolerance = folds[layer].compared(state.values), self.zero_tolerances[layer]
-            found, done, own = None, self.record.done, share * self.shares[layer]
-            if isinstance(compared, Thresholds) or compared.groups.shape[1] <= _MOST_CANDIDATES:
-                with suppress(Unresolved):
-                    report_progress = partial(self.record.report_progress, of=own)
-                    found = cut_space(self.program, layer, state, zero_tolerance, report_progress)
-            if found is None:
-                self.record.done = done  # this fold starts again
-                cells = CellState(state.solids.as_complex(), state.coords, state.slice_id, state.values)
-                return [
-                    carry_cells(self.program, self.zero_tolerances, self.budget, self.record, cells, start=layer,
-                                keep=self.keep, share=share)
-                ]  # fmt: skip
-            if not isinstance(compared, Thresholds):
-                self.record.snap(state.slice_id[snapped_signs(compared, at_vertices(zero_tolerance, state.slice_id))])
-            state, snapped = found
-            self.record.snap(snapped)
-            self.record.add(layer, state.solids.slice_id, self.budget.max_regions)
-            state = replace(state, values=folds[layer].advance(state.values, consume=True))
-            if self.keep is not None:
-                mask = self.keep(layer, partial(_cell_corners, state.solids), state.coords, state.values)
-                state = state if mask is None or bool(mask.all()) else state.take(mask)
-            share -= own
-        return [SpacePartition(state.solids, state.coords, self.program.outputs(state.values))]
+        parts: Any = partition_cells(program, slices, zero_tolerances, budget, record, keep)
+        return list(parts)
 
 
 def cut_space(

@@ -131,13 +131,12 @@ def stream_regions(
     output: Output | None = None,
     args: Arguments = (),
 ) -> RegionTotals:
-    """Count the activation regions of a line or a plane without storing them, and pass them to ``consume`` part by
-    part.
+    """Count the activation regions of a slice without storing them, and pass them to ``consume`` part by part.
 
     The regions are those of ``linear_regions``, each in exactly one part. Only one part is held at a time, so you can
     count tens of millions of regions. Neighbours with equal maps are not joined: they may lie in different parts.
 
-    slice: a slice of dimension 1 or 2. consume: function called with each finished part, a ``FinishedRegions``, or a
+    slice: a slice of any dimension. consume: function called with each finished part, a ``FinishedRegions``, or a
     ``SizeHistogram``; None counts only.
     memory: bytes of working memory (2 GiB by default, on a GPU half of its free memory).
     Other arguments as in ``linear_regions``. Reaching a limit raises ``LimitReached``, after some parts were passed on.
@@ -152,8 +151,6 @@ def stream_regions(
     if len(slices) > 1:
         raise InputError(f"Expected one slice, got {len(slices)}. Call once for each slice.")
     slice = slices[0]
-    if slice.dim > 2:
-        raise InputError(f"Expected a slice of dimension 1 or 2, got dimension {slice.dim}. Use linear_regions.")
     if consume is not None and not callable(consume):
         raise InputError(f"Expected a function of FinishedRegions, got {type(consume).__name__}. Pass a function.")
     program, scale = program_of(select_output(model, output, args), [slice]), slice.scale
