@@ -42,7 +42,7 @@ def train(inputs: Tensor, labels: Tensor) -> nn.Module:
 def draw(part: rs.Partition, dec: rs.DecisionRegions, inputs: Tensor, labels: Tensor) -> Figure:
     """Linear regions on the left, shaded by class; decision regions with the nearest digits on the right."""
     plane, images = dec.partition.slice, inputs[CHOSEN]
-    figure, (left, right) = style.figure(1, 2, width=8.8, height=4.15)
+    figure, (left, right) = style.figure(1, 2, width=10.5, height=3.6)
     plot.decision_mosaic(dec, ax=left)
     left.set_title(f"{part.n_linear_regions:,} linear regions")
     plot.decision_regions(dec, ax=right, class_names=NAMES)

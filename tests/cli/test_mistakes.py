@@ -92,7 +92,7 @@ MISTAKES = {
     f"regions {BOX} -o nothere/out.png": "does not exist",
     f"regions {BOX} -o .": "Expected an --output file that ends in .png, .pdf, .svg, .json or .npz, got '.'",
     "regions :cube --box -1 1 -o out.png": "dimension 1 or 2",
-    f"regions {BOX} --count-only -o out.png": "without --certify, a figure or an .npz file",
+    f"regions {BOX} --count-only -o out.npz": "without --certify or an .npz file",
     "quickstart -o net.py": "is a file",
     f"{COUNT} --dim 3 -o out.png": "dimension 1 or 2",
     f"{COUNT} -o nothere/x.json": "does not exist",

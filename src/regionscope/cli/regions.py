@@ -26,7 +26,9 @@ from regionscope.exact import (
     linear_regions,
     stream_regions,
 )
+from regionscope.formatting import counted
 from regionscope.geometry import Slice
+from regionscope.plot import style
 from regionscope.smooth import decision_map
 
 _SAVED = (".npz",)  # what Partition.load and regionscope explore read
@@ -57,13 +59,15 @@ def regions(job: CountJob, count_only: options.CountOnlyOption = False) -> None:
 
     Example: regionscope regions --model net.onnx --plane 0=-1:1,1=-1:1,2=0,3=0.5
     """
-    if count_only and (job.certify or job.pictures or job.named(_SAVED)):
+    if count_only and (job.certify or job.named(_SAVED)):
         raise InputError(
-            "Expected --count-only without --certify, a figure or an .npz file, which need all regions at once. "
+            "Expected --count-only without --certify or an .npz file, which need all regions at once. "
             "Leave out --count-only, or the others."
         )
+    network, where = job.start()
     instrument: Callable[..., Partition | RegionTotals] = stream_regions if count_only else linear_regions
-    part = job.cut(instrument, *job.start())
+    image = plot.StreamedImage(where) if count_only and job.pictures else None
+    part = job.cut(instrument, network, where, **({} if image is None else {"consume": image}))
     layers = part.layers if isinstance(part, Partition) else part.by_layer
     counts = {f"activation regions after {name}": n for name, n in zip(layers, part.by_layer.values(), strict=True)}
     counts["activation regions"] = part.n_activation_regions
@@ -76,7 +80,15 @@ def regions(job: CountJob, count_only: options.CountOnlyOption = False) -> None:
         numbers |= {"linear_regions": part.n_linear_regions, "undecided": part.n_undecided}
         if part.n_undecided:
             counts["walls and regions that rounding leaves open"] = part.n_undecided
-    _report(job, part, part, counts, numbers, plot.regions_figure)
+    _report(job, part, part, counts, numbers, plot.regions_figure if image is None else lambda _: _figure_of(image))
+
+
+def _figure_of(image: plot.StreamedImage) -> Figure:
+    figure, (ax,) = style.figure(1, 1, width=style.PANEL_INCHES, height=style.PANEL_INCHES + 0.35)
+    image.draw(ax=ax)
+    style.map_axes([ax])
+    ax.set_title(counted(image.n, "activation region"))
+    return figure
 
 
 class _Negated(nn.Module):

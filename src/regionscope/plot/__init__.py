@@ -33,6 +33,7 @@ from regionscope.plot.level_sets import level_set, level_set_figure
 from regionscope.plot.marks import data, points, thumbnails
 from regionscope.plot.notebook import register
 from regionscope.plot.regions import decision_boundary, decision_mosaic, decision_regions, linear_regions, region_values
+from regionscope.plot.streamed import StreamedImage
 from regionscope.plot.style import look
 from regionscope.plot.walls import layer_panels, zero_lines
 
@@ -40,6 +41,7 @@ __all__ = [
     "ComplexityAxes",
     "CorrelationArtists",
     "FunctionGraph",
+    "StreamedImage",
     "attribution_figure",
     "attributions",
     "class_legend",
