@@ -29,7 +29,13 @@ from regionscope.plot.walls import zero_lines
 from regionscope.types import Progress
 
 KINDS = ("linear", "decision", "neurons")
-_RIGHT, _TOP, _TITLE, _STRIP, _GAP = 0.94, 0.94, 0.955, 0.07, 0.055  # shares of the figure
+_RIGHT, _TOP, _STRIP, _GAP = (
+    0.94,
+    (0.06, 0.42),
+    (0.07, 0.36),
+    (0.055, 0.3),
+)  # shares of the figure, and the least in inches
+_TITLE = 0.11  # inches between the map and the title
 _LEFT, _BELOW = (0.1, 0.5), (0.065, 0.42)  # room for numbers: a share of the figure, and the least in inches
 _NAME = 0.17  # inches for the name of an axis of the map
 _MOST_CLASSES = 20  # in a legend
@@ -38,6 +44,8 @@ _NARROW = 4.0  # inches: text shrinks with figures below this width
 _SMALL, _NAMES = 8.3, 7.0  # points: text at axes, and in a legend
 _LINE, _LETTER, _PATCH = 1.8, 0.65, 5.0  # of a legend above a map, in sizes of its font: height of a line, widths
 _DPI = 100
+_AROUND, _MAP = 0.27, 0.85  # height of a frame: that of text and counts, and of a square map, as shares of its width
+_FLATTEST, _TALLEST = 0.3, 1.6  # height of a map, as a share of its width
 _HOLD = 1.5  # seconds that the last frame stays
 
 _FPS, _SIZE = 6.0, 640
@@ -53,7 +61,7 @@ def animate(
     points: bool = True,
     progress: Progress | None = None,
 ) -> Path:
-    """Write the frames to a .gif or .mp4 file of ``size`` pixels width and return its path.
+    """Write the frames to a .gif or .mp4 file of ``size`` pixels width, as high as the slice needs; return its path.
 
     kind: "linear" (regions, with the decision boundary on top), "decision" or "neurons" (zero lines by layer).
     points: draw the data. Cost: one figure for each frame, about 0.3 s for 10,000 regions.
@@ -64,7 +72,8 @@ def animate(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     width = 2 * round(size / 2)  # video codecs want even numbers
-    figure = Figure(figsize=(width / _DPI, 2 * round(width * 1.12 / 2) / _DPI), dpi=_DPI)
+    height = 2 * round(width * (_AROUND + _MAP * _proportion(training)) / 2)
+    figure = Figure(figsize=(width / _DPI, height / _DPI), dpi=_DPI)
     FigureCanvasAgg(figure)
     shown = [*range(len(training.frames)), *[len(training.frames) - 1] * max(0, round(_HOLD * fps) - 1)]
     counts = _counts(training, kind)
@@ -80,6 +89,14 @@ def animate(
 
     write_animation(figure, draw(), path, fps=round(fps))
     return path
+
+
+def _proportion(training: TrainingFrames) -> float:
+    """Height of the map, as a share of its width: that of the slice, so that no band beside it is empty."""
+    if training.slice.dim == 1:
+        return _FLATTEST
+    wide, high = (training.slice.corners.amax(0) - training.slice.corners.amin(0)).tolist()
+    return float(min(max(high / wide, _FLATTEST), _TALLEST))
 
 
 def draw_frame(
@@ -111,8 +128,9 @@ def draw_frame(
         _name_classes(training, ax, fontsize=_NAMES * layout.text)
     moment = f"step {frame.step:,}" if frame.epoch is None else f"epoch {frame.epoch:g}"
     left, right = layout.map[0], layout.map[0] + layout.map[2]
-    figure.text(left, _TITLE, moment, fontsize=15 * layout.text, fontweight="bold", color=style.BLACK)
-    figure.text(right, _TITLE, count, fontsize=12 * layout.text, ha="right", color=style.BLACK)
+    title = layout.map[1] + layout.map[3] + _TITLE * layout.text / float(figure.get_size_inches()[1])
+    figure.text(left, title, moment, fontsize=15 * layout.text, fontweight="bold", color=style.BLACK)
+    figure.text(right, title, count, fontsize=12 * layout.text, ha="right", color=style.BLACK)
     strip = figure.add_axes(layout.strip)
     _counts_so_far(training, i, _counts(training, kind) if counts is None else counts, strip)
     strip.set_xlabel(
@@ -158,8 +176,9 @@ def _layout(figure: Figure) -> _Layout:
     text = min(1.0, float(wide) / _NARROW)
     left = max(_LEFT[0], _LEFT[1] * text / float(wide)) + _NAME * text / float(wide)
     below = max(_BELOW[0], _BELOW[1] * text / float(high))
-    bottom = below + _STRIP + _GAP + _NAME * text / float(high)
-    return _Layout((left, bottom, _RIGHT - left, _TOP - bottom), (left, below, _RIGHT - left, _STRIP), text)
+    above, strip, gap = (max(share, inches * text / float(high)) for share, inches in (_TOP, _STRIP, _GAP))
+    bottom = below + strip + gap + _NAME * text / float(high)
+    return _Layout((left, bottom, _RIGHT - left, 1 - above - bottom), (left, below, _RIGHT - left, strip), text)
 
 
 def _counts(training: TrainingFrames, kind: str) -> NDArray[np.int64]:
