@@ -185,11 +185,29 @@ def test_claims_about_the_optimiser_come_out_each_way() -> None:
     assert float(dict(found.tables[1].rows)["generalisation gap"]) > 0.9
 
 
+def test_claims_about_the_regions_of_images_come_out_each_way() -> None:
+    """The gap rises with the decision regions, distances have nothing to do with it, and all counts are the same."""
+
+    def said(train: float = 0.0) -> dict[str, str]:
+        runs = [
+            a_run({"training.lr": 1.0 + i // 3, "training.batch_size": 1 + i % 3, "seed": seed},
+                  {"regions": i + 0.1 * seed, "points": 64.0, "points.distance": (7.0 * i) % 12}, gap=10.0 + i,
+                  train=train if i < 5 else 0.0)
+            for i, seed in product(range(12), range(3))
+        ]  # fmt: skip
+        return verdicts(designs.point_regions(NOTHING, {"points": runs}).claims)
+
+    assert said() == {"regions": YES, "points": OPEN, "distance": NO}
+    assert set(said(train=1.1).values()) == {OPEN}, "seven settings fit"
+
+
 def test_runs_of_the_designs() -> None:
-    """36 settings of the grid, 12 with decay and 3 with crops; of the optimiser 30, and 15 with weight decay."""
+    """36 settings of the grid, 12 with decay and 3 with crops; of the optimiser 30, and 15 with weight decay; of the
+    regions of images 12."""
     declared = runs_of("beyond", "designs", "full")
     assert {name: len(mine) for name, mine in declared.items()} == {
-        "factorial": 3 * 36, "decay": 3 * 12, "crops": 3 * 3, "further": 2 * 36, "optimiser": 3 * 45
+        "factorial": 3 * 36, "decay": 3 * 12, "crops": 3 * 3, "further": 2 * 36, "optimiser": 3 * 45,
+        "points": 3 * 12,
     }  # fmt: skip
     every = [one for mine in declared.values() for one in mine]
     assert len({one.key for one in every}) == len(every)

@@ -31,6 +31,11 @@ MEASURES = {  # words, and the sign with which the measure is expected to go wit
     "norm.l2": ("norm of the weights", 1),
     "distance": ("distance from the start", 1),
 }
+POINT_MEASURES = {
+    "regions": MEASURES["regions"],
+    "points": ("linear regions with training images", 1),
+    "points.distance": ("minus the median distance to the nearest fold", -1),
+}
 _WORDS = {Verdict.HOLDS: "follows", Verdict.CONTRADICTED: "does not follow", Verdict.UNDECIDED: "undecided"}
 _FACTORS = ("data size", "label noise", "width", "weight decay", "crops and flips")
 _GRID = 3  # factors of a full factorial, which come first
@@ -67,7 +72,7 @@ def cells_of(runs: Iterable[SeedRun], levels_of: Callable[[SeedRun], Levels]) ->
 
 def design_of(name: str, cells: Sequence[Cell], factors: int | None = None) -> Design:
     """The settings in which every seed has the measure, with the levels of the first ``factors`` (all by default)."""
-    sign = MEASURES[name][1]
+    sign = {**MEASURES, **POINT_MEASURES}[name][1]
     have = [cell for cell in cells if all(name in last for last in cell.numbers.values())]
     wide = len(cells[0].levels) if cells else 1
     return Design(
@@ -244,3 +249,16 @@ def _explained(levels: Any, values: Any) -> float:
     known = np.vander(np.log(levels[:, 0]), 3)
     rest = y - known @ np.linalg.lstsq(known, y, rcond=None)[0]
     return float(1 - rest.var() / y.var())
+
+
+def point_regions(table: SeedTable, runs: Runs) -> Finding:
+    cells = cells_of(runs["points"], lambda run: (float(run["training.lr"]), float(run["training.batch_size"]), 0, 0))
+    claims = {name: answered(name, _over_all(), cells) for name in POINT_MEASURES}
+    rows = tuple(
+        (*cell.levels[:2], seed, last["gap"], last["train_error"], *(last[name] for name in POINT_MEASURES))
+        for cell in cells
+        for seed, last in sorted(cell.numbers.items())
+    )
+    columns = ("learning rate", "batch size", "seed", "gap", "training error", "decision regions on a line",
+               "linear regions", "median distance")  # fmt: skip
+    return Finding({name.replace("points.", ""): one for name, one in claims.items()}, (Table("Runs", columns, rows),))
