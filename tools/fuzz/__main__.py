@@ -3,8 +3,9 @@
 ``python -m fuzz --seeds 0:1000`` compares the networks of these seeds and adds them to the report. Seeds that are
 already in the report are skipped, so an interrupted run resumes. ``--recheck`` repeats the networks whose counts
 differ. ``--show SEED`` prints one network with its differences. The exit code is 1 if the report has mismatches.
-Seeds from 3,000,000 on have long dot products, and those from 4,000,000 on layers of every scale; there a difference is
-a mismatch unless the result warns (``n_undecided``) or is refused (``CheckFailed``).
+Seeds from 3,000,000 on have long dot products, those from 4,000,000 on layers of every scale, and those from
+5,000,000 on random graphs of operators; there a difference is a mismatch unless the result warns (``n_undecided``) or
+is refused (``CheckFailed``).
 """
 
 from __future__ import annotations

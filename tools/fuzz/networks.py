@@ -56,9 +56,12 @@ class Network:
 
 def network(seed: int) -> Network:
     """The network of this seed; families take turns. Seeds from MIXED on have another fold in each layer, and most of
-    them steep weights; those from LONG on have long dot products, and those from SCALED on layers of every scale.
+    them steep weights; those from LONG on have long dot products, those from SCALED on layers of every scale, and
+    those from OPERATORS on random graphs of operators.
     """
     rng = np.random.Generator(np.random.PCG64(seed))
+    if seed >= OPERATORS:
+        return operator_network(seed, rng)
     if seed >= LONG:
         return scaled_network(seed, rng) if seed >= SCALED else long_network(seed, rng)
     family = "mixed" if seed >= MIXED else list(FAMILIES)[seed % len(FAMILIES)]
@@ -166,6 +169,63 @@ def scaled_network(seed: int, rng: Rng) -> Network:
     return Network(seed, "scaled", kind, dtype, layers, weights, _place(rng, shape, dim, "ordinary"))
 
 
+def operator_network(seed: int, rng: Rng) -> Network:
+    """Two or three linear layers, the first ones with one or two operators behind it, in blocks around some of them."""
+    dim = int(rng.choice([1, 2], p=[0.8, 0.2]))
+    kind = [*WEIGHTS, "float64"][rng.choice(len(WEIGHTS) + 1, p=OPERATOR_SHARES)]
+    first = width = int(rng.integers(dim, dim + 3))
+    layers: list[Layer] = []
+    for _ in range(int(rng.integers(1, 3))):
+        n = int(rng.choice([3, 4, 6] if dim == 1 else [3, 4]))
+        layers.append(["Linear", width, n])
+        operators, width = _operator(rng, n, dim)
+        if width == n and rng.random() < 0.5:
+            block = ["Residual", "Concat"][rng.integers(2)]
+            operators, width = [[block, operators]], n if block == "Residual" else 2 * n
+        layers += operators
+    layers.append(["Linear", width, int(rng.integers(1, 4))])
+    return Network(
+        seed, "operators", kind, "float64", layers, _draw(rng, layers, kind), _place(rng, (first,), dim, kind)
+    )
+
+
+def _operator(rng: Rng, n: int, dim: int) -> tuple[list[Layer], int]:
+    """One operator on n units, sometimes behind another, and the number of units it returns."""
+    half = [k / 4 for k in rng.integers(-4, 5, n).tolist()]
+    level, k = float(rng.integers(1, 5)) / 4, int(rng.integers(1, n))
+    size = 2 if n % 2 == 0 and rng.random() < 0.5 else n
+    edges = [rng.integers(0, n, rng.integers(0, 4)).tolist() for _ in range(n)]
+    edges[0] = edges[0] or [n - 1]
+    choices: list[tuple[Layer, int]] = [
+        (["Where", float(rng.choice([0.125, 0.5, -0.5]))], n),
+        (["Gate"], n),
+        (["Fill", -level, level / 2], n),
+        (["Shrink", level / 2], n),
+        (["Sort", size], n),
+        (["TopK", k], k),
+        (["KthValue", k], 1),
+        (["Median"], 1),
+        (["CumMax"], n),
+        (["CumMin"], n),
+        (["AMinMax"], 2),
+        (["Norm", size, str(rng.choice(["1", "inf"]))], n // size),
+        (["CDist", [half, half[::-1]]], 2),
+        (["Lerp", half], n),
+        (["Addcmul", half], n),
+        (["Messages", str(rng.choice(["sum", "amax", "amin"])), edges], n),
+    ]
+    if n % 2 == 0 and dim == 1:
+        choices.append((["RNN", n // 2, 3], 3))
+    layer, width = choices[rng.integers(len(choices))]
+    before: list[Layer] = [["RFFT"]] if n == 4 and width == n and rng.random() < 0.1 else []
+    if before:  # 6 units
+        layer, width = ["Sort", 3], 6
+    behind: list[Layer] = []
+    if width > 1 and rng.random() < 0.3:
+        behind, width = ([["Diff"]], width - 1) if rng.random() < 0.5 else ([["Gate"]], width)
+    return [*before, layer, *behind], width
+
+
 def _draw(rng: Rng, layers: list[Layer], kind: str) -> Weights:
     weights = {}
     fan_in = 1
@@ -244,6 +304,7 @@ WEIGHTS: dict[str, Callable[[Rng, tuple[int, ...], int], Numbers]] = {
 SHARES = [0.25, 0.15, 0.1, 0.1, 0.1, 0.1, 0.1, 0.0, 0.1]  # of these, and of unrounded ordinary weights
 LONG, LONG_KINDS = 3_000_000, ("affine", "constant", "folds", "constant and folds", "one live unit")
 SCALED, SCALED_KINDS = 4_000_000, ("one layer down", "one layer up", "all layers")
+OPERATORS, OPERATOR_SHARES = 5_000_000, [0.4, 0.1, 0.05, 0.05, 0.05, 0.1, 0.0, 0.05, 0.2]
 MIXED, MIXED_SHARES = 1_000_000, [0.1, 0.1, 0.05, 0.0, 0.05, 0.0, 0.0, 0.6, 0.1]
 
 

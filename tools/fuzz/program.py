@@ -7,13 +7,14 @@ Python integers of shape (units, k + 1); the last column is the constant.
 Layers are written as in known_answers.json: ``[type, *arguments]`` with the names of torch.nn. In addition:
 ``["Residual", layers]`` is x + layers(x), ``["Concat", layers]`` joins x and layers(x), ``["Maximum", layers]`` is the
 larger of x and layers(x) for each unit, ``["Maxout", n]`` takes the largest of each n consecutive units, ``["Abs"]``
-the absolute value, and ``["Again", i]`` calls the i-th layer of the same list once more.
+the absolute value, and ``["Again", i]`` calls the i-th layer of the same list once more. The layers of the family of
+operators are in ``OPERATORS``.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -91,6 +92,15 @@ class Largest:
 
 
 @dataclass(frozen=True)
+class Ranked:
+    """The units of these ranks in each group, from the smallest, 0."""
+
+    source: int
+    groups: tuple[tuple[int, ...], ...]
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Join:
     """Tensors below each other, each shifted left to the common exponent; with ``add``, their sum."""
 
@@ -99,7 +109,7 @@ class Join:
     add: bool
 
 
-Step = Affine | Piecewise | Largest | Join
+Step = Affine | Piecewise | Largest | Ranked | Join
 
 
 @dataclass
@@ -149,7 +159,9 @@ def _append(program: Program, layers: Sequence[Layer], weights: Weights, prefix:
         if kind in ("Residual", "Concat", "Maximum"):
             source = len(program.steps)
             _append(program, arguments[0], weights, f"{prefix}{i}.body.")
-            _append_pair(program, kind, source)
+            append_pair(program, kind, source)
+        elif kind in OPERATORS:
+            OPERATORS[kind](program, *arguments, *([weights, f"{prefix}{i}."] if kind == "RNN" else []))
         elif kind in ("Linear", "Conv2d", "AvgPool2d"):
             _append_affine(program, kind, arguments, weights, f"{prefix}{i}.")
         elif kind in ("MaxPool2d", "Maxout"):
@@ -160,7 +172,7 @@ def _append(program: Program, layers: Sequence[Layer], weights: Weights, prefix:
             _append_piecewise(program, kind, arguments)
 
 
-def _append_pair(program: Program, kind: str, source: int) -> None:
+def append_pair(program: Program, kind: str, source: int) -> None:
     """What becomes of x (tensor ``source``) and body(x) (the last tensor)."""
     last = len(program.steps)
     common = max(program.exponents[source], program.exponents[last])
@@ -175,7 +187,7 @@ def _append_pair(program: Program, kind: str, source: int) -> None:
 
 
 def _append_affine(program: Program, kind: str, arguments: list[Any], weights: Weights, name: str) -> None:
-    before, shape = program.exponents[-1], program.shapes[-1]
+    shape = program.shapes[-1]
     if kind == "AvgPool2d":
         channels, side = shape[0], arguments[0]
         weight = np.zeros((channels, channels, side, side))
@@ -191,6 +203,15 @@ def _append_affine(program: Program, kind: str, arguments: list[Any], weights: W
     else:
         matrix = weights[name + "weight"]
         bias, after = weights.get(name + "bias", np.zeros(len(matrix))), (len(matrix),)
+    append_matrix(program, matrix, bias, after)
+
+
+def append_matrix(
+    program: Program, matrix: NDArray[np.float64], bias: NDArray[np.float64] | None = None, after: tuple[int, ...] = ()
+) -> None:
+    """matrix @ the last tensor + bias, of shape ``after``."""
+    before = program.exponents[-1]
+    bias, after = np.zeros(len(matrix)) if bias is None else bias, after or (len(matrix),)
     constant, of_bias = integers(bias)
     exponent = max(_mantissas(matrix)[2], of_bias - before)
     shifted = constant << (exponent + before - of_bias)
@@ -232,13 +253,18 @@ def _append_largest(program: Program, kind: str, arguments: list[Any]) -> None:
 
 
 def _append_piecewise(program: Program, kind: str, arguments: list[Any]) -> None:
-    before = program.exponents[-1]
     if kind in ("Hardtanh", "ReLU6"):
         low, high = (0.0, 6.0) if kind == "ReLU6" else (*arguments, -1.0, 1.0)[:2]
         at, slopes, constants = [low, high], [0.0, 1.0, 0.0], [low, 0.0, high]
     else:
         left = {"ReLU": 0.0, "Abs": -1.0}[kind] if kind != "LeakyReLU" else (*arguments, 0.01)[0]
         at, slopes, constants = [0.0], [left, 1.0], [0.0, 0.0]
+    append_pieces(program, at, slopes, constants)
+
+
+def append_pieces(program: Program, at: Sequence[float], slopes: Sequence[float], constants: Sequence[float]) -> None:
+    """Each unit of the last tensor on its piece: slope * unit + constant."""
+    before = program.exponents[-1]
     whole, own = integers(slopes)
     extra = max(0, integers(at)[1] - before)
     thresholds = tuple(int(Fraction(t) * 2 ** (before + extra)) for t in at)
@@ -251,3 +277,119 @@ def _append_piecewise(program: Program, kind: str, arguments: list[Any]) -> None
     program.append(
         Piecewise(len(program.steps), thresholds, tuple(whole.tolist()), fixed), exponent, program.shapes[-1]
     )
+
+
+# The family of operators, on tensors of one dimension; ``modules.FUNCTIONS`` has them in torch.
+
+
+def _append_groups(program: Program, groups: Sequence[Sequence[int]]) -> None:
+    program.append(Largest(len(program.steps), tuple(map(tuple, groups))), program.exponents[-1], (len(groups),))
+
+
+def _append_ranked(program: Program, size: int, ranks: Sequence[int]) -> None:
+    groups = np.arange(program.shapes[-1][0]).reshape(-1, size or program.shapes[-1][0])
+    step = Ranked(len(program.steps), tuple(map(tuple, groups.tolist())), tuple(ranks))
+    program.append(step, program.exponents[-1], (len(groups) * len(ranks),))
+
+
+def _append_shrink(program: Program, bound: float) -> None:
+    append_pieces(program, (-bound, bound), (1.0, 0.0, 1.0), (bound, 0.0, -bound))
+
+
+def _append_absolute(program: Program) -> None:
+    append_pieces(program, (0.0,), (-1.0, 1.0), (0.0, 0.0))
+
+
+def _append_norm(program: Program, size: int, order: str) -> None:
+    _append_absolute(program)
+    groups = np.arange(program.shapes[-1][0]).reshape(-1, size)
+    if order == "inf":
+        _append_groups(program, groups.tolist())
+    else:
+        append_matrix(program, np.kron(np.eye(len(groups)), np.ones((1, size))))
+
+
+def _append_distances(program: Program, points: list[list[float]]) -> None:
+    m, n = np.shape(points)
+    append_matrix(program, np.tile(np.eye(n), (m, 1)), -np.ravel(points))
+    _append_norm(program, n, "1")
+
+
+def _append_mixture(program: Program, kind: str, weights: Sequence[float]) -> None:
+    """x + w (relu(x) - x), or x + w |x|."""
+    source, w = len(program.steps), np.diag(weights)
+    append_pieces(program, (0.0,), (0.0, 1.0) if kind == "Lerp" else (-1.0, 1.0), (0.0, 0.0))
+    append_pair(program, "Concat", source)
+    append_matrix(program, np.concatenate([np.eye(len(w)) - w * (kind == "Lerp"), w], 1))
+
+
+def _append_messages(program: Program, reduce: str, edges: list[list[int]]) -> None:
+    """Node i receives the values of its sources; with none, it keeps its own."""
+    if reduce == "sum":
+        matrix = np.eye(len(edges))
+        for i, sources in enumerate(edges):
+            np.add.at(matrix[i], sources, 1.0)
+        append_matrix(program, matrix)
+        return
+    sign = 1.0 if reduce == "amax" else -1.0
+    append_matrix(program, sign * np.eye(len(edges)))
+    _append_groups(program, [sources or [i] for i, sources in enumerate(edges)])
+    append_matrix(program, sign * np.eye(len(edges)))
+
+
+def _append_prefixes(program: Program, sign: float) -> None:
+    n = program.shapes[-1][0]
+    append_matrix(program, sign * np.eye(n))
+    _append_groups(program, [range(i + 1) for i in range(n)])
+    append_matrix(program, sign * np.eye(n))
+
+
+def _append_both_ends(program: Program) -> None:
+    n = program.shapes[-1][0]
+    append_matrix(program, np.concatenate([-np.eye(n), np.eye(n)]))
+    _append_groups(program, [range(n), range(n, 2 * n)])
+    append_matrix(program, np.diag([-1.0, 1.0]))
+
+
+def _append_spectrum(program: Program) -> None:
+    """Real and imaginary parts of the transform of each four units."""
+    parts = np.array([[1, 1, 1, 1], [1, 0, -1, 0], [1, -1, 1, -1], [0, 0, 0, 0], [0, -1, 0, 1], [0, 0, 0, 0]])
+    groups = np.kron(np.eye(program.shapes[-1][0] // 4), parts)
+    append_matrix(program, groups)
+
+
+def _append_rnn(program: Program, size: int, hidden: int, weights: Weights, name: str) -> None:
+    """The last state of a recurrent layer of ReLU."""
+    source, n = len(program.steps), program.shapes[-1][0]
+    w_x, w_h, b_x, b_h = (weights[f"{name}rnn.{part}_l0"] for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+    append_matrix(program, np.zeros((hidden, n)))
+    for t in range(n // size):
+        append_pair(program, "Concat", source)
+        columns = np.zeros((hidden, n))
+        columns[:, t * size : (t + 1) * size] = w_x
+        append_matrix(program, np.concatenate([columns, w_h], 1), b_x)
+        append_matrix(program, np.eye(hidden), b_h)
+        append_pieces(program, (0.0,), (0.0, 1.0), (0.0, 0.0))
+
+
+OPERATORS: dict[str, Callable[..., None]] = {
+    "Where": lambda program, slope: append_pieces(program, (0.0,), (slope, 1.0), (0.0, 0.0)),
+    "Gate": lambda program: append_pieces(program, (0.0,), (0.0, 1.0), (0.0, 0.0)),
+    "Fill": lambda program, low, high: append_pieces(program, (low, high), (0.0, 1.0, 0.0), (low, 0.0, high)),
+    "Shrink": _append_shrink,
+    "Sort": lambda program, size: _append_ranked(program, size, range(size)),
+    "TopK": lambda program, k: _append_ranked(program, 0, [program.shapes[-1][0] - 1 - i for i in range(k)]),
+    "KthValue": lambda program, k: _append_ranked(program, 0, [k - 1]),
+    "Median": lambda program: _append_ranked(program, 0, [(program.shapes[-1][0] - 1) // 2]),
+    "CumMax": lambda program: _append_prefixes(program, 1.0),
+    "CumMin": lambda program: _append_prefixes(program, -1.0),
+    "AMinMax": _append_both_ends,
+    "Norm": _append_norm,
+    "CDist": _append_distances,
+    "Lerp": lambda program, weights: _append_mixture(program, "Lerp", weights),
+    "Addcmul": lambda program, weights: _append_mixture(program, "Addcmul", weights),
+    "Messages": _append_messages,
+    "Diff": lambda program: append_matrix(program, np.diff(np.eye(program.shapes[-1][0]), axis=0)),
+    "RFFT": _append_spectrum,
+    "RNN": _append_rnn,
+}

@@ -13,8 +13,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from fuzz.polytopes import Face, Function, Point, Polytope, corners, joined, positive_part, signs
-from fuzz.program import Affine, Integers, Join, Largest, Layer, Piecewise, Program, Weights, compiled, integers
+from fuzz.polytopes import Face, Function, Point, Polytope, corners, joined, positive_part, signs, value
+from fuzz.program import Affine, Integers, Join, Largest, Layer, Piecewise, Program, Ranked, Weights, compiled, integers
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def truth_of(layers: Sequence[Layer], weights: Weights, place: Place) -> Truth:
     program = compiled(layers, weights, place.origin.shape, exponent)
     cells, by_layer = [Cell(place.hull, [functions])], []
     for step in program.steps:
-        if isinstance(step, Piecewise | Largest):
+        if isinstance(step, Piecewise | Largest | Ranked):
             cells = [piece for cell in cells for piece in _folded(cell, step)]
             by_layer.append(len(cells))
         else:
@@ -126,18 +126,21 @@ def _affine(tensors: list[Integers], step: Affine | Join) -> Integers:
     return first + second if step.add else np.concatenate([first, second])
 
 
-def _folded(cell: Cell, step: Piecewise | Largest) -> list[Cell]:
+def _folded(cell: Cell, step: Piecewise | Largest | Ranked) -> list[Cell]:
     """The pieces of a cell on which every unit of the step keeps its piece, with the step's output on each."""
     units = [tuple(unit) for unit in cell.tensors[step.source].tolist()]
     pieces: list[tuple[Polytope, list[Function]]] = [(cell.polytope, [])]
-    for group in step.groups if isinstance(step, Largest) else [(i,) for i in range(len(units))]:
+    for group in [(i,) for i in range(len(units))] if isinstance(step, Piecewise) else step.groups:
         following = []
         for polytope, outputs in pieces:
-            if isinstance(step, Largest):
-                parts = upper_envelope(polytope, [units[i] for i in group])
+            parts: list[tuple[Polytope, list[Function]]]
+            if isinstance(step, Ranked):
+                parts = _in_order(polytope, [units[i] for i in group], step.ranks)
+            elif isinstance(step, Largest):
+                parts = [(part, [output]) for part, output in upper_envelope(polytope, [units[i] for i in group])]
             else:
-                parts = _cut(polytope, units[group[0]], step)
-            following += [(part, [*outputs, output]) for part, output in parts]
+                parts = [(part, [output]) for part, output in _cut(polytope, units[group[0]], step)]
+            following += [(part, [*outputs, *more]) for part, more in parts]
         pieces = following
     return [Cell(polytope, [*cell.tensors, _as_tensor(outputs)]) for polytope, outputs in pieces]
 
@@ -160,6 +163,27 @@ def _cut(polytope: Polytope, unit: Function, step: Piecewise) -> list[tuple[Poly
         elif not positive:
             return [*parts, (rest, _output(unit, step, j))]
     return [*parts, (rest, _output(unit, step, len(step.thresholds)))]
+
+
+def _in_order(polytope: Polytope, units: list[Function], ranks: Sequence[int]) -> list[tuple[Polytope, list[Function]]]:
+    """The parts of a polytope in which the units keep their order; each with those of the ranks."""
+    parts = [polytope]
+    for first, second in itertools.combinations(dict.fromkeys(units), 2):
+        difference = tuple(a - b for a, b in zip(first, second, strict=True))
+        cut = []
+        for part in parts:
+            if all(signs(part, difference)):
+                cut += [positive_part(part, f) for f in (difference, tuple(-number for number in difference))]
+            else:
+                cut.append(part)
+        parts = cut
+    ordered = [sorted(units, key=lambda unit, part=part: _total(part, unit)) for part in parts]
+    return [(part, [units[rank] for rank in ranks]) for part, units in zip(parts, ordered, strict=True)]
+
+
+def _total(polytope: Polytope, unit: Function) -> Fraction:
+    """The sum of the values at all corners, with the order of the values inside."""
+    return sum((Fraction(value(unit, point), point[-1]) for point in corners(polytope)), Fraction(0))
 
 
 def _output(unit: Function, step: Piecewise, j: int) -> Function:
