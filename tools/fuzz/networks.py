@@ -304,7 +304,7 @@ WEIGHTS: dict[str, Callable[[Rng, tuple[int, ...], int], Numbers]] = {
 SHARES = [0.25, 0.15, 0.1, 0.1, 0.1, 0.1, 0.1, 0.0, 0.1]  # of these, and of unrounded ordinary weights
 LONG, LONG_KINDS = 3_000_000, ("affine", "constant", "folds", "constant and folds", "one live unit")
 SCALED, SCALED_KINDS = 4_000_000, ("one layer down", "one layer up", "all layers")
-OPERATORS, OPERATOR_SHARES = 5_000_000, [0.4, 0.1, 0.05, 0.05, 0.05, 0.1, 0.0, 0.05, 0.2]
+OPERATORS, OPERATOR_SHARES = 5_000_000, [0.55, 0.05, 0.05, 0.02, 0.05, 0.05, 0.0, 0.03, 0.2]
 MIXED, MIXED_SHARES = 1_000_000, [0.1, 0.1, 0.05, 0.0, 0.05, 0.0, 0.0, 0.6, 0.1]
 
 

@@ -17,6 +17,7 @@ from regionscope.network.operations import Fixed
 from regionscope.network.record import Call, Data, Refused, rule
 from regionscope.network.refuse import INDICES
 from regionscope.network.rules.activations import MaxResult, extreme_along, larger, largest_of
+from regionscope.network.rules.arithmetic import sum_of
 from regionscope.network.rules.indexing import cat, index_select, select
 
 Comparator = tuple[int, int]
@@ -53,17 +54,25 @@ def _compared(
     call: Call, x: Data, dim: int, place: list[int], smaller: list[Comparator], bigger: list[Comparator]
 ) -> tuple[Data, list[int]]:
     """One stage: the entries after it, and where that of each wire lies."""
+    both = [pair for pair in smaller if pair in bigger]
     touched = {pair[0] for pair in smaller} | {pair[1] for pair in bigger}
     if not touched:
         return x, place
     kept = [wire for wire in range(len(place)) if wire not in touched]
     parts = [_taken(call, x, dim, [place[wire] for wire in kept])] if kept else []
     wires = list(kept)
-    for pairs, end in ((smaller, 0), (bigger, 1)):
+    for pairs, ends in (
+        (both, (1, 0)),
+        ([pair for pair in smaller if pair not in both], (0,)),
+        ([pair for pair in bigger if pair not in both], (1,)),
+    ):
         if pairs:
             first, second = (_taken(call, x, dim, [place[pair[i]] for pair in pairs]) for i in (0, 1))
-            parts.append(larger(call, first, second, largest=end == 1))
-            wires += [pair[end] for pair in pairs]
+            parts.append(larger(call, first, second, largest=ends[0] == 1))
+            wires += [pair[ends[0]] for pair in pairs]
+            if len(ends) > 1:  # the smaller is what is left of the sum: a minimum would fold at the same places again
+                parts.append(sum_of(call, sum_of(call, first, second, 1.0), parts[-1], -1.0))
+                wires += [pair[0] for pair in pairs]
     order = {wire: i for i, wire in enumerate(wires)}
     return cat(call, parts, dim), [order[wire] for wire in range(len(place))]
 
