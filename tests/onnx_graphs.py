@@ -58,7 +58,9 @@ def write(
         [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, output)],
         tensors,
     )
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
+    domains = sorted({entry.domain for entry in nodes if entry.domain})
+    imports = [onnx.helper.make_opsetid("", opset), *(onnx.helper.make_opsetid(name, 1) for name in domains)]
+    model = onnx.helper.make_model(graph, opset_imports=imports)
     return save(model, path)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
@@ -149,3 +150,77 @@ def test_operators(name: str, place: str) -> None:
             coords.index_add_(0, owner, share[:, None] * part.vertices[part.corners])
             values = part.maps.constant + (coords[:, None] @ part.maps.slope)[:, 0]
             torch.testing.assert_close(values, module(slice.embed(coords)), rtol=1e-8, atol=1e-8)
+
+
+# Heads that keep the order of the outputs: labels do not depend on them.
+
+HEADS: dict[str, Function] = {
+    "softmax": lambda y: y.softmax(-1),
+    "log-softmax": lambda y: F.log_softmax(y, dim=1),
+    "sigmoid": torch.sigmoid,
+    "temperature": lambda y: torch.softmax(y / 0.25, 1),
+    "soft cap": lambda y: 30 * torch.tanh(y / 30),
+    "logarithm": lambda y: torch.log(y.softmax(1) + 1e-9),
+    "reshaped": lambda y: y.exp().view(-1, 1, 3)[:, 0] * 2 + 1,
+}
+ONE: dict[str, Function] = {"sigmoid": torch.sigmoid, "tanh": torch.tanh, "shifted": lambda y: y.sigmoid() - 0.5}
+ADVISED = [HEADS["softmax"], HEADS["log-softmax"], HEADS["temperature"], torch.sigmoid]
+NOT_HEADS: dict[str, tuple[Function, int]] = {
+    "reversed": (lambda y: 1 - y.sigmoid(), 3),
+    "reciprocal": (lambda y: 1 / y.exp(), 3),
+    "negative factor": (lambda y: y.tanh() * -2, 3),
+    "gate": (lambda y: y.softmax(1) * y, 3),
+    "other shift": (lambda y: y.tanh() + 0.25, 1),
+    "always positive": (torch.exp, 1),
+    "constant": (lambda y: y.softmax(1), 1),
+    "one of two": (lambda y: y.softmax(1)[:, 1:], 2),
+}
+BOX = rs.Box([0.0, 0.0], torch.eye(2), 3.0)
+
+
+def _with_head(head: Function, outputs: int) -> tuple[nn.Module, nn.Module]:
+    """A network, and the same with a head behind it."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, outputs))
+    return net, Lambda(lambda self, x: head(self.net(x)), net=net)
+
+
+@pytest.mark.parametrize(("head", "outputs"), [(f, 3) for f in HEADS.values()] + [(f, 1) for f in ONE.values()])
+def test_labels_do_not_depend_on_a_head(head: Function, outputs: int, tmp_path: Path) -> None:
+    net, model = _with_head(head, outputs)
+    wanted, decided = rs.decision_regions(net, BOX), rs.decision_regions(model, BOX)
+    assert decided.labels.tolist() == wanted.labels.tolist()
+    assert torch.equal(decided.sizes, wanted.sizes)
+    assert "was taken off" in decided.note
+    assert not wanted.note
+    assert rs.DecisionRegions.load(decided.save(tmp_path / "regions.npz")).note == decided.note
+    line = rs.Segment([-3.0, -2.0], [3.0, 2.5])
+    assert rs.flips(model, line).coords.tolist() == rs.flips(net, line).coords.tolist()
+    assert rs.flips(model, line).note == decided.note
+    with pytest.raises(rs.NotPiecewiseAffine, match="use the logits before it" if head in ADVISED else "not piecewise"):
+        rs.linear_regions(model, BOX)
+
+
+@pytest.mark.parametrize("name", NOT_HEADS)
+def test_a_head_that_changes_labels_is_refused(name: str) -> None:
+    with pytest.raises(rs.NotPiecewiseAffine):
+        rs.decision_regions(_with_head(*NOT_HEADS[name])[1], BOX)
+
+
+def test_order_constraints_are_verified_before_a_head(tmp_path: Path) -> None:
+    def verdict(model: nn.Module, text: str) -> rs.Verification:
+        bounds = "".join(f"(assert (>= X_{i} -1.0)) (assert (<= X_{i} 1.0))" for i in (0, 1))
+        names = "".join(f"(declare-const X_{i} Real)" for i in (0, 1)) + "".join(
+            f"(declare-const Y_{i} Real)" for i in range(3)
+        )
+        path = tmp_path / "property.vnnlib"
+        path.write_text(f"{names}{bounds}(assert {text})")
+        return rs.verify(model, rs.read_vnnlib(path))
+
+    net, model = _with_head(lambda y: y.softmax(1), 3)
+    for text in ("(<= Y_0 Y_1)", "(<= Y_2 Y_1)", "(<= Y_1 Y_0)"):
+        assert verdict(model, text).verdict == verdict(net, text).verdict
+        assert verdict(model, text).reason.endswith("was taken off.")
+    with pytest.raises(rs.NotPiecewiseAffine, match="softmax"):
+        verdict(model, "(<= Y_0 0.1)")

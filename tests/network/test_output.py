@@ -230,3 +230,42 @@ def test_what_was_traced_has_its_output_already() -> None:
     program = rs.trace(PLAIN, (2,))
     with pytest.raises(InputError, match="got a traced program"):
         rs.linear_regions(program, BOX, output="logits")
+
+
+# Part of a network.
+
+
+class Staged(nn.Module):
+    """Two stages of two layers; the first is called twice, and errors of the forward are caught."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stages = nn.ModuleList(
+            [nn.Sequential(nn.Linear(2, 2), nn.ReLU()), nn.Sequential(nn.Linear(2, 3), nn.ELU())]
+        )
+
+    def forward(self, x: Tensor, shift: float = 0.0) -> Tensor:
+        try:
+            h = self.stages[0](self.stages[0](x) + shift)
+            return self.stages[1](h).softmax(1)
+        except Exception:  # noqa: BLE001
+            return x
+
+
+def test_a_network_is_measured_up_to_a_module() -> None:
+    model = Staged().train()
+    before = {name: dict(vars(part)) for name, part in model.named_modules()}
+    hidden, whole = select_output(model, module="stages.0"), select_output(model, module="stages.1.0", args=[0.5])
+    assert torch.equal(hidden(X), model.stages[0](X))
+    assert torch.equal(whole(X), model.stages[1][0](model.stages[0](model.stages[0](X) + 0.5)))
+    assert list(rs.linear_regions(hidden, BOX).by_layer) == ["stages.0.1"]
+    assert list(rs.linear_regions(whole, BOX).by_layer) == ["stages.0.1", "stages.0.1#2"]
+    assert rs.region_count(hidden, X, slices=4).counts.tolist()
+    with torch.no_grad():
+        model.stages[0][0].weight.mul_(2)
+    assert torch.equal(hidden(X), model.stages[0](X))
+    assert {name: dict(vars(part)) for name, part in model.named_modules()} == before
+    with pytest.raises(InputError, match=r"module to name a module of the model, got 'stages\.2'"):
+        select_output(model, module="stages.2")
+    with pytest.raises(InputError, match="runs in the forward pass, got 'stages'"):
+        select_output(model, module="stages")(X)

@@ -47,6 +47,7 @@ class DecisionRegions:
     piece_labels: (r,) label of each piece. piece_regions: (r,) the decision region it belongs to.
     labels: (count,) label of each decision region.
     legs: on a Polyline, the decision regions of each leg.
+    note: sentence about a last softmax, sigmoid, tanh or temperature that was taken off; empty without one.
 
     A decision region is a connected set of one label. Sets that touch only in a point (in general, in less than a wall)
     count as two. Ties between classes go to the lowest index; a single output is labelled 1 where it is positive, else
@@ -58,6 +59,7 @@ class DecisionRegions:
     piece_regions: Tensor
     labels: Tensor
     legs: tuple[DecisionRegions, ...] = field(default=(), repr=False)
+    note: str = ""
 
     def __repr__(self) -> str:
         classes = len(self.labels.unique())
@@ -108,7 +110,7 @@ class DecisionRegions:
             torch.from_numpy(ids).to(part.vertices.device) for ids in (counts.labels, counts.decision_ids)
         )
         labels = piece_labels.new_empty(counts.decision).index_copy_(0, regions, piece_labels)
-        dec = DecisionRegions(part, piece_labels, regions, labels)
+        dec = DecisionRegions(part, piece_labels, regions, labels, note=self.note)
         return self if dec._doubts is not None else replace(dec, partition=part.with_snapped(0))
 
     @property
@@ -215,6 +217,7 @@ class DecisionRegions:
     def save(self, path: str | Path) -> Path:
         """Write everything but the network to an .npz file."""
         about, arrays = self.partition.to_arrays()
+        about["note"] = self.note
         return save_arrays(read_path(path), about, arrays | {name: getattr(self, name) for name in _LABELS})
 
     @staticmethod
@@ -229,7 +232,8 @@ class DecisionRegions:
         part = Partition.from_arrays(about, arrays, program)
         if part.program is not None and len(part.program.folds) == len(part.by_layer):  # as the caller traced it
             part = replace(part, program=with_decision(part.program))
-        return DecisionRegions(part, arrays["piece_labels"], arrays["piece_regions"], arrays["labels"])
+        pieces, regions, labels = (arrays[name] for name in _LABELS)
+        return DecisionRegions(part, pieces, regions, labels, note=about.get("note", ""))
 
 
 def holds_decisions(path: Path) -> bool:
@@ -264,12 +268,13 @@ def decision_regions(
     """The exact regions of equal argmax on a slice (or on each of a list of slices).
 
     Every linear region is cut where its largest output changes, and pieces of one label that share a wall are joined.
+    A last softmax, sigmoid, tanh or temperature keeps the order of the outputs: it is taken off, and ``note`` says so.
     Arguments and cost are as in ``linear_regions``, except ``on_limit``: an incomplete partition has no decisions, so
     reaching a limit always raises ``LimitReached``.
     """
     path = slice if isinstance(slice, Polyline) else None
     slices = list(path.legs) if path is not None else read_slices(slice)
-    program = program_of(select_output(model, output, args), slices)
+    program = program_of(select_output(model, output, args), slices, labels=True)
     if len(program.output_shape) > 1:
         raise InputError(
             f"Expected one output for each class, got outputs of shape {program.output_shape} for an input. "
@@ -307,7 +312,8 @@ def join_pieces(part: Partition, piece_labels: Tensor) -> DecisionRegions:
     piece_regions = xp.components(len(part), pairs[same])
     count = int(piece_regions.max()) + 1
     labels = piece_labels.new_empty(count).index_copy_(0, piece_regions, piece_labels)
-    return DecisionRegions(part, piece_labels, piece_regions, labels)
+    note = part.program.note if part.program else ""
+    return DecisionRegions(part, piece_labels, piece_regions, labels, note=note)
 
 
 def _check_leads(outputs: Tensor) -> None:

@@ -183,11 +183,14 @@ def on_workers(
         return shards(slice, progress)
 
 
-def program_of(model: nn.Module | Program, slices: Sequence[Slice]) -> Program:
-    """The network in float64; one that was read in float32 keeps its constants, rounded as they are."""
+def program_of(model: nn.Module | Program, slices: Sequence[Slice], *, labels: bool = False) -> Program:
+    """The network in float64; one that was read in float32 keeps its constants, rounded as they are.
+
+    labels: see ``trace``.
+    """
     if isinstance(model, Program):
         return model.in_float64()
-    return trace(model, one_shape(slices), points=partial(_few_points, slices[0]))
+    return trace(model, one_shape(slices), points=partial(_few_points, slices[0]), labels=labels)
 
 
 def _few_points(slice: Slice) -> Tensor:

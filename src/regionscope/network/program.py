@@ -162,6 +162,7 @@ class Program:
     folds as long as all live tensors change together.
 
     structure: structure of the module, if only its weights may change; see ``rebind``.
+    note: sentence about what was left out of the module; empty if nothing was.
     classes: of an estimator, the class of each label.
     """
 
@@ -175,6 +176,7 @@ class Program:
     output_name: str
     instructions: tuple[Instruction, ...]
     structure: Structure | None = None
+    note: str = ""
     classes: tuple[Any, ...] = ()
 
     def __repr__(self) -> str:

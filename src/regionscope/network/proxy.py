@@ -23,7 +23,8 @@ else:
 _PURE = "exp expm1 log log1p log2 sqrt rsqrt square pow reciprocal sigmoid logsigmoid tanh gelu softplus erf "
 _PURE += "softmax log_softmax softmin logsumexp norm mean sum prod std var amax amin argmax argmin "
 _PURE += "cross_entropy nll_loss mse_loss l1_loss binary_cross_entropy_with_logits kl_div "
-_PURE += "mul truediv div add sub neg matmul mm gt lt ge le eq ne getitem float detach unsqueeze squeeze"
+_PURE += "mul truediv div add sub neg matmul mm gt lt ge le eq ne getitem float detach unsqueeze squeeze "
+_PURE += "view reshape flatten atan arctan asinh arcsinh sinh softsign special_expit log_sigmoid"
 PURE = frozenset(_PURE.split())
 """Functions, methods and operators that return one tensor and change nothing, not even by ``inplace=True``.
 
@@ -62,7 +63,7 @@ class Storage:
 
 
 _INTERNAL_METHODS = frozenset(("_needs_values", "_write_into"))  # they raise the refusal of a refused tensor
-_FIELDS = frozenset(("node", "tracer", "data_value", "storage", "version", "refusal"))  # found without a search
+_FIELDS = frozenset(("node", "tracer", "data_value", "storage", "version", "refusal", "head"))  # found without a search
 
 
 class Traced(fx.Proxy, _Tensor):
@@ -88,6 +89,7 @@ class Traced(fx.Proxy, _Tensor):
         self.storage = Storage() if storage is None else storage
         self.version = self.storage.version
         self.refusal: RegionscopeError | None = None  # raised when the tensor is used
+        self.head: Any = None  # what is known of its order all the same; see ``rules.heads``
 
     @classmethod
     def __torch_function__(cls, orig_method: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

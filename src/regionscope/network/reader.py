@@ -7,6 +7,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -22,6 +23,7 @@ from regionscope.network.private_copy import ModuleCopy
 from regionscope.network.proxy import PURE, ForwardTracer, Storage, Traced, traced
 from regionscope.network.record import RULES, SMOOTH_RULES, Call, Choice, Data, Pending, Recorder, Refused, Rule
 from regionscope.network.rules.choices import on_sides
+from regionscope.network.rules.heads import Head, head_of
 
 
 class Reader(ForwardTracer):
@@ -35,8 +37,12 @@ class Reader(ForwardTracer):
 
     _overwritten: Overwritten  # while the forward is followed
 
-    def __init__(self, copied: ModuleCopy, input_shape: tuple[int, ...], recorder: Recorder) -> None:
+    def __init__(
+        self, copied: ModuleCopy, input_shape: tuple[int, ...], recorder: Recorder, *, labels: bool = False
+    ) -> None:
+        """labels: whether the order of the outputs is all that is needed, so that a head is left out."""
         module = copied.module
+        self.labels, self.note = labels, ""
         self.graph = fx.Graph()
         self.recorder, self.blanks = recorder, {}
         self.input = Data("x", input_shape)
@@ -72,6 +78,9 @@ class Reader(ForwardTracer):
             if refusals and all(refusals):  # no choice of an output would help
                 raise refusals[0]  # type: ignore[misc]
             raise UntraceableModel(_bad_output(result))
+        if self.labels and result.head is not None and result.head.decides():
+            self.note = result.head.note
+            return result.head.of  # type: ignore[no-any-return]
         value = self._unwrap(result)
         if isinstance(value, Pending):
             raise value.refusal
@@ -111,8 +120,30 @@ class Reader(ForwardTracer):
         except RegionscopeError as error:
             first = next(filter(None, (value.refusal for value in traced((*args, *kwargs.values())))), error)
             if isinstance(first, NotPiecewiseAffine | UntraceableModel) and _is_pure(kind, target, kwargs):
-                return self._refused(self.graph.create_node(kind, target), first)
+                tensor = self._refused(self.graph.create_node(kind, target), first)
+                tensor.head = self._head(kind, target, args, kwargs)
+                return tensor
             self.refuse(first)
+
+    def _head(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Head | None:
+        """What is known of the order of a refused tensor; see ``heads``."""
+        first, *rest = args or (kwargs.get("input"),)
+        name = target if isinstance(target, str) else target.__name__
+        if name in ("add", "mul") and not isinstance(first, Traced):  # 30 * tanh(x)
+            first, rest = rest[0], [first]
+        if not isinstance(first, Traced) or (first.refusal is not None and first.head is None):
+            return None
+        value = first.head or first.data_value
+        if next(traced((*rest, *kwargs.values())), None) is not None or isinstance(value, Pending):
+            return None
+        base_name = name.strip("_")
+        layer = self._scope[-1] if self._scope else None
+        label = type(layer).__name__ if _is_torch_layer(layer) else base_name
+        rule = _find_rule(kind, target, name, base_name, RULES)
+        if isinstance(value, Head) and rule is not None and rule.view:  # the same entries, or some of them
+            of = rule.function(self._call(kind, target, name), value.of, *rest, **kwargs)
+            return replace(value, of=of) if isinstance(of, Data) else None
+        return head_of(base_name, value, kwargs.get("dim", rest[0] if rest else None), label)
 
     def _refused(self, node: fx.Node, error: RegionscopeError) -> Traced:
         tensor = Traced(node, self, self.input)

@@ -22,11 +22,13 @@ NO_STATISTICS = "it has no running statistics, so in eval mode too it divides by
 PRODUCT = "it multiplies or divides by a value that itself depends on the input"
 INDICES = "the indices of a maximum jump; use its values alone"
 SPREAD = "it divides by the spread of its input"
+QUANTISED = "it is quantised: rounding makes its values jump"
 RECURRENT = "it multiplies values that depend on the input, or bends them smoothly"
+_BEFORE = "For linear regions, use the logits before it; decision_regions() and flips() take it off themselves. "
 LEAVE_OFF = {
-    "softmax": "If it is the last layer, leave it off: the predicted class stays the same. ",
+    "softmax": f"If it is the last layer, leave it off: the predicted class stays the same. {_BEFORE}",
     "increasing": "If it is the last layer, leave it off: the order of the outputs stays the same, and "
-    "sigmoid(x) > 0.5 and tanh(x) > 0 where x > 0. ",
+    f"sigmoid(x) > 0.5 and tanh(x) > 0 where x > 0. {_BEFORE}",
 }
 CHECK = "a check of the data"
 
@@ -35,6 +37,8 @@ _CURVED += "rsqrt pow square sin cos tan expm1 log1p logsumexp erf normalize std
 _CURVED += "bilinear prod scaled_dot_product_attention multi_head_attention_forward lp_pool1d lp_pool2d cross_entropy"
 _JUMPS = "sign round floor ceil trunc frac remainder fmod floordiv floor_divide heaviside gt lt ge le eq ne "
 _JUMPS += "argmax argmin where bool int long bucketize mod"
+_QUANTISED = "quantize_per_tensor quantize_per_channel quantize_per_tensor_dynamic fake_quantize_per_tensor_affine "
+_QUANTISED += "fake_quantize_per_channel_affine dequantize"
 _RANDOM = "rand_like randn_like randint_like bernoulli multinomial poisson normal log_normal uniform random "
 _RANDOM += "exponential geometric cauchy"
 
@@ -45,6 +49,7 @@ REASONS: dict[str, str] = {
     **dict.fromkeys((f"{kind}max_pool{d}d_with_indices" for kind in ("", "adaptive_") for d in (1, 2, 3)), INDICES),
     **dict.fromkeys(("softmax", "log_softmax", "softmin", "gumbel_softmax"), "softmax"),
     **dict.fromkeys(("sigmoid", "logsigmoid", "log_sigmoid", "tanh"), "increasing"),
+    **dict.fromkeys(_QUANTISED.split(), QUANTISED),
     **dict.fromkeys(("isnan", "isinf", "isfinite", "isposinf", "isneginf"), CHECK),
     **dict.fromkeys(_RANDOM.split(), "it is random"),
     **dict.fromkeys(("embedding", "embedding_bag"), "it takes integers, which have no slices"),
@@ -71,6 +76,8 @@ def layer_reason(module: nn.Module) -> str | None:
     """The reason to refuse ``module`` before looking inside, or None."""
     if isinstance(module, nn.RNNBase | nn.RNNCellBase) and getattr(module, "nonlinearity", "tanh") == "relu":
         return None
+    if ".quantized" in type(module).__module__ and type(module).__module__.startswith("torch."):
+        return QUANTISED
     return next((reason for kind, reason in LAYERS.items() if isinstance(module, kind)), None)
 
 

@@ -35,10 +35,11 @@ class ForwardReading:
     recorder: Recorder
     input: Data
     output: Data
+    note: str = ""
 
     def program(self) -> Program:
         """The program of these steps."""
-        return assemble(self.recorder, self.input, self.output)
+        return replace(assemble(self.recorder, self.input, self.output), note=self.note)
 
 
 def read_repeatedly(read: Callable[[], ForwardReading], name: str, parts: Sequence[nn.Module]) -> Program:

@@ -39,6 +39,7 @@ def trace(
     output: Output | None = None,
     args: Arguments = (),
     points: Callable[[], Tensor] | None = None,
+    labels: bool = False,
 ) -> Program:
     """Read ``model`` in eval mode as a program on rows of shape ``input_shape`` (without the batch dimension).
 
@@ -60,10 +61,14 @@ def trace(
     without them run at a few inputs: a hook that changes values is refused, one that only looks fires then.
     output, args: the part of the model's output to use, and its further arguments; see ``select_output``.
     points: returns the inputs (n, *input_shape) at which hooks are compared; drawn from a normal distribution if None.
+    labels: whether only the order of the outputs is needed. Then a last softmax, sigmoid, tanh or temperature is left
+        out, and ``Program.note`` says so.
     Raises NotPiecewiseAffine, UntraceableModel or InputError. Cost: milliseconds, one copy of the
     weights, and two forward passes of two rows if the recorded operations alone do not show that both traces are equal.
     """
-    return _traced(model, input_shape, dtype=dtype, device=device, output=output, args=args, points=points)
+    return _traced(
+        model, input_shape, dtype=dtype, device=device, output=output, args=args, points=points, labels=labels
+    )
 
 
 def trace_smooth(
@@ -95,6 +100,7 @@ def _traced(
     args: Arguments,
     points: Callable[[], Tensor] | None = None,
     smooth: bool = False,
+    labels: bool = False,
 ) -> Program:
     outer = plain_module(select_output(_as_module(model), output, args))
     module = _python_module(outer)
@@ -111,7 +117,7 @@ def _traced(
         warnings.warn(unchecked, stacklevel=2)
 
     def read() -> ForwardReading:
-        return _reading(Reader(copied, shape, Recorder(dtype, place, smooth=smooth)), copied, name)
+        return _reading(Reader(copied, shape, Recorder(dtype, place, smooth=smooth), labels=labels), copied, name)
 
     if only_torch(module):
         program = read().program()
@@ -161,7 +167,7 @@ def _reading(reader: Reader, copied: ModuleCopy, name: str) -> ForwardReading:
             f"Expected a network with at least one output, got outputs of shape (v, {output.shape[0]}). "
             "Return the outputs that you want to study."
         )
-    return ForwardReading(reader.recorder, reader.input, output)
+    return ForwardReading(reader.recorder, reader.input, output, reader.note)
 
 
 def _read(reader: Reader, copied: ModuleCopy, name: str) -> Data:

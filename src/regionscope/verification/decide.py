@@ -90,6 +90,9 @@ def verify(
     max_regions: number of cells after which the search stops.
     output, args: for a model that returns several tensors or takes further arguments, as in ``linear_regions``.
 
+    If all constraints compare two outputs, a last softmax, sigmoid, tanh or temperature is taken off, and ``reason``
+    says so: the margin is that of the values before it.
+
     Raises ``InputError`` if more than three inputs are free: fix some of them with ``property.fixed`` to verify slices.
     Cost: one pass through the network for each cell; close verdicts need more cells.
     """
@@ -105,7 +108,8 @@ def verify(
                 "verification cuts the whole box; fix all but two inputs with property.fixed({i: value}) to "
                 "verify slices of it."
             )
-    program = trace(model, shape, device="cpu", points=lambda: _corners(property, shape))
+    labels = _orders_outputs(property)
+    program = trace(model, shape, device="cpu", points=lambda: _corners(property, shape), labels=labels)
     if program.n_outputs != property.n_outputs:
         raise InputError(
             f"Expected a network with {property.n_outputs} outputs, got {program.n_outputs}. "
@@ -119,7 +123,7 @@ def verify(
     best = max((result for _, result in results), key=lambda result: result.margin, default=None)
     bound = max((result.bound for _, result in results), default=-math.inf)
     return Verification(
-        verdict=verdict, reason=reason, witness=witness, outputs=outputs,
+        verdict=verdict, reason=f"{reason} {program.note}".rstrip(), witness=witness, outputs=outputs,
         margin=-math.inf if best is None else best.margin, bound=bound,
         rounding=max((result.rounding for _, result in results), default=0.0),
         n_regions=sum(result.cells for _, result in results), seconds=time.monotonic() - start,
@@ -139,6 +143,12 @@ def _input_shape(model: nn.Module, property: Property) -> tuple[int, ...]:
             "Pass the property that belongs to this network."
         )
     return shape
+
+
+def _orders_outputs(property: Property) -> bool:
+    """Whether every constraint says that one output is at most another."""
+    rows = [row for case in property.cases for constraints in case.alternatives for row in constraints]
+    return all(row.bound == 0 and len(row.terms) == 2 and not sum(f for _, f in row.terms) for row in rows)
 
 
 def _corners(property: Property, shape: tuple[int, ...]) -> Tensor:
@@ -265,7 +275,8 @@ def _confirmed(model: nn.Module, program: Program, witness: Tensor) -> Tensor:
     if isinstance(model, OnnxNetwork):
         return reference_outputs(model, witness[None])[0]
     with torch.no_grad():
-        return trace(model, program.input_shape, dtype=torch.float32, device="cpu")(witness[None])[0]
+        labels = bool(program.note)
+        return trace(model, program.input_shape, dtype=torch.float32, device="cpu", labels=labels)(witness[None])[0]
 
 
 # The largest margin from the partition into all linear regions: for any fold, and the slow twin of the search.

@@ -232,8 +232,6 @@ SIZES_ALONE = r"it takes real numbers, and is supported for whole numbers, such 
 REFUSED = [
     (File("equal", (1, 3), [("Equal", ["x", "c"], ["e"]), ("Cast", ["e"], ["y"], {"to": 1})], {"c": constant(3)}),
      SIZES_ALONE),
-    (File("where", (1, 3), [("Where", ["b", "x", "c"], ["y"])], {"c": constant(3), "b": np.array([True, False, True])}),
-     SIZES_ALONE),
     (File("conv of one image", (3, 5, 6), one("Conv", "w"), {"w": constant(4, 3, 2, 2)}), "4 dimensions, got 3"),
     (File("max-pool of one image", (3, 5, 6), one("MaxPool", kernel_shape=[2, 2])), "4 dimensions, got 3"),
     (File("one number", (1, 2), one("Relu"), {}, ()), r"output of shape \(\), as .* declares, got \(1, 2\)"),

@@ -31,6 +31,7 @@ class Case:
     exact: bool = True
     more: tuple[Any, ...] = ()
     note: str = ""
+    domain: str = ""
 
     @property
     def name(self) -> str:
@@ -101,6 +102,24 @@ CASES = [
     Case("Gelu", (1, 3), opset=20, exact=False),
     Case("Gelu", (1, 3), attributes={"approximate": "tanh"}, opset=20, exact=False, note="tanh"),
     Case("Softmax", (1, 2, 3), attributes={"axis": 1}, exact=False),
+    Case("LogSoftmax", (1, 3), exact=False),
+    Case("Sign", (1, 3), exact=False),
+    Case("TopK", (1, 5), {"k": np.array([2], I64)}, {"axis": 1}),
+    Case("TopK", (1, 3, 2), {"k": np.array([2], I64)}, {"axis": 1, "largest": 0}, note="smallest"),
+    Case("Where", (1, 3), inputs=("c", "x", "n"), more=("Greater", ["x", "zero"], ["c"], {}),
+         constants={"zero": np.float32(0), "n": np.float32(0)}),
+    Case("Where", (1, 3), {"m": np.array([True, False, True]), "n": constant(3)}, inputs=("m", "x", "n"), note="mask"),
+    *[Case(kind, (1, 3), {"c": np.float32(0.1)}, exact=False)
+      for kind in ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")],
+    *[Case(kind, (1, 3), {"o": np.float32(0)}, inputs=inputs, exact=False, more=("Greater", ["x", "o"], ["c"], {}))
+      for kind, inputs in (("Not", ("c",)), ("And", ("c", "c")), ("Or", ("c", "c")))],
+    Case("Scaler", (1, 3), attributes={"offset": [0.5, 1.0, -1.0], "scale": [2.0, 0.5, 1.0]}, domain="ai.onnx.ml"),
+    Case("Normalizer", (1, 3), attributes={"norm": "L2"}, exact=False, domain="ai.onnx.ml"),
+    Case("Normalizer", (1, 3), attributes={"norm": "L1"}, exact=False, domain="ai.onnx.ml", note="L1"),
+    Case("GatherElements", (1, 3, 2), {"i": np.array([[[2, -3], [0, 1]]], I64)}, {"axis": 1}),
+    Case("GatherND", (1, 3, 2), {"i": np.array([[[2, 0], [0, 1]]], I64)}, {"batch_dims": 1}),
+    Case("GatherND", (3, 2), {"i": np.array([[2, 0], [0, 1], [1, 1]], I64)}, note="without-batch"),
+    Case("ReduceL1", (1, 2, 3), attributes={"axes": [2]}),
     Case("MaxPool", IMAGE, attributes={"kernel_shape": [2, 2], "strides": [2, 2]}),
     Case("MaxPool", IMAGE, attributes={"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [2, 2]}, note="padded"),
     Case("MaxPool", IMAGE, attributes={"kernel_shape": [2, 2], "auto_pad": "SAME_UPPER"}, note="one-sided"),
@@ -153,14 +172,15 @@ CASES = [
     Case("Dropout", (1, 3)),
     Case("Cast", (1, 3), attributes={"to": 1}),
 ]  # fmt: skip
-ELSEWHERE = {"Constant", "ConstantOfShape", "Shape", "Equal", "Where"}  # of sizes
+ELSEWHERE = {"Constant", "ConstantOfShape", "Shape", "Equal"}  # of sizes
 
 
 def graph_of(case: Case, path: Path) -> Path:
     inputs = ("x", *case.constants) if case.inputs is None else case.inputs
-    outputs = ["y", "rest"] if case.kind == "Split" else ["y"]
+    outputs = ["y", "rest"] if case.kind in ("Split", "TopK") else ["y"]
     nodes = [node(case.more[0], case.more[1], case.more[2], **case.more[3])] if case.more else []
-    nodes.append(node(case.kind, inputs, outputs, **case.attributes))
+    domain = {"domain": case.domain} if case.domain else {}
+    nodes.append(node(case.kind, inputs, outputs, **case.attributes, **domain))
     return write(path / "net.onnx", nodes, case.constants, case.shape, opset=case.opset)
 
 

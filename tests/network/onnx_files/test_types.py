@@ -40,6 +40,43 @@ def test_whole_numbers_that_become_real_at_once_are_read(tmp_path: Path) -> None
     assert torch.allclose(network(torch.ones(1, 4)), torch.from_numpy(constant(4, 3)).sum(0))
 
 
+def test_a_uint8_image_may_change_its_layout_first(tmp_path: Path) -> None:
+    nodes = [node("Transpose", ["x"], ["t"], perm=[0, 2, 1]), node("Cast", ["t"], ["r"], to=onnx.TensorProto.FLOAT),
+             node("Flatten", ["r"], ["f"]), node("Gemm", ["f", "w"])]  # fmt: skip
+    path = write(tmp_path / "a.onnx", nodes, {"w": constant(6, 3)}, [1, 2, 3])
+    network, x = rs.read_onnx(declared(path, onnx.TensorProto.UINT8)), torch.arange(12.0).reshape(2, 2, 3)
+    assert torch.allclose(network(x), x.transpose(1, 2).flatten(1) @ torch.from_numpy(constant(6, 3)))
+
+
+def test_further_inputs_are_fixed(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.onnx", [node("Mul", ["x", "mask"], ["h"]), node("Relu", ["h"])], {}, [1, 3])
+    model = onnx.load(path)
+    model.graph.input.append(onnx.helper.make_tensor_value_info("mask", onnx.TensorProto.FLOAT, [1, 3]))
+    path.write_bytes(model.SerializeToString())
+    network = rs.read_onnx(path, inputs={"mask": [[1.0, 0.0, -2.0]]})
+    x = torch.randn(4, 3)
+    assert torch.equal(network(x), torch.relu(x * torch.tensor([1.0, 0.0, -2.0])))
+    assert torch.equal(reference_outputs(network, x), network(x))
+    assert rs.trace(network, (3,)).n_units == 3
+    with pytest.raises(rs.InputError, match=r"one free input, got x, mask .* inputs=\{name: array\}"):
+        rs.read_onnx(path)
+    with pytest.raises(rs.InputError, match=r"shape \(1, 3\) for the input 'mask' .* got \(3,\)"):
+        rs.read_onnx(path, inputs={"mask": [1.0, 0.0, -2.0]})
+    with pytest.raises(rs.InputError, match="Did you mean 'mask'"):
+        rs.read_onnx(path, inputs={"masks": [[1.0]]})
+
+
+def test_a_file_is_measured_up_to_a_value(tmp_path: Path) -> None:
+    nodes = [node("Relu", ["x"], ["h"]), node("Neg", ["h"], ["n"]), node("Exp", ["n"])]
+    network = rs.read_onnx(write(tmp_path / "a.onnx", nodes, {}, [1, 3]))
+    shorter, x = rs.select_output(network, module="n"), torch.randn(4, 3)
+    assert torch.equal(shorter(x), -torch.relu(x))
+    assert torch.equal(reference_outputs(shorter, x), shorter(x))
+    assert torch.equal(network(x), torch.exp(shorter(x)))
+    with pytest.raises(rs.InputError, match="a value of the file that depends on the input, got 'm'"):
+        rs.select_output(network, module="m")
+
+
 def test_whole_numbers_that_stay_whole_are_refused(tmp_path: Path) -> None:
     nodes = [node("Cast", ["x"], ["i"], to=onnx.TensorProto.INT64), node("Div", ["i", "two"], ["h"]),
              node("Cast", ["h"], ["y"], to=onnx.TensorProto.FLOAT)]  # fmt: skip
@@ -118,6 +155,12 @@ def test_a_constant_is_appended_without_a_batch(
     part = rs.linear_regions(network, rs.Segment(x[0], x[1]))
     part.check()
     assert part.n_linear_regions == 1 + int(((x[0] > 0) != (x[1] > 0)).sum())
+
+
+def test_quantised_operators_are_named(tmp_path: Path) -> None:
+    nodes = [node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]), node("DequantizeLinear", ["q", "s", "z"])]
+    with pytest.raises(rs.InputError, match=r"DynamicQuantizeLinear .*: a quantised network rounds .* jump"):
+        rs.read_onnx(write(tmp_path / "net.onnx", nodes, {}, [1, 4]))
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])

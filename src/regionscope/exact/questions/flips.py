@@ -36,7 +36,7 @@ class Flips:
     coords: (n,) slice coordinates. points: (n, *input_shape) inputs. before, after: (n,) the classes on both sides.
     slope: (n,) slope of the margin (output of the class after minus that of the class before) just after the flip, per
         unit of length in input space; slope_before: (n,) just before it. They differ if the network folds at the flip.
-        Neither is negative, up to rounding.
+        Neither is negative, up to rounding. note: as in ``DecisionRegions``; slopes are of what remains.
     """
 
     coords: Tensor
@@ -45,6 +45,7 @@ class Flips:
     after: Tensor
     slope: Tensor
     slope_before: Tensor
+    note: str = ""
 
     def __repr__(self) -> str:
         rows = zip(self.before.tolist(), self.after.tolist(), self.coords.tolist(), strict=True)
@@ -71,6 +72,7 @@ class Flip:
     distance: from the start of the ray, in input space. point: the input there (*input_shape,). before, after: the
     classes. slope, slope_before: of the margin, as in ``Flips``.
     searched: distance up to which linear pieces were built, shortly after the flip. pieces: number of these pieces.
+    note: as in ``Flips``.
     """
 
     distance: float
@@ -81,6 +83,7 @@ class Flip:
     slope_before: float
     searched: float
     pieces: int
+    note: str = ""
 
     def __repr__(self) -> str:
         where = f"distance={self.distance:.4g}, before={self.before}, after={self.after}, slope={self.slope:.4g}"
@@ -116,7 +119,7 @@ def flips(
     if not is_slice or slice.dim != 1:
         got = f"dimension {slice.dim}" if is_slice else type(slice).__name__
         raise InputError(f"Expected a slice of dimension 1, got {got}. Pass a Segment.")
-    program = program_of(select_output(model, output, args), [slice])
+    program = program_of(select_output(model, output, args), [slice], labels=True)
     dec = decision_regions(program, slice, memory=memory, progress=progress)
     return flips_of(dec)
 
@@ -168,7 +171,7 @@ def _flips_between(program: Program, slice: Slice, pieces: _Pieces) -> Flips:
         )
         for some in (changes, changes + 1)
     )
-    return Flips(coords, slice.embed(coords[:, None]), before, after, slope, slope_before)
+    return Flips(coords, slice.embed(coords[:, None]), before, after, slope, slope_before, program.note)
 
 
 def _along(slice: Slice, coords: Tensor) -> Tensor:
@@ -214,7 +217,7 @@ def first_flip(
         )
     check_positive(max_distance=max_distance)
     ray = Segment(start, start + along / length)
-    program = program_of(select_output(model, output, args), [ray])
+    program = program_of(select_output(model, output, args), [ray], labels=True)
     done, window, count = 0.0, _FIRST_SHARE * max_distance, 0
     last: _Pieces | None = None
     while done < max_distance:
@@ -230,7 +233,9 @@ def first_flip(
         flips = _flips_between(program, ray, pieces.after(last))
         if len(flips):
             distance, slopes = float(flips.coords[0]), (float(flips.slope[0]), float(flips.slope_before[0]))
-            return Flip(distance, flips.points[0], int(flips.before[0]), int(flips.after[0]), *slopes, end, count)
+            return Flip(
+                distance, flips.points[0], int(flips.before[0]), int(flips.after[0]), *slopes, end, count, program.note
+            )
         last, done = pieces, end
         window *= min(_GROWTH, max(1 / _GROWTH, _WINDOW / len(dec.partition)))
         if progress is not None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from regionscope.checks import unknown_name
 from regionscope.errors import CallFailed
 from regionscope.network.onnx.table import Apply
 
@@ -29,18 +30,19 @@ class OnnxNetwork(nn.Module):
         path, external, digest: the file, the files beside it with its external data, and the SHA-256 of its unpacked
             content and of its external data.
         batch_axis: whether the file's input has a batch dimension; without one, ``input_shape`` is the whole input.
-        opset: version of the operators.
+        opset: version of the operators. fixed: further inputs, which have these values.
     """
 
     def __init__(
         self, input_shape: tuple[int, ...], *, path: Path, external: tuple[Path, ...], digest: str, batch_axis: bool,
-        opset: int, input_name: str, output_name: str,
+        opset: int, input_name: str, output_name: str, fixed: dict[str, Tensor],
     ) -> None:  # fmt: skip
         super().__init__()
         self.input_shape = input_shape
         self.path, self.external, self.digest = path, external, digest
         self.batch_axis, self.opset = batch_axis, opset
         self.input_name, self.output_name = input_name, output_name
+        self.fixed = fixed
         self.row_by_row = False
         self._plan: list[_Planned] = []
         self._stored: dict[str, str] = {}
@@ -72,6 +74,21 @@ class OnnxNetwork(nn.Module):
         for name, i in last.items():
             dead.setdefault(i, []).append(name)
         self._plan = [step._replace(dead=tuple(dead.get(i, ()))) for i, step in enumerate(self._plan)]
+
+    def up_to(self, name: str) -> OnnxNetwork:
+        """The network that returns the value ``name``; it shares its layers with this one."""
+        known = [write for step in self._plan for write in step.writes if write]
+        if name not in known:
+            raise unknown_name("module to name a value of the file that depends on the input", name, known, most=20)
+        needed, plan = {name}, list[_Planned]()
+        for step in reversed(self._plan):
+            if needed.intersection(step.writes):
+                needed.update(read for read, stored in step.reads if not stored)
+                plan.append(step._replace(dead=()))
+        shorter: OnnxNetwork = object.__new__(OnnxNetwork)
+        shorter.__dict__.update(self.__dict__, output_name=name, _plan=plan[::-1])
+        shorter.close()
+        return shorter
 
     def set_literal(self, on: bool) -> None:
         """Whether nodes take dimension 0 as the file does: always right for one row, and the default. Otherwise it is

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.checks import read_path
+from regionscope.checks import read_path, unknown_name
 from regionscope.errors import InputError
 from regionscope.formatting import described
 from regionscope.network.onnx import operators  # noqa: F401  (importing them fills the table)
@@ -19,13 +20,17 @@ from regionscope.network.onnx.file import Graph, dimensions, onnx_library, read_
 from regionscope.network.onnx.network import OnnxNetwork
 from regionscope.network.onnx.table import MOST_ENTRIES, OPERATORS, Node, Step, Unsupported, must_fit, reading
 
+QUANTISED = frozenset(("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul"))
+QUANTISED |= {"ConvInteger", "MatMulInteger", "QGemm", "QLinearAdd", "QLinearMul", "QLinearSigmoid", "QAttention"}
+_LAYOUT = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Slice", "Split", "Concat", "Gather")
 _FAILURES = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError)
 
 
 def read_onnx(
-    path: str | PathLike[str], *, input_shape: tuple[int, ...] | None = None, output: str | int | None = None
-) -> OnnxNetwork:
-    """An ``nn.Module`` from an ``.onnx`` or ``.onnx.gz`` file with one input; the module returns one output.
+    path: str | PathLike[str], *, input_shape: tuple[int, ...] | None = None, output: str | int | None = None,
+    inputs: Mapping[str, Any] | None = None,
+) -> OnnxNetwork:  # fmt: skip
+    """An ``nn.Module`` from an ``.onnx`` or ``.onnx.gz`` file with one free input; the module returns one output.
 
     Exact functions accept it if it is piecewise affine, sampled functions always. Dimension 0 of the input is the batch
     if its size is 1 or open; otherwise, and for inputs with one dimension, the file describes a single input and a
@@ -34,6 +39,7 @@ def read_onnx(
 
     input_shape: shape of one input without the batch dimension, where the file leaves sizes open.
     output: name or index of the output, where the file has several; nodes that only others need are left out.
+    inputs: values of further inputs by name, as the file declares them: ``inputs={"mask": array}``. They stay fixed.
 
     Raises ``InputError`` for a missing, damaged or unsupported file; the message names the node, the operator and the
     opset. External data is read only from the folder of the file. Needs the extra ``onnx``. Cost: one copy of the
@@ -43,7 +49,7 @@ def read_onnx(
     token = reading.set(True)
     try:
         with torch.no_grad():
-            return _Reading(graph, input_shape, output).network()
+            return _Reading(graph, input_shape, output, _fixed(graph, inputs or {})).network()
     finally:
         reading.reset(token)
 
@@ -51,10 +57,12 @@ def read_onnx(
 class _Reading:
     """A graph on its way to a module: values that do not depend on the input are computed here, once."""
 
-    def __init__(self, graph: Graph, input_shape: tuple[int, ...] | None, output: str | int | None) -> None:
+    def __init__(
+        self, graph: Graph, input_shape: tuple[int, ...] | None, output: str | int | None, fixed: dict[str, Tensor]
+    ) -> None:
         self.graph = graph
-        self.constants = dict(graph.constants)
-        name, shape, lift, self.open = _input(graph, input_shape)
+        self.constants = graph.constants | fixed
+        name, shape, lift, self.open = _input(graph, input_shape, fixed)
         self.output = _output(graph, output)
         self.nodes = list(graph.proto.node)
         if len(graph.proto.output) > 1:
@@ -62,7 +70,7 @@ class _Reading:
         self.lift = lift
         self.result = OnnxNetwork(
             shape, path=graph.path, external=graph.external, digest=graph.digest, batch_axis=not lift,
-            opset=graph.opset, input_name=name, output_name=self.output.name,
+            opset=graph.opset, input_name=name, output_name=self.output.name, fixed=fixed,
         )  # fmt: skip
         self.read = {read for proto in self.nodes for read in proto.input} | {self.output.name}
         self.precision = _precision(graph, name)
@@ -86,7 +94,13 @@ class _Reading:
 
     def _read(self, proto: Any, i: int) -> None:
         name = str(proto.name or (proto.output[0] if proto.output else f"{proto.op_type}_{i}"))
-        if proto.domain not in ("", "ai.onnx") or proto.op_type not in OPERATORS:
+        if proto.op_type in QUANTISED:
+            raise InputError(
+                f"Expected a network that computes with real numbers, got {proto.op_type} in node {name!r} of "
+                f"{self.graph.path}: a quantised network rounds its values, which makes them jump. Read the file "
+                "that it was made from, or pass a function that runs it to region_count()."
+            )
+        if proto.domain not in ("", "ai.onnx", "ai.onnx.ml") or proto.op_type not in OPERATORS:
             kind = f"{proto.domain}.{proto.op_type}".lstrip(".")
             raise InputError(
                 f"Node {name!r} is the operator {kind} (opset {self.graph.opset}), which read_onnx does not know. "
@@ -199,14 +213,38 @@ def _close(a: Tensor, b: Tensor) -> bool:
     return a.shape == b.shape and torch.allclose(a, b, rtol=1e-4, atol=1e-4 * size, equal_nan=True)
 
 
-def _input(graph: Graph, given: tuple[int, ...] | None) -> tuple[str, tuple[int, ...], int, bool]:
-    """Name of the only input, its shape without the batch, 1 where the batch has to be added, and whether its size is
-    open.
+def _fixed(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The values of further inputs, checked against what the file declares."""
+    declared = {value.name: value for value in graph.proto.input if value.name not in graph.constants}
+    fixed = {}
+    for name, given in inputs.items():
+        if name not in declared:
+            raise unknown_name(f"inputs to name inputs of {graph.path}", name, list(declared))
+        kind = declared[name].type.tensor_type.elem_type
+        numbers = np.asarray(given, dtype=onnx_library().helper.tensor_dtype_to_np_dtype(kind))
+        sizes = tuple(dimensions(declared[name]))
+        if len(sizes) != numbers.ndim or any(a not in (None, 0, b) for a, b in zip(sizes, numbers.shape, strict=True)):
+            raise InputError(
+                f"Expected an array of shape {sizes} for the input {name!r} of {graph.path}, got {numbers.shape}. "
+                "Pass one as the file declares it."
+            )
+        fixed[name] = torch.from_numpy(numbers.copy())
+    return fixed
+
+
+def _input(
+    graph: Graph, given: tuple[int, ...] | None, fixed: Mapping[str, Tensor]
+) -> tuple[str, tuple[int, ...], int, bool]:
+    """Name of the only free input, its shape without the batch, 1 where the batch has to be added, and whether its
+    size is open.
     """
-    inputs = [value for value in graph.proto.input if value.name not in graph.constants]
+    inputs = [value for value in graph.proto.input if value.name not in (*graph.constants, *fixed)]
     if len(inputs) != 1:
         names = ", ".join(value.name for value in inputs) or "none"
-        raise InputError(f"Expected one input, got {names} in {graph.path}. Export the network with one input.")
+        raise InputError(
+            f"Expected one free input, got {names} in {graph.path}. Fix the others with inputs={{name: array}}, or "
+            "export the network with one input."
+        )
     sizes = tuple(dimensions(inputs[0]))
     lift = int(len(sizes) == 1 or (len(sizes) > 0 and sizes[0] not in (None, 0, 1)))
     row = sizes if lift else sizes[1:]
@@ -256,16 +294,21 @@ def _needed(nodes: Sequence[Any], output: str) -> list[Any]:
 def _precision(graph: Graph, name: str) -> torch.dtype:
     """float64 if the file computes with the input in it, else float32.
 
-    An input of whole numbers must become real at once: other operators, such as a division, round whole numbers.
+    An input of whole numbers, such as a uint8 image, must become real before anything but its layout changes: other
+    operators, such as a division, round whole numbers.
     """
     types = onnx_library().TensorProto
     kind = next(value.type.tensor_type.elem_type for value in graph.proto.input if value.name == name)
     real = (types.FLOAT, types.DOUBLE)
-    users = [node for node in graph.proto.node if name in node.input and node.op_type != "Shape"]
-    if kind not in (types.UNDEFINED, *real) and any(
-        node.op_type != "Cast" or all(attribute.i not in real for attribute in node.attribute if attribute.name == "to")
-        for node in users
-    ):
+    whole, rounding = {name}, False  # values of whole numbers, and whether something else than their layout changes
+    for node in graph.proto.node:
+        if whole.isdisjoint(node.input) or node.op_type == "Shape":
+            continue
+        if node.op_type in _LAYOUT:
+            whole.update(node.output)
+        elif node.op_type != "Cast" or all(entry.i not in real for entry in node.attribute if entry.name == "to"):
+            rounding = True
+    if kind not in (types.UNDEFINED, *real) and rounding:
         got = types.DataType.Name(kind) if kind in types.DataType.values() else str(kind)
         raise InputError(
             f"Expected an input of float32 or float64 numbers, got {got} for {name!r} in {graph.path}. Export the "

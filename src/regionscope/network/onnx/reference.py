@@ -33,7 +33,8 @@ def reference_outputs(network: OnnxNetwork, inputs: Tensor) -> Tensor:
     outputs = []
     for row in rows:
         given = row[None] if network.batch_axis else row
-        (out,) = run.run([network.output_name], {network.input_name: given})
+        fixed = {name: value.numpy() for name, value in network.fixed.items()}
+        (out,) = run.run([network.output_name], {network.input_name: given, **fixed})
         outputs.append(torch.from_numpy(np.ascontiguousarray(out)).reshape(-1))
     return torch.stack(outputs)
 

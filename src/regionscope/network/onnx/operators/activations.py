@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,16 @@ def _clamped(x: Any, *, low: float | None, high: float | None) -> Any:
     return x if low is None and high is None else torch.clamp(x, low, high)
 
 
-plain({"Abs": torch.abs, "Sigmoid": torch.sigmoid, "Tanh": torch.tanh, "Erf": torch.erf, "Softplus": F.softplus})
+plain(
+    {
+        "Abs": torch.abs,
+        "Sign": torch.sign,
+        "Sigmoid": torch.sigmoid,
+        "Tanh": torch.tanh,
+        "Erf": torch.erf,
+        "Softplus": F.softplus,
+    }
+)
 
 
 of_many("Max", torch.maximum)
@@ -82,16 +92,17 @@ def _gelu(node: Node) -> Step:
     return applied(node, F.gelu, approximate=str(node.get("approximate", "none")))
 
 
-@operator("Softmax")
+@operator("Softmax", "LogSoftmax")
 def _softmax(node: Node) -> Step:
     """Along one dimension; before opset 13 along all dimensions from ``axis`` on, taken together."""
     later = node.opset >= 13
     (axis,) = node.lifted([int(node.get("axis", -1 if later else 1))])
-    return applied(node, _softmax_along, axis=axis, together=not later)
+    function = F.log_softmax if node.kind == "LogSoftmax" else F.softmax
+    return applied(node, _softmax_along, softmax=function, axis=axis, together=not later)
 
 
-def _softmax_along(x: Any, *, axis: int, together: bool) -> Any:
+def _softmax_along(x: Any, *, softmax: Callable[..., Any], axis: int, together: bool) -> Any:
     if not together or axis in (-1, x.ndim - 1):
-        return F.softmax(x, axis)
+        return softmax(x, axis)
     flat = x.flatten(axis if axis >= 0 else axis + x.ndim)
-    return F.softmax(flat, -1).reshape(x.shape)
+    return softmax(flat, -1).reshape(x.shape)

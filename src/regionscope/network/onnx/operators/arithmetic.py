@@ -38,6 +38,12 @@ _binary("Add", torch.add)
 _binary("Sub", torch.sub)
 _binary("Mul", torch.mul)
 _binary("Pow", torch.pow)
+_binary("Greater", torch.gt)
+_binary("GreaterOrEqual", torch.ge)
+_binary("Less", torch.lt)
+_binary("LessOrEqual", torch.le)
+_binary("And", torch.logical_and)
+_binary("Or", torch.logical_or)
 
 
 def _divide(a: Any, b: Any) -> Any:
@@ -66,10 +72,49 @@ def _combined(*operands: Any, pair: Callable[[Any, Any], Any], lifts: list[int])
 
 
 of_many("Sum", torch.add)
-plain({"Neg": torch.neg, "Sqrt": torch.sqrt, "Exp": torch.exp, "Reciprocal": torch.reciprocal})
+plain(
+    {"Neg": torch.neg, "Sqrt": torch.sqrt, "Exp": torch.exp, "Not": torch.logical_not, "Reciprocal": torch.reciprocal}
+)
 
 
-# ReduceSum, ReduceMean, ReduceMax, ReduceMin.
+@operator("Where")
+def _where(node: Node) -> Step:
+    return applied(node, _chosen, lifts=lifts(node))
+
+
+def _chosen(*operands: Any, lifts: list[int]) -> Any:
+    condition, a, b = raised(operands, lifts)
+    must_fit(np.broadcast_shapes(condition.shape, a.shape, b.shape))
+    return torch.where(condition, a, b)
+
+
+@operator("Scaler")
+def _scaler(node: Node) -> Step:
+    """(x - offset) * scale, of the domain ai.onnx.ml."""
+    offset, scale = (torch.tensor(node.get(name, [default])) for name, default in (("offset", 0.0), ("scale", 1.0)))
+    return applied(node, _rescaled, offset=offset.tolist(), scale=scale.tolist())
+
+
+def _rescaled(x: Any, *, offset: list[float], scale: list[float]) -> Any:
+    first, second = (torch.tensor(part, dtype=x.dtype, device=x.device) for part in (offset, scale))
+    return (x - first) * second
+
+
+@operator("Normalizer")
+def _normalizer(node: Node) -> Step:
+    """Rows divided by their norm, of the domain ai.onnx.ml."""
+    orders = {"MAX": float("inf"), "L1": 1.0, "L2": 2.0}
+    order = orders.get(str(node.get("norm", "MAX")))
+    if order is None:
+        node.error(f"its norm is {node.get('norm')!r}; {', '.join(orders)} are supported")
+    return applied(node, _divided_by_norm, order=order)
+
+
+def _divided_by_norm(x: Any, *, order: float) -> Any:
+    return x / torch.linalg.vector_norm(x, order, dim=-1, keepdim=True)
+
+
+# ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceL1.
 
 
 def _reduction(kind: str, function: Callable[..., Any]) -> None:
@@ -97,3 +142,4 @@ _reduction("ReduceSum", torch.sum)
 _reduction("ReduceMean", torch.mean)
 _reduction("ReduceMax", torch.amax)
 _reduction("ReduceMin", torch.amin)
+_reduction("ReduceL1", lambda x, axes, keep: torch.sum(torch.abs(x), axes, keep))

@@ -1,4 +1,4 @@
-"""Constant, ConstantOfShape, Shape, Equal, Where, Identity, Dropout, Cast: values that do not change, and sizes."""
+"""Constant, ConstantOfShape, Shape, Equal, Identity, Dropout, Cast: values that do not change, and sizes."""
 
 from __future__ import annotations
 
@@ -72,12 +72,7 @@ def _equal(a: Any, b: Any) -> Any:
     return a == b
 
 
-def _chosen(condition: Any, a: Any, b: Any) -> Any:
-    _whole(a, b)
-    return torch.where(condition, a, b)
-
-
-plain({"Equal": _equal, "Where": _chosen})  # torch exports Tensor.expand with them
+plain({"Equal": _equal})  # torch exports Tensor.expand with it
 
 
 @operator("Identity")

@@ -102,6 +102,42 @@ def _gathered(x: Any, index: Tensor, *, axis: int) -> Any:
     return taken.reshape([*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]])
 
 
+@operator("GatherElements")
+def _gather_elements(node: Node) -> Step:
+    (axis,) = node.lifted([int(node.get("axis", 0))])
+    node.constant(1, "indices")
+    return applied(node, _elements, axis=axis, lift=node.lift)
+
+
+def _elements(x: Any, index: Tensor, *, axis: int, lift: int) -> Any:
+    index = index[None] if lift else index
+    rows = (x.shape[0], *index.shape[1:]) if len(index) == 1 else index.shape
+    size = x.shape[axis % x.ndim]
+    return torch.gather(x, axis % x.ndim, (index % size).expand(rows))
+
+
+@operator("GatherND")
+def _gather_nd(node: Node) -> Step:
+    node.constant(1, "indices")
+    return applied(node, _at_places, batch=int(node.get("batch_dims", 0)) + node.lift, lift=node.lift)
+
+
+def _at_places(x: Any, index: Tensor, *, batch: int, lift: int) -> Any:
+    """Entries of ``x`` behind its first ``batch`` dimensions, at the places in the last dimension of ``index``."""
+    if batch - lift > 1 or (lift and batch > 1):
+        raise ValueError("more than one batch dimension is not supported")
+    places = index[0] if batch - lift else index
+    return x[(*[slice(None)] * batch, *places.unbind(-1))]
+
+
+@operator("TopK")
+def _topk(node: Node) -> Step:
+    """In order, and so for ``sorted=0`` too, where the order is open."""
+    (axis,) = node.lifted([int(node.get("axis", -1))])
+    (k,) = node.numbers(1, "k")
+    return applied(node, torch.topk, takes=(0,), k=k, dim=axis, largest=bool(node.get("largest", 1)))
+
+
 @operator("Pad")
 def _pad(node: Node) -> Step:
     widths = node.get("pads", node.get("paddings"))
