@@ -3,9 +3,10 @@
 Start here: ``linear`` (``linear_regions``) and ``decision`` (``decision_regions``). They return a ``partition`` with
 walls and ``affine_maps``, which ``check`` proves and ``storage`` writes to disk.
 
-- Cutting: ``line`` (1-D), ``plane`` (2-D), ``space`` (3-D) and ``polytopes`` (any dimension) carry a partition through
-  the network and cut it at each fold; ``region_batch`` divides the result by slice. ``budget`` holds the limits
-  of memory and regions, ``zero_tolerance`` says how near to zero counts as zero, from the ``magnitudes`` of values.
+- Cutting: ``carry`` takes a state through the network and has it cut at each fold; the states are those of a ``line``
+  (1-D), a ``plane`` (2-D), ``space`` (3-D) and ``polytopes`` (any dimension). ``region_batch`` divides the result by
+  slice. ``budget`` holds the limits of memory and regions, ``zero_tolerance`` says how near to zero counts as zero,
+  from the ``magnitudes`` of values.
 - ``stream``: the same regions handed over part by part, for more of them than memory holds.
 - Equal neighbours: ``slope_jumps`` decides from derivatives whether a wall separates two different maps.
 - ``path`` joins the regions of the legs of a ``Polyline``.
