@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import make_network_table
 from network.architectures import Lambda
 from regionscope.errors import InputError, NotPiecewiseAffine, UntraceableModel
 from regionscope.network import trace
@@ -350,6 +351,11 @@ def test_a_last_layer_that_keeps_the_order_may_be_left_off() -> None:
     assert torch.equal(torch.tanh(x) > 0, x > 0)
     with pytest.raises(NotPiecewiseAffine, match="leave it off: the predicted class stays the same"):
         trace(nn.Sequential(nn.Linear(4, 3), nn.LogSoftmax(-1)), (4,))
+
+
+def test_the_page_of_networks_has_the_table_of_the_rules() -> None:
+    page = make_network_table.PAGE.read_text(encoding="utf-8")
+    assert make_network_table.with_table(page) == page, "run: python tools/make_network_table.py"
 
 
 def test_a_check_of_the_data() -> None:

@@ -254,6 +254,7 @@ class Rule:
     any_axis: the rule minds ``Data.axis``; all others expect the batch in front. may_copy: whether torch returns its
     argument or a copy of it depends on dtypes and on the layout in memory. takes: types of ``Pending`` values that the
     rule understands. sidewise: it works entry by entry, so that it may run on each side of a ``Choice``.
+    when: what is accepted, for the page of networks that can be read; "" if all is.
     """
 
     function: Callable[..., Any]
@@ -263,6 +264,7 @@ class Rule:
     may_copy: bool = False
     takes: tuple[type[Pending], ...] = ()
     sidewise: bool = False
+    when: str = ""
 
 
 RULES: dict[object, Rule] = {}
@@ -275,14 +277,14 @@ SMOOTH_RULES: dict[object, Rule] = {}
 
 def rule(
     *keys: object, data: Sequence[str] = ("x",), view: bool = False, any_axis: bool = False, may_copy: bool = False,
-    takes: tuple[type[Pending], ...] = (), sidewise: bool = False,
+    takes: tuple[type[Pending], ...] = (), sidewise: bool = False, when: str = "",
     table: dict[object, Rule] = RULES,
 ) -> Callable[[Function], Function]:  # fmt: skip
     """Register a rule under its torch names. In-place forms (``relu_``, ``x += y``) need no rule of their own."""
 
     def register(function: Function) -> Function:
         for key in keys:
-            table[key] = Rule(function, frozenset(data), view, any_axis, may_copy, takes, sidewise)
+            table[key] = Rule(function, frozenset(data), view, any_axis, may_copy, takes, sidewise, when)
         return function
 
     return register

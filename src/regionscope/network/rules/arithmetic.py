@@ -75,7 +75,10 @@ def _rsub(call: Call, a: Operand, b: Operand, alpha: float = 1) -> Any:
     return sum_of(call, b, a, -call.number(alpha))
 
 
-@rule("mul", "multiply", "__mul__", "__rmul__", "__imul__", data=("a", "b"), any_axis=True, sidewise=True)
+@rule(
+    "mul", "multiply", "__mul__", "__rmul__", "__imul__", data=("a", "b"), any_axis=True, sidewise=True,
+    when="one factor is a constant, or a comparison that makes no jump",
+)  # fmt: skip
 def _mul(call: Call, a: Operand, b: Operand) -> Any:
     if isinstance(a, Data) and isinstance(b, Data):
         call.refuse_product()
@@ -88,16 +91,9 @@ def _mul(call: Call, a: Operand, b: Operand) -> Any:
 
 
 @rule(
-    "div",
-    "divide",
-    "true_divide",
-    "truediv",
-    "__truediv__",
-    "__itruediv__",
-    data=("a", "b"),
-    any_axis=True,
-    sidewise=True,
-)
+    "div", "divide", "true_divide", "truediv", "__truediv__", "__itruediv__",
+    data=("a", "b"), any_axis=True, sidewise=True, when="the divisor is a constant",
+)  # fmt: skip
 def _div(call: Call, a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Any:
     if isinstance(b, Data):
         call.refuse_product()
@@ -123,13 +119,13 @@ def _pos(call: Call, x: Data) -> Data:
     return x
 
 
-@rule("lerp", data=("a", "b", "weight"), any_axis=True)
+@rule("lerp", data=("a", "b", "weight"), any_axis=True, when="the weight is a constant")
 def _lerp(call: Call, a: Operand, b: Operand, weight: Operand) -> Any:
     """a + weight * (b - a)"""
     return sum_of(call, a, _mul(call, sum_of(call, b, a, -1.0), weight), 1.0)
 
 
-@rule("addcmul", data=("x", "a", "b"), any_axis=True)
+@rule("addcmul", data=("x", "a", "b"), any_axis=True, when="one factor is a constant")
 def _addcmul(call: Call, x: Operand, a: Operand, b: Operand, *, value: float = 1) -> Any:
     if not isinstance(a, Data) and not isinstance(b, Data):
         assert isinstance(a, Tensor)
@@ -137,7 +133,7 @@ def _addcmul(call: Call, x: Operand, a: Operand, b: Operand, *, value: float = 1
     return sum_of(call, x, _mul(call, a, b), call.number(value))
 
 
-@rule("addcdiv", data=("x", "a", "b"), any_axis=True)
+@rule("addcdiv", data=("x", "a", "b"), any_axis=True, when="the divisor is a constant")
 def _addcdiv(call: Call, x: Operand, a: Operand, b: Operand, *, value: float = 1) -> Any:
     if not isinstance(a, Data) and not isinstance(b, Data):
         assert isinstance(a, Tensor)
@@ -145,7 +141,7 @@ def _addcdiv(call: Call, x: Operand, a: Operand, b: Operand, *, value: float = 1
     return sum_of(call, x, _div(call, a, b), call.number(value))
 
 
-@rule("matmul", "mm", "bmm", "__matmul__", "__rmatmul__", data=("a", "b"))
+@rule("matmul", "mm", "bmm", "__matmul__", "__rmatmul__", data=("a", "b"), when="one factor is a constant")
 def _matmul(call: Call, a: Operand, b: Operand) -> Any:
     if isinstance(a, Data) and isinstance(b, Data):
         call.refuse_product()
@@ -165,7 +161,7 @@ def _multiplied_from_the_left(b: Tensor, a: Tensor) -> Tensor:
     return torch.matmul(a, b)
 
 
-@rule("addmm")
+@rule("addmm", when="the weight is a constant")
 def _addmm(call: Call, bias: Tensor, x: Data, weight: Tensor, *, beta: float = 1, alpha: float = 1) -> Data:
     shift = aligned(call, x, call.constant(bias) * beta)
     return call.affine(_matmul_and_shift, x, constants=(call.constant(weight) * alpha, shift))
@@ -175,7 +171,7 @@ def _matmul_and_shift(x: Tensor, weight: Tensor, shift: Tensor) -> Tensor:
     return torch.matmul(x, weight) + shift
 
 
-@rule("einsum", data=("operands",))
+@rule("einsum", data=("operands",), when="one operand depends on the input")
 def _einsum(call: Call, equation: str, *operands: Any) -> Data:
     """Linear when exactly one operand is data, with the batch as its first index and that of the result."""
     flat = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], list | tuple) else list(operands)
@@ -232,7 +228,7 @@ def _cumsum(call: Call, x: Data, dim: int, *, dtype: Any = None) -> Data:
     return call.affine(Fixed(torch.cumsum, (physical,)), x)
 
 
-@rule("diff")
+@rule("diff", when="without prepend and append")
 def _diff(call: Call, x: Data, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Data:
     if prepend is not None or append is not None:
         call.refuse("it joins other values; join them with torch.cat first")

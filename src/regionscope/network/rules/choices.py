@@ -53,31 +53,51 @@ for _names, _greater, _closed in (
     (("le", "less_equal", "__le__"), False, True),
 ):
 
-    @rule(*_names, data=("a", "b"), any_axis=True)
+    @rule(*_names, data=("a", "b"), any_axis=True, when="as a mask, where the result makes no jump")
     def _compare(call: Call, a: Operand, b: Operand, _greater: bool = _greater, _closed: bool = _closed) -> Choice:
         return _compared(call, a, b, greater=_greater, closed=_closed)
 
 
-@rule("sign", "sgn", any_axis=True)
+@rule("sign", "sgn", any_axis=True, when="as a factor, where the product makes no jump")
 def _sign(call: Call, x: Data) -> Choice:
     """As a factor: at 0 it is 0, where the other factor of a continuous product is, too."""
     sides = (call.constant(value) for value in (1.0, -1.0))
     return _with_sides(call, _compared(call, x, 0.0, greater=True, closed=False), *sides)
 
 
-@rule("logical_not", "bitwise_not", "invert", "inv", "__invert__", takes=(Choice,), any_axis=True)
+@rule(
+    "logical_not", "bitwise_not", "invert", "inv", "__invert__", takes=(Choice,), any_axis=True, when="of a comparison"
+)
 def _not(call: Call, x: Data) -> Choice:
     if not isinstance(x, Choice):
         call.refuse(JUMPS)
     return _with_sides(call, x, *map(torch.logical_not, (x.above, x.below)))
 
 
-@rule("logical_and", "bitwise_and", "and_", "__and__", data=("a", "b"), takes=(Choice,), any_axis=True)
+@rule(
+    "logical_and",
+    "bitwise_and",
+    "and_",
+    "__and__",
+    data=("a", "b"),
+    takes=(Choice,),
+    any_axis=True,
+    when="of one comparison",
+)
 def _and(call: Call, a: Any, b: Any) -> Choice:
     return _combined(call, a, b, torch.logical_and)
 
 
-@rule("logical_or", "bitwise_or", "or_", "__or__", data=("a", "b"), takes=(Choice,), any_axis=True)
+@rule(
+    "logical_or",
+    "bitwise_or",
+    "or_",
+    "__or__",
+    data=("a", "b"),
+    takes=(Choice,),
+    any_axis=True,
+    when="of one comparison",
+)
 def _or(call: Call, a: Any, b: Any) -> Choice:
     return _combined(call, a, b, torch.logical_or)
 
@@ -90,14 +110,19 @@ def _combined(call: Call, a: Any, b: Any, function: Callable[..., Tensor]) -> Ch
     return _with_sides(call, test, *sides)
 
 
-@rule("bool", takes=(Choice,), any_axis=True)
+@rule("bool", takes=(Choice,), any_axis=True, when="of a comparison")
 def _truth(call: Call, x: Data) -> Choice:
     if not isinstance(x, Choice):
         call.refuse(JUMPS)
     return x
 
 
-@rule("where", data=("condition", "a", "b"), takes=(Choice,))
+@rule(
+    "where",
+    data=("condition", "a", "b"),
+    takes=(Choice,),
+    when="the mask is a constant, or a comparison whose two sides meet",
+)
 def where(call: Call, condition: Any, a: Any, b: Any) -> Any:
     """A fixed mask chooses between two values, or a comparison does."""
     test = next((value for value in (condition, a, b) if isinstance(value, Choice)), None)
@@ -124,7 +149,12 @@ def _chosen(a: Tensor, b: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask, a, b)
 
 
-@rule("masked_fill", data=("x", "mask"), takes=(Choice,))
+@rule(
+    "masked_fill",
+    data=("x", "mask"),
+    takes=(Choice,),
+    when="the mask is a constant, or a comparison whose two sides meet",
+)
 def _masked_fill(call: Call, x: Data, mask: Any, value: Any) -> Any:
     return where(call, mask if isinstance(mask, Data) else mask.to(torch.bool), value, x)
 

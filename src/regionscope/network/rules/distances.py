@@ -29,7 +29,7 @@ def _norm(call: Call, x: Data, order: Any, dim: Any, keepdim: bool) -> Data:
     return call.affine(function, sizes, axis=reduced_axis(x, dims, keepdim))
 
 
-@rule(torch.norm, torch.Tensor.norm, any_axis=True)
+@rule(torch.norm, torch.Tensor.norm, any_axis=True, when="order 1 or infinity, along dimensions")
 def _torch_norm(
     call: Call, x: Data, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None, out: None = None
 ) -> Data:
@@ -37,7 +37,7 @@ def _torch_norm(
     return _norm(call, x, p, dim, keepdim)
 
 
-@rule(torch.linalg.vector_norm, any_axis=True)
+@rule(torch.linalg.vector_norm, any_axis=True, when="order 1 or infinity, along dimensions")
 def _vector_norm(
     call: Call, x: Data, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: None = None
 ) -> Data:
@@ -45,7 +45,7 @@ def _vector_norm(
     return _norm(call, x, ord, dim, keepdim)
 
 
-@rule(torch.linalg.norm, any_axis=True)
+@rule(torch.linalg.norm, any_axis=True, when="order 1 or infinity, along dimensions")
 def _linalg_norm(
     call: Call, x: Data, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: None = None
 ) -> Data:
@@ -54,14 +54,14 @@ def _linalg_norm(
     return _vector_norm(call, x, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
 
 
-@rule("pairwise_distance", data=("a", "b"), any_axis=True)
+@rule("pairwise_distance", data=("a", "b"), any_axis=True, when="order 1 or infinity")
 def _pairwise_distance(
     call: Call, a: Operand, b: Operand, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Data:
     return _norm(call, sum_of(call, sum_of(call, a, b, -1.0), eps, 1.0), p, -1, keepdim)
 
 
-@rule("cdist", data=("a", "b"))
+@rule("cdist", data=("a", "b"), when="order 1 or infinity; one set of points is constant")
 def _cdist(call: Call, a: Data | Tensor, b: Data | Tensor, p: float = 2.0, compute_mode: Any = None) -> Data:
     """Distances (v, n, m) between n and m points of each row."""
     columns, rows = (
@@ -72,7 +72,7 @@ def _cdist(call: Call, a: Data | Tensor, b: Data | Tensor, p: float = 2.0, compu
     return _norm(call, sum_of(call, columns, rows, -1.0), p, -1, False)
 
 
-@rule("l1_loss", data=("a", "b"), any_axis=True)
+@rule("l1_loss", data=("a", "b"), any_axis=True, when='reduction="none"')
 def _l1_loss(
     call: Call, a: Operand, b: Operand, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
     weight: Any = None,

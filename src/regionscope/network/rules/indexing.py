@@ -84,7 +84,7 @@ def select(call: Call, x: Data, dim: int, index: int) -> Data:
     return call.affine(Fixed(torch.select, (row + 1, index)), x, axis=x.axis - (row < x.axis), memory="view")
 
 
-@rule("index_select")
+@rule("index_select", when="the indices are constants")
 def index_select(call: Call, x: Data, dim: int, index: Tensor) -> Data:
     physical = call.row_dim(x, dim) + 1
     return call.affine(partial(_at, dim=physical), x, constants=(index.to(call.recorder.device),))

@@ -157,7 +157,7 @@ def _conv_transpose(
     return _weighted(call, x, run, weight, bias, shape=shape, channel_dim=channel_dim)
 
 
-@rule(F.batch_norm)
+@rule(F.batch_norm, when="with running statistics")
 def _batch_norm(
     call: Call,
     x: Data,
@@ -241,7 +241,7 @@ def _overlap_windows(call: Call, x: Data, *args: Any, **kwargs: Any) -> Data:
     return call.affine(Fixed(F.fold, args, kwargs), x)
 
 
-@rule("grid_sample")
+@rule("grid_sample", when="the grid is a constant")
 def _grid_sample(call: Call, x: Data, grid: Tensor, *args: Any, **kwargs: Any) -> Data:
     if grid.shape[0] != 1:
         call.refuse_row_mixing()

@@ -81,13 +81,13 @@ def _taken(call: Call, x: Data, dim: int, places: list[int]) -> Data:
     return index_select(call, x, dim, torch.tensor(places, device="cpu"))
 
 
-@rule("sort")
+@rule("sort", when="the values")
 def _sort(call: Call, x: Data, dim: Any = -1, descending: bool = False, *, stable: Any = False) -> MaxResult:
     ranks = range(x.shape[call.row_dim(x, dim)])
     return _values(_entries_in_order(call, x, dim, [*(reversed(ranks) if descending else ranks)]))
 
 
-@rule("topk")
+@rule("topk", when="the values, sorted")
 def _topk(call: Call, x: Data, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> MaxResult:
     if not sorted and k > 1:
         call.refuse("the order of its values is open; pass sorted=True")
@@ -95,13 +95,13 @@ def _topk(call: Call, x: Data, k: int, dim: int = -1, largest: bool = True, sort
     return _values(_entries_in_order(call, x, dim, [*(reversed(ranks) if largest else ranks)][:k]))
 
 
-@rule("kthvalue")
+@rule("kthvalue", when="the values")
 def _kthvalue(call: Call, x: Data, k: int, dim: int = -1, keepdim: bool = False) -> MaxResult:
     entry = _entries_in_order(call, x, dim, [k - 1])
     return _values(entry if keepdim else select(call, entry, dim, 0))
 
 
-@rule("median", "nanmedian")
+@rule("median", "nanmedian", when="the values, along a dimension")
 def _median(call: Call, x: Data, dim: int | None = None, keepdim: bool = False) -> MaxResult:
     """The lower of two middle values, as torch takes it."""
     if dim is None:
@@ -109,7 +109,7 @@ def _median(call: Call, x: Data, dim: int | None = None, keepdim: bool = False) 
     return _kthvalue(call, x, (x.shape[call.row_dim(x, dim)] + 1) // 2, dim, keepdim)
 
 
-@rule("cummax", any_axis=True)
+@rule("cummax", any_axis=True, when="the values")
 def _cummax(call: Call, x: Data, dim: int) -> MaxResult:
     row = call.row_dim(x, dim)
     n, index = x.shape[row], torch.arange(x.numel, device="cpu").reshape(x.shape).movedim(row, -1)
@@ -122,7 +122,7 @@ def _running_maximum(x: Tensor, dim: int) -> Tensor:
     return torch.cummax(x, dim).values
 
 
-@rule("cummin", any_axis=True)
+@rule("cummin", any_axis=True, when="the values")
 def _cummin(call: Call, x: Data, dim: int) -> MaxResult:
     opposite = call.affine(torch.neg, x)
     return _values(call.affine(torch.neg, _cummax(call, opposite, dim).values))

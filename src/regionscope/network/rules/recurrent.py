@@ -15,7 +15,7 @@ from regionscope.network.rules.indexing import cat, select, stack
 from regionscope.network.rules.layers import linear
 
 
-@rule("rnn_relu_cell", data=("x", "h"))
+@rule("rnn_relu_cell", data=("x", "h"), when='nn.RNNCell(nonlinearity="relu")')
 def _cell(
     call: Call, x: Operand, h: Operand, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
@@ -29,7 +29,7 @@ def _cell(
     return activated(call, total, "relu")
 
 
-@rule("rnn_relu", data=("x", "h"), any_axis=True)
+@rule("rnn_relu", data=("x", "h"), any_axis=True, when='nn.RNN(nonlinearity="relu"), unrolled')
 def _rnn(
     call: Call, x: Data, h: Operand, weights: Sequence[Tensor], has_biases: bool, num_layers: int, dropout: float,
     train: bool, bidirectional: bool, batch_first: bool,

@@ -26,7 +26,7 @@ def _for_one_row(call: Call, index: Tensor, ndim: int) -> Tensor:
     return index[0].to(call.recorder.device)
 
 
-@rule("gather", "take_along_dim")
+@rule("gather", "take_along_dim", when="the indices are constants")
 def _gather(call: Call, x: Data, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Data:
     if isinstance(dim, Tensor):  # the order of take_along_dim
         dim, index = index, dim
@@ -46,7 +46,7 @@ def _start(call: Call, x: Operand, src: Operand) -> tuple[tuple[Data, ...], tupl
     return (), (aligned(call, src, x),)
 
 
-@rule("scatter_add", data=("x", "src"))
+@rule("scatter_add", data=("x", "src"), when="the indices are constants")
 def _scatter_add(call: Call, x: Operand, dim: int, index: Tensor, src: Operand) -> Data:
     return _added(call, x, dim, index, src, 1.0)
 
@@ -75,7 +75,7 @@ def _scattered(*tensors: Tensor, dim: int, is_data: list[bool], factor: float) -
     return base.scatter_add(dim, index.expand(rows, *index.shape), src if factor == 1 else src * factor)
 
 
-@rule("index_add", data=("x", "source"))
+@rule("index_add", data=("x", "source"), when="the indices are constants")
 def _index_add(call: Call, x: Operand, dim: int, index: Tensor, source: Operand, *, alpha: float = 1) -> Data:
     shape = source.seen_shape if isinstance(source, Data) else source.shape  # type: ignore[union-attr]
     return _added(call, x, dim, _spread(index, shape, dim), source, call.number(alpha))
@@ -86,7 +86,7 @@ def _spread(index: Tensor, shape: tuple[int, ...], dim: int) -> Tensor:
     return index.reshape([-1 if d == dim % len(shape) else 1 for d in range(len(shape))]).expand(shape)
 
 
-@rule("scatter_reduce", data=("x", "src"))
+@rule("scatter_reduce", data=("x", "src"), when="the indices are constants; sum, mean, amax, amin")
 def _scatter_reduce(
     call: Call, x: Operand, dim: int, index: Tensor, src: Operand, reduce: str, *, include_self: bool = True
 ) -> Data:

@@ -28,7 +28,7 @@ def _complex(call: Call, parts: Data) -> Complex:
 
 for _name in ("rfft", "fft", "rfft2", "fft2"):
 
-    @rule(getattr(torch.fft, f"fft_{_name}", None) or getattr(torch.fft, _name))
+    @rule(getattr(torch.fft, _name), when="real and imaginary parts")
     def _transform(
         call: Call, x: Data, size: Any = None, dim: Any = None, norm: Any = None, *, n: Any = None, s: Any = None,
         _name: str = _name,
@@ -43,7 +43,7 @@ def _spectrum(x: Tensor, *, name: str, options: tuple[Any, ...]) -> Tensor:
     return torch.view_as_real(getattr(torch.fft, name)(x, *options))
 
 
-@rule("stft")
+@rule("stft", when="real and imaginary parts")
 def _stft(
     call: Call, x: Data, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
     window: Tensor | None = None, *args: Any, return_complex: bool = True, **options: Any,
@@ -65,19 +65,19 @@ def _short_spectra(
     return torch.view_as_real(spectra)
 
 
-@rule("real", takes=(Complex,), view=True, any_axis=True)
+@rule("real", takes=(Complex,), view=True, any_axis=True, when="of a Fourier transform")
 def _real(call: Call, x: Data) -> Data:
     return select(call, x.parts, -1, 0) if isinstance(x, Complex) else x
 
 
-@rule("imag", takes=(Complex,), view=True, any_axis=True)
+@rule("imag", takes=(Complex,), view=True, any_axis=True, when="of a Fourier transform")
 def _imag(call: Call, x: Data) -> Data:
     if not isinstance(x, Complex):
         call.refuse_shapes("real numbers have no imaginary part", x)
     return select(call, x.parts, -1, 1)
 
 
-@rule("view_as_real", takes=(Complex,), view=True, any_axis=True)
+@rule("view_as_real", takes=(Complex,), view=True, any_axis=True, when="of a Fourier transform")
 def _view_as_real(call: Call, x: Data) -> Data:
     if not isinstance(x, Complex):
         call.refuse_shapes("it needs complex numbers", x)
