@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import regionscope as rs
-from regionscope.exact.tracking import locate
+from regionscope.monitor.tracking import locate
 from regionscope.tolerance import COVERAGE_ERROR, FLAT, OUTSIDE_DISTANCE, Tolerance
 
 

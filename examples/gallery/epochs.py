@@ -6,7 +6,7 @@ its colour.
 
 import regionscope as rs
 from regionscope import plot
-from regionscope.exact.tracking import follow
+from regionscope.monitor.tracking import follow
 from regionscope_lab.data import two_moons
 from regionscope_lab.train import Training, train
 from regionscope_lab.zoo import mlp

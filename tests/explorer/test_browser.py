@@ -13,12 +13,12 @@ import torch
 
 from regionscope.exact import decision_regions, linear_regions
 from regionscope.exact.region_batch import Walls
-from regionscope.exact.tracking import locate
 from regionscope.explorer import explore
 from regionscope.explorer.encode import encode, slope_norms
 from regionscope.explorer.figures import curve_figures, map_figure
 from regionscope.geometry import Box, Segment, Slice
 from regionscope.monitor.frames import Frame, ModelAtStep, TrainingFrames, frames_of_models, frames_of_partitions
+from regionscope.monitor.tracking import locate
 from regionscope_lab.zoo import mlp
 
 Open = Callable[..., Any]

@@ -15,12 +15,12 @@ import torch
 from devices import needs_cuda
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, decision_regions, level_set, linear_regions
-from regionscope.exact.tracking import follow
 from regionscope.explorer import explore, inline
 from regionscope.explorer.encode import Packed, encode, slope_norms
 from regionscope.explorer.write import _fitting
 from regionscope.geometry import Box, Segment, Simplex, Slice
 from regionscope.monitor.frames import ModelAtStep, TrainingFrames, frames_of_models, frames_of_partitions, thin
+from regionscope.monitor.tracking import follow
 from regionscope_lab.zoo import mlp
 
 

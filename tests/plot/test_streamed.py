@@ -11,7 +11,7 @@ import regionscope as rs
 from regionscope import plot
 from regionscope.errors import InputError
 from regionscope.exact import FinishedRegions, stream_regions
-from regionscope.exact.tracking import locate
+from regionscope.monitor.tracking import locate
 from regionscope_lab.zoo import mlp
 
 NET = mlp([2, 64, 64, 3], seed=0)

@@ -25,7 +25,7 @@ from nasty.modules import (
     relu_net,
     seeded,
 )
-from regionscope.exact.tracking import locate
+from regionscope.monitor.tracking import locate
 from regionscope.network import patterns, trace, with_decision
 from regionscope.points import PointRegions, regions_at
 from twins.points import walls

@@ -10,7 +10,6 @@ walls and ``affine_maps``, which ``check`` proves and ``storage`` writes to disk
 - ``stream``: the same regions handed over part by part, for more of them than memory holds.
 - Equal neighbours: ``slope_jumps`` decides from derivatives whether a wall separates two different maps.
 - ``path`` joins the regions of the legs of a ``Polyline``.
-- Following regions: ``tracking`` finds the region of a point, and the same region after more training.
 - ``surfaces``: level sets and decision boundaries (``level_set``), with ``bounding`` to leave out the rest.
 - ``questions``: what a partition answers without sampling, from attributions to topology.
 """

@@ -13,9 +13,9 @@ from matplotlib.colors import to_hex
 from torch import Tensor
 
 from regionscope.exact import Partition
-from regionscope.exact.tracking import locate
 from regionscope.geometry import Slice
 from regionscope.monitor.frames import Frame
+from regionscope.monitor.tracking import locate
 from regionscope.plot import style
 from regionscope.types import Array
 

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from regionscope.checks import check_class_names
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, Partition, decision_regions, linear_regions
-from regionscope.exact.tracking import follow
 from regionscope.geometry import Slice
 from regionscope.geometry.slices import on_slice
+from regionscope.monitor.tracking import follow
 from regionscope.network import Program, retrace
 from regionscope.types import Progress
 

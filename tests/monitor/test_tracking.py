@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from regionscope.errors import InputError
 from regionscope.exact import Partition, linear_regions
-from regionscope.exact.tracking import carry_over, follow, locate
 from regionscope.geometry import Box, Segment, Simplex
+from regionscope.monitor.tracking import carry_over, follow, locate
 
 SQUARE = Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
 
