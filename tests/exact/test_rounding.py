@@ -208,11 +208,11 @@ def test_folds_that_fall_together_are_told_apart_or_named(
             net[0].weight[:] = torch.tensor([scale, 0.0, 0.0])
             net[0].bias[:33], net[0].bias[33:] = 0.25, 0.25 if scale == 1.0 else -0.5
         part, dec = rs.linear_regions(net, slice), rs.decision_regions(net, slice)
-        assert part.n_activation_regions == (3 if right and scale > 1 else 2)
+        assert len(part) == (3 if right and scale > 1 else 2)
         assert (part.n_snapped > 0) == (scale == 1.0 or not right)
         if right:
             part.check()
-            assert part.n_linear_regions == part.n_activation_regions
+            assert part.n_linear_regions == part.n_activation_regions == len(part)
             assert part.n_undecided == dec.n_undecided == 0
             continue
         with pytest.raises(rs.CheckFailed, match=r"leaves open \(refuted: .* 2 claimed, 3 true"):
@@ -223,6 +223,8 @@ def test_folds_that_fall_together_are_told_apart_or_named(
             assert {name: value for name, value, _ in readings}["undecided"] == result.n_undecided > 0
         with pytest.warns(UserWarning, match="walls or regions open"):
             assert part.n_linear_regions == 2
+        with pytest.warns(UserWarning, match="walls or regions open"):
+            assert part.n_activation_regions == 2
         with pytest.warns(UserWarning, match="walls or regions open"):
             assert dec.count == len(dec.labels)
 

@@ -93,7 +93,7 @@ class _Sizes:
 @np.errstate(all="ignore")
 def magnitudes(
     program: Program, corners: Tensor, weights: Tensor, n_perturbed: int, zero: float, probes: LineProbes | None
-) -> list[tuple[Tensor, Tensor]]:
+) -> tuple[list[tuple[Tensor, Tensor]], bool]:
     """The largest value of a layer on the probe points of each slice (s,), and that of its units (s, units), or (s,)
     where units are compared with each other; at each fold, and of the outputs. At least a share of the terms
     that are added up. corners: inputs (s * m, *input_shape); weights: (p, m) of the probe points. zero: of the
@@ -137,7 +137,7 @@ def magnitudes(
         if ran:
             probes.outputs.append(outputs[: len(weights)])
     size = xp.numpy_on_cpu(xp.largest(_moved_and_drifted(outputs, versions, perturbations.size)[0], 1))
-    return [*results, (size, size)]
+    return [*results, (size, size)], versions.straight
 
 
 def _sizes(fold: Fold, compared: Compared, versions: _Versions, usual: Tensor, perturbation: float) -> _Sizes:
@@ -291,7 +291,7 @@ def _behind(
     perturbations: _Perturbations,
     versions: _Versions,
 ) -> Values:
-    """The three versions of the values behind a fold, see ``_Versions``."""
+    """The three versions of the values behind a fold, see ``_Versions``. The perturbed versions before it are lost."""
     noise = versions.starts(versions.array(compared.values))
     if isinstance(compared, Maxima):
         noise = abs(noise[..., versions.array(compared.groups)])
@@ -304,12 +304,11 @@ def _behind(
     n_changes = 2 * (sum(flat[name].shape[1] for name in real) + noise.shape[-1])
     changes, before, end = versions.array(perturbations.draw(n_changes)).reshape(2, 1, 1, -1), {}, 0
     for name, rows in flat.items():
-        behind, starts = xp.empty_like(rows), versions.starts(rows)
-        versions.plain(behind)[:] = versions.plain(rows)
+        perturbed = versions.perturbed(rows)
+        perturbed[0] = versions.plain(rows)[:, : versions.n_perturbed]
         if name in real:
-            starts *= 1 + changes[..., end : end + rows.shape[1]]
+            perturbed *= 1 + changes[..., end : end + rows.shape[1]]
             end += rows.shape[1]
-        versions.perturbed(behind)[:] = starts
-        before[name] = xp.as_tensors(behind).view(live[name].shape)
+        before[name] = xp.as_tensors(rows).view(live[name].shape)
     noise *= changes[..., end:] * _AT_FOLD
     return fold.advance(before, consume=True, noise=xp.as_tensors(noise))

@@ -54,7 +54,10 @@ def zero_tolerances_of(
             for first in range(0, len(weights), at_once):
                 part = weights[first : first + at_once].to(program.device, program.dtype)
                 n_perturbed = min(len(part), max(0, n_corners + _PERTURBED - first))
-                parts.append(magnitudes(program, corners, part, n_perturbed, tolerance.zero, probes))
+                largest, straight = magnitudes(program, corners, part, n_perturbed, tolerance.zero, probes)
+                parts.append(largest)
+                if straight:
+                    break
             blocks.append(_joined(parts, lambda x: reduce(xp.maximum, x)) if len(parts) > 1 else parts[0])
             order += chunk
     tolerances = blocks[0]  # of each layer (slices,), of each of its units (slices, units)

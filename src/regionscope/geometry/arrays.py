@@ -75,11 +75,6 @@ def empty(shape: int | tuple[int, ...], like: Tensor, dtype: torch.dtype = torch
     return torch.empty(shape, dtype=dtype, device=like.device)
 
 
-def empty_like(x: Tensor) -> Tensor:
-    """An array of the same shape and type whose numbers are still to be written."""
-    return numpy.empty_like(x) if isinstance(x, np.ndarray) else torch.empty_like(x)
-
-
 def copied(x: Tensor) -> Tensor:
     """The same numbers in memory of their own."""
     return numpy.copy(x) if isinstance(x, np.ndarray) else x.clone()
