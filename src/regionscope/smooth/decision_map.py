@@ -170,7 +170,8 @@ class DecisionMap:
         """The number of decision regions, where it is proven; else bounds (low, high), high None if there is none.
 
         A decision region is a connected set of one label. ``counted`` has the reason where the number stays open.
-        Cost: a pass of the derivatives over the open cells, and smaller cells where that does not settle the number.
+        Cost: a pass of the derivatives over the open cells, and smaller cells where that does not settle the number; a
+        map that a limit stopped is counted as it is.
         """
         low, high = self.counted.low, self.counted.high
         return low if low == high else (low, high)
@@ -179,7 +180,7 @@ class DecisionMap:
     def counted(self) -> RegionBounds:
         """``n_regions`` as bounds, with the reason if they differ."""
         with torch.no_grad(), full_precision():
-            return _count(_Work(self.judge, self.parts, self.possible))
+            return _count(_Work(self.judge, self.parts, self.possible), _COUNT_ROUNDS if self.status else 1)
 
 
 @dataclass(frozen=True)
@@ -297,14 +298,14 @@ def _stopped(left: float, share: float, why: str) -> str:
     return f"Expected at most {share:.3g} of the slice undecided, got {left:.3g}: {why}."
 
 
-def _count(work: _Work) -> RegionBounds:
-    """Count, and refine the cells that leave the number open, until that does not help any more."""
+def _count(work: _Work, rounds: int) -> RegionBounds:
+    """Count, and refine the cells that leave the number open, in so many rounds at most."""
     derivatives = Derivatives.unknown(len(work.cells), work.judge.slice.dim)
     budget = 4 * len(work.cells) + 4000
-    for _ in range(_COUNT_ROUNDS):
+    for left in reversed(range(rounds)):
         count = count_regions(work.judge, work.cells, work.possible, derivatives)
         work.possible = count.possible
-        if not len(count.unsettled) or work.judge.slice.dim == 3 or work.passes > budget:
+        if not (left and len(count.unsettled)) or work.judge.slice.dim == 3 or work.passes > budget:
             break
         derivatives.forget(count.unsettled)
         derivatives.follow(work.refine(count.unsettled))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -72,10 +73,17 @@ def _by_probing(run: Callable[..., Tensor], zeros: list[Tensor], shift: Tensor, 
         moved = terms <= 1 and all((matrix.data == 1).all() for matrix in matrices)
         return AffineStep(run, run, None, 0 if moved else terms)
     linear, absolute = (
-        partial(_product, matrices=[_stored(matrix, x.device) for matrix in some], shape=tuple(shift.shape))
-        for some, x in ((matrices, zeros[0]), ([abs(matrix) for matrix in matrices], zeros[0]))
+        _written_out(some, zeros[0], shift) for some in (matrices, [abs(matrix) for matrix in matrices])
     )
-    return AffineStep(linear, absolute, kept, terms)
+    return AffineStep(run if kept is None else linear, absolute, kept, terms)
+
+
+def _written_out(matrices: list[Any], row: Tensor, shift: Tensor) -> Callable[..., Tensor]:
+    """The product with matrices, entry by entry where the only one is diagonal."""
+    only, n = matrices[0], row.numel()
+    if len(matrices) == 1 and row.shape[1:] == shift.shape and only.nnz == n and (only.indices == np.arange(n)).all():
+        return partial(torch.mul, torch.from_numpy(only.data.copy()).to(row.device).reshape(shift.shape))
+    return partial(_product, matrices=[_stored(matrix, row.device) for matrix in matrices], shape=tuple(shift.shape))
 
 
 def _stored(matrix: Any, device: torch.device) -> Tensor:

@@ -134,16 +134,13 @@ def _normalized(call: Call, x: Data, dims: list[int], eps: float, *, centered: b
     """x / sqrt(mean(x^2) + eps) along dimensions of a row; x - mean(x) in place of x if ``centered``."""
     if centered:
         x = call.affine(Fixed(_without_mean, (dims,)), x, shape=x.shape)
-    spread = call.affine(Fixed(_mean_and_shift, (dims, eps)), _bend(call, x, curves.SQUARE))
+    spread = call.affine(Fixed(torch.mean, (dims, True)), _bend(call, x, curves.SQUARE))
+    spread = call.affine(Fixed(torch.add, (eps,)), spread)
     return _product(call, x, _bend(call, spread, curves.at_least(curves.RSQRT, eps)), torch.mul)
 
 
 def _without_mean(x: Tensor, dims: list[int]) -> Tensor:
     return x - x.mean(dims, keepdim=True)
-
-
-def _mean_and_shift(x: Tensor, dims: list[int], eps: float) -> Tensor:
-    return x.mean(dims, keepdim=True) + eps
 
 
 def _scaled(call: Call, x: Data, weight: Tensor | None, bias: Tensor | None, shape: tuple[int, ...] | None) -> Data:
