@@ -55,6 +55,7 @@ def certify(
             "Expected a partition that carries its network, got one from a file. Pass the network: "
             "Partition.load(path, program=trace(model, input_shape))."
         )
+    part.program.require_continuous("certify()")
     import_extra("flint", who="certify() needs", library="python-flint", extra="certify")
     return _certified(part, decision, max_recomputed, start)
 
@@ -67,7 +68,7 @@ def doubts(part: Any, decision: tuple[IntArray, IntArray] | None = None) -> Cert
     Needs no python-flint, which is faster only for large layers.
     """
     program, start = part.program, time.perf_counter()
-    if not part.status or program is None or not (part.stats.snapped or _contradicts_euler(part)):
+    if not part.status or program is None or program.jumps or not (part.stats.snapped or _contradicts_euler(part)):
         return None
     units, inputs = program.n_units, math.prod(program.input_shape)
     if units * inputs > _MOST_WEIGHTS or units * len(part) > _MOST_SIGNS:

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 from torch import Tensor
 
 from regionscope.exact.budget import Budget, Keep, Record, shares_of_folds
-from regionscope.network import Program, Values
+from regionscope.network import Fold, Program, Values
 
 Finished = TypeVar("Finished")
 _NOTHING = 1e-9  # of the share of a fold: less is left of it by rounding alone
@@ -40,6 +40,10 @@ class State(ABC, Generic[Finished]):
     @abstractmethod
     def behind(self, values: Values) -> State[Finished]:
         """The same cells with the values behind the fold."""
+
+    def advanced(self, fold: Fold) -> State[Finished]:
+        """The cells and their values behind the fold, which has cut them."""
+        return self.behind(fold.advance(self.values, consume=True))
 
     @abstractmethod
     def region_slices(self, single: bool) -> Tensor:
@@ -107,7 +111,7 @@ class Walk(Generic[Finished]):
             if isinstance(cut, Parts):
                 return self._in_parts(cut, layer, share - (self.record.done - done))
             self.record.add(layer, cut.region_slices(single), self.budget.max_regions)
-            state = cut.behind(folds[layer].advance(cut.values, consume=True))
+            state = cut.advanced(folds[layer])
             if self.keep is not None:
                 mask = self.keep(layer, state.cell_corners, state.coords, state.values)
                 state = state if mask is None or bool(mask.all()) else state.take(mask)

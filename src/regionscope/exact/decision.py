@@ -246,12 +246,14 @@ def decision_regions(
     model: nn.Module | Program, slice: Slice, *,
     max_regions: int | None = ..., memory: int | None = ..., tolerance: Tolerance | None = ...,
     progress: Progress | None = ..., output: Output | None = ..., args: Arguments = ...,
+    jumps: bool = ...,
 ) -> DecisionRegions: ...  # fmt: skip
 @overload
 def decision_regions(
     model: nn.Module | Program, slice: Sequence[Slice], *,
     max_regions: int | None = ..., memory: int | None = ..., tolerance: Tolerance | None = ...,
-    progress: Progress | None = ..., output: Output | None = ..., args: Arguments = ..., dask: str | None = ...,
+    progress: Progress | None = ..., output: Output | None = ..., args: Arguments = ...,
+    jumps: bool = ..., dask: str | None = ...,
 ) -> list[DecisionRegions]: ...  # fmt: skip
 def decision_regions(
     model: nn.Module | Program,
@@ -263,6 +265,7 @@ def decision_regions(
     progress: Progress | None = None,
     output: Output | None = None,
     args: Arguments = (),
+    jumps: bool = False,
     dask: str | None = None,
 ) -> DecisionRegions | list[DecisionRegions]:
     """The exact regions of equal argmax on a slice (or on each of a list of slices).
@@ -274,7 +277,7 @@ def decision_regions(
     """
     path = slice if isinstance(slice, Polyline) else None
     slices = list(path.legs) if path is not None else read_slices(slice)
-    program = program_of(select_output(model, output, args), slices, labels=True)
+    program = program_of(select_output(model, output, args), slices, labels=True, jumps=jumps)
     if len(program.output_shape) > 1:
         raise InputError(
             f"Expected one output for each class, got outputs of shape {program.output_shape} for an input. "
@@ -282,6 +285,7 @@ def decision_regions(
         )
     if dask is not None:
         options = {"max_regions": max_regions, "memory": memory, "tolerance": tolerance, "output": output, "args": args}
+        options["jumps"] = jumps
         shared = on_workers(decision_regions, model, slice, dask, progress, options)
         return [replace(dec, partition=replace(dec.partition, program=with_decision(program))) for dec in shared]
     result = exact_regions(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ from regionscope.geometry.arrays import rows_at_a_time
 from regionscope.geometry.crossing import Points, place_points
 from regionscope.geometry.interpolation import OnEdges
 from regionscope.geometry.maxima import Candidates, breaks_along, leaders
-from regionscope.network import Maxima, Program, Thresholds
+from regionscope.network import Fold, Largest, Maxima, Program, Thresholds
 from regionscope.tolerance import SMALLEST_TOLERANCE
 
 
@@ -30,6 +31,8 @@ class LineState(State["FinishedLine"]):
     coords: (v,) position, ascending on each segment; slice_id: (v,) the segment; layer: (v,) the fold that
     made the breakpoint, -1 for the ends. Neighbouring vertices of one segment bound a region. is_cut: whether the fold
     that comes next has cut it.
+    run: for a network that jumps, (v,) ascending: then neighbouring vertices of one run bound a region. Regions of
+        different runs do not share their values.
     """
 
     coords: Tensor
@@ -37,11 +40,13 @@ class LineState(State["FinishedLine"]):
     layer: Tensor
     values: dict[str, Tensor]
     is_cut: bool = False
+    run: Tensor | None = None
 
     @property
     def intervals(self) -> Tensor:
         """Indices of the vertices at which a region starts (it ends at the next vertex)."""
-        return xp.nonzero(self.slice_id[1:] == self.slice_id[:-1])
+        run = self.slice_id if self.run is None else self.run
+        return xp.nonzero(run[1:] == run[:-1])
 
     def cut(self, walk: Walk[FinishedLine], layer: int, share: float) -> LineState | Parts[FinishedLine]:
         """With the new breakpoints, or runs of them; neighbouring runs share a vertex."""
@@ -59,11 +64,23 @@ class LineState(State["FinishedLine"]):
         return Parts(runs, bytes_of(self.values), _joined)
 
     def behind(self, values: dict[str, Tensor]) -> LineState:
-        return LineState(self.coords, self.slice_id, self.layer, values)
+        return LineState(self.coords, self.slice_id, self.layer, values, run=self.run)
+
+    def advanced(self, fold: Fold) -> LineState:
+        """Behind a fold that jumps, each region is a run: it has the piece of its middle, and values of its own."""
+        if fold.chosen is None:
+            return self.behind(fold.advance(self.values, consume=True))
+        start = self.intervals
+        ends = xp.stack(start, start + 1).reshape(-1)
+        values = {name: value[xp.as_tensors(ends)] for name, value in self.values.items()}
+        pieces = fold.pattern({name: (value[0::2] + value[1::2]) / 2 for name, value in values.items()})
+        values = fold.advance(values, consume=True, pieces=pieces.repeat_interleave(2, 0))
+        coords, slice_id, layer = (xp.take(column, ends) for column in (self.coords, self.slice_id, self.layer))
+        return LineState(coords, slice_id, layer, values, run=xp.arange(len(ends), ends) // 2)
 
     def region_slices(self, single: bool) -> Tensor:
-        """(r,); with a single segment every vertex but the first ends a region."""
-        return self.slice_id[1:] if single else xp.take(self.slice_id, self.intervals)
+        """(r,); with a single segment every vertex but the first ends a region, if there are no runs."""
+        return self.slice_id[1:] if single and self.run is None else xp.take(self.slice_id, self.intervals)
 
     def cell_corners(self) -> tuple[Tensor, Tensor]:
         start = xp.as_tensors(self.intervals)
@@ -83,14 +100,24 @@ FinishedLine = tuple[LineState, Tensor]
 
 
 def _joined(parts: list[FinishedLine]) -> FinishedLine:
-    """Runs put together: the last vertex of one is the first of the next one."""
-    kept = [len(outputs) - 1 for _, outputs in parts[:-1]] + [len(parts[-1][1])]
+    """Put together: the last vertex of a part is the first of the next one, with values of its own where it jumps."""
+    runs = parts[0][0].run is not None
+    kept = [len(outputs) - (not runs) for _, outputs in parts[:-1]] + [len(parts[-1][1])]
     coords, slice_id, layer = (
         xp.cat([getattr(line, name)[:n] for (line, _), n in zip(parts, kept, strict=True)])
         for name in ("coords", "slice_id", "layer")
     )
     outputs = torch.cat([outputs[:n] for (_, outputs), n in zip(parts, kept, strict=True)])
-    return LineState(coords, slice_id, layer, {}), outputs
+    return LineState(coords, slice_id, layer, {}, run=_joined_runs(parts) if runs else None), outputs
+
+
+def _joined_runs(parts: list[FinishedLine]) -> Tensor:
+    """The runs of all parts, which share none."""
+    runs: list[Tensor] = []
+    for line, _ in parts:
+        assert line.run is not None
+        runs.append(line.run - line.run[0] + (int(runs[-1][-1]) + 1 if runs else 0))
+    return torch.cat(runs)
 
 
 def partition_lines(
@@ -112,8 +139,9 @@ def partition_lines(
     for i in range(n_straight):
         record.add(i, slice_id[1:], budget.max_regions)
     layer = xp.full(len(slice_id), -1, slice_id)
+    run = slice_id if program.jumps else None
     walk = Walk.of(program, zero_tolerances, budget, record, dim=1, consume=consume)
-    return walk.carry(LineState(coords, slice_id, layer, values), n_straight)
+    return walk.carry(LineState(coords, slice_id, layer, values, run=run), n_straight)
 
 
 def cut_line(compared: Thresholds | Maxima, state: LineState, zero_tolerance: Tensor) -> tuple[Points, Tensor]:
@@ -123,7 +151,12 @@ def cut_line(compared: Thresholds | Maxima, state: LineState, zero_tolerance: Te
     """
     if isinstance(compared, Thresholds):
         zero_tolerance = xp.numpy_on_cpu(zero_tolerance)
-        changes, snapped = sign_changes(xp.numpy_on_cpu(compared.values), compared.at, state.slice_id, zero_tolerance)
+        values = xp.numpy_on_cpu(compared.values)
+        changes, snapped = sign_changes(values, compared.at, state.slice_id, zero_tolerance, state.run)
+    elif isinstance(compared, Largest):
+        edge, unit, ua, ub, within = map(xp.numpy_on_cpu, _changes_of_largest(compared, state, zero_tolerance))
+        changes = edge, unit, ua, ub, within
+        snapped = state.slice_id[:0]
     else:
         start, tolerance = xp.as_tensors(state.intervals), at_vertices(zero_tolerance, state.slice_id)
         candidates = Candidates(compared.values, compared.groups, tolerance)
@@ -135,8 +168,50 @@ def cut_line(compared: Thresholds | Maxima, state: LineState, zero_tolerance: Te
     return points, xp.cat([snapped, crossings.merged])
 
 
+def _changes_of_largest(compared: Largest, state: LineState, zero_tolerance: Tensor) -> tuple[Tensor, ...]:
+    """Where another candidate comes among the k largest, as arguments of ``place_points``.
+
+    Walks along each interval from one change to the next: a kept candidate whose difference to another one falls to
+    zero first. Cost: k times the number of candidates, for each change.
+    """
+    start = xp.as_tensors(state.intervals)
+    tolerances = at_vertices(zero_tolerance, state.slice_id)
+    found: list[tuple[int, int, float, float, float]] = []
+    for edge in start.tolist():
+        tolerance = float(tolerances[edge])
+        for g, group in enumerate(compared.groups):
+            a, b = compared.values[edge : edge + 2, group].double().unbind(0)
+            slope, t = b - a, 0.0
+            kept = _kept_after(a, slope, compared.k, tolerance)
+            while True:
+                inside, outside = kept.nonzero()[:, 0], (~kept).nonzero()[:, 0]
+                gap, closing = a[inside, None] - a[outside], slope[outside] - slope[inside, None]
+                ends = b[inside, None] - b[outside]
+                when = torch.where((closing > 0) & (ends < -tolerance), gap / closing, math.inf).clamp(min=t)
+                soonest = int(when.argmin())
+                t = float(when.view(-1)[soonest])
+                if not t < 1:
+                    break
+                i, j = inside[soonest // len(outside)], outside[soonest % len(outside)]
+                kept[i], kept[j] = False, True
+                ua, ub = float(a[i] - a[j]), float(b[i] - b[j])
+                if ua > tolerance:
+                    found.append((edge, g, ua, ub, tolerance))
+    columns = torch.tensor(found, dtype=torch.float64, device=start.device).reshape(-1, 5).unbind(1)
+    return columns[0].long(), columns[1].long(), *columns[2:]
+
+
+def _kept_after(a: Tensor, slope: Tensor, k: int, tolerance: float) -> Tensor:
+    """The k largest of the values just behind a: of those that are tied there, the ones that grow most."""
+    level = a.topk(k).values[-1]
+    order = torch.where((a - level).abs() <= tolerance, slope, (a - level).sign() * math.inf)
+    kept = torch.zeros(len(a), dtype=torch.bool, device=a.device)
+    kept[order.topk(k).indices] = True
+    return kept
+
+
 def sign_changes(
-    values: Tensor, at: tuple[float, ...], slice_id: Tensor, zero_tolerance: Tensor
+    values: Tensor, at: tuple[float, ...], slice_id: Tensor, zero_tolerance: Tensor, run: Tensor | None = None
 ) -> tuple[tuple[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]:
     """Where ``values`` (v, n) pass a threshold between a vertex and the next one of its slice, as arguments of
     ``place_points``; and the vertex of each value that counts as zero. Some rows at a time.
@@ -164,6 +239,9 @@ def sign_changes(
                 snapped.append(hidden // n + start)
             if several:
                 change &= (of[1:] == of[:-1])[:, None]
+            if run is not None:
+                mine = run[start : start + step + 1]
+                change &= (mine[1:] == mine[:-1])[:, None]
             key = xp.nonzero(change.reshape(-1))
             row = key // n
             unit = key - row * n
@@ -206,4 +284,5 @@ class _Refined:
         on_edges = OnEdges(a, xp.minimum(a + 1, xp.full(1, n - 1, a)), t, n)
         values = {name: on_edges.apply(old) for name, old in before.values.items()}
         coords = xp.take(before.coords, a) * (1 - t) + xp.take(before.coords, on_edges.b) * t
-        return LineState(coords, xp.take(before.slice_id, a), self.layer[rows], values, is_cut=True)
+        run = None if before.run is None else xp.take(before.run, a)
+        return LineState(coords, xp.take(before.slice_id, a), self.layer[rows], values, is_cut=True, run=run)

@@ -42,21 +42,21 @@ def linear_regions(
     model: nn.Module | Program, slice: Polyline, *,
     max_regions: int | None = ..., on_limit: Literal["raise", "return"] = ..., memory: int | None = ...,
     tolerance: Tolerance | None = ..., progress: Progress | None = ..., output: Output | None = ...,
-    args: Arguments = ...,
+    args: Arguments = ..., jumps: bool = ...,
 ) -> PathPartition: ...  # fmt: skip
 @overload
 def linear_regions(
     model: nn.Module | Program, slice: Slice, *,
     max_regions: int | None = ..., on_limit: Literal["raise", "return"] = ..., memory: int | None = ...,
     tolerance: Tolerance | None = ..., progress: Progress | None = ..., output: Output | None = ...,
-    args: Arguments = ...,
+    args: Arguments = ..., jumps: bool = ...,
 ) -> Partition: ...  # fmt: skip
 @overload
 def linear_regions(
     model: nn.Module | Program, slice: Sequence[Slice], *,
     max_regions: int | None = ..., on_limit: Literal["raise", "return"] = ..., memory: int | None = ...,
     tolerance: Tolerance | None = ..., progress: Progress | None = ..., output: Output | None = ...,
-    args: Arguments = ..., dask: str | None = ...,
+    args: Arguments = ..., jumps: bool = ..., dask: str | None = ...,
 ) -> list[Partition]: ...  # fmt: skip
 def linear_regions(
     model: nn.Module | Program,
@@ -69,6 +69,7 @@ def linear_regions(
     progress: Progress | None = None,
     output: Output | None = None,
     args: Arguments = (),
+    jumps: bool = False,
     dask: str | None = None,
 ) -> Partition | list[Partition]:
     """The exact partition of a slice into activation regions, and with it into linear regions.
@@ -91,6 +92,9 @@ def linear_regions(
     output, args: for a model that returns several tensors or takes further arguments: the part of its output to use (a
         name, an index or a function), and the arguments after the input; see ``select_output``.
 
+    jumps: whether the network may jump between its pieces (comparisons, ``sign``, ``round``, hard shrinkage, ``topk``
+        and ``argmax`` that choose entries), on slices of dimension 1. Regions then have vertices of their own, walls
+        have ``Partition.jumps``, and what needs a continuous function is refused.
     dask: address of a Dask cluster ("tcp://host:8786" or "local:4") whose workers share a list of slices; the result is
         the same. Needs the extra ``dask``. The model is sent to the workers.
 
@@ -98,11 +102,18 @@ def linear_regions(
     """
     path = slice if isinstance(slice, Polyline) else None
     slices = list(path.legs) if path is not None else read_slices(slice)
-    program = program_of(select_output(model, output, args), slices)
+    program = program_of(select_output(model, output, args), slices, jumps=jumps)
     if dask is not None:
         if on_limit != "raise":
             raise InputError(f'Expected on_limit="raise" with dask, got {on_limit!r}. Leave one of them out.')
-        options = {"max_regions": max_regions, "memory": memory, "tolerance": tolerance, "output": output, "args": args}
+        options = {
+            "max_regions": max_regions,
+            "memory": memory,
+            "tolerance": tolerance,
+            "output": output,
+            "args": args,
+            "jumps": jumps,
+        }
         shared = on_workers(linear_regions, model, slice, dask, progress, options)
         return [replace(part, program=program) for part in shared]
     try:
@@ -183,14 +194,23 @@ def on_workers(
         return shards(slice, progress)
 
 
-def program_of(model: nn.Module | Program, slices: Sequence[Slice], *, labels: bool = False) -> Program:
+def program_of(
+    model: nn.Module | Program, slices: Sequence[Slice], *, labels: bool = False, jumps: bool = False
+) -> Program:
     """The network in float64; one that was read in float32 keeps its constants, rounded as they are.
 
-    labels: see ``trace``.
+    labels, jumps: see ``trace``.
     """
     if isinstance(model, Program):
-        return model.in_float64()
-    return trace(model, one_shape(slices), points=partial(_few_points, slices[0]), labels=labels)
+        program = model.in_float64()
+    else:
+        points = partial(_few_points, slices[0])
+        program = trace(model, one_shape(slices), points=points, labels=labels, jumps=jumps)
+    if program.jumps and slices[0].dim > 1:
+        raise InputError(
+            f"Expected a slice of dimension 1 for a network that jumps, got dimension {slices[0].dim}. Pass a Segment."
+        )
+    return program
 
 
 def _few_points(slice: Slice) -> Tensor:
@@ -247,7 +267,7 @@ def _cut_within_limits(
 
     new_record: makes the record of a number of folds. started: time.perf_counter() when the call began.
     """
-    on_line = len(slices) == 1 and slices[0].dim == 1 and consume is None
+    on_line = len(slices) == 1 and slices[0].dim == 1 and consume is None and not program.jumps
     probes = LineProbes() if on_line else None
     zero_tolerances = zero_tolerances_of(program, slices, tolerance, budget, probes)
     probe_outputs = probes.outputs if probes is not None else ()

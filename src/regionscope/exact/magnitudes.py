@@ -114,7 +114,9 @@ def magnitudes(
     for i, fold in enumerate(program.folds):
         compared = fold.compared(live)
         distance = _distance(compared, versions) if versions.straight and isinstance(compared, Thresholds) else None
-        is_folded = distance is not None and bool((distance < 0).any())
+        is_folded = versions.straight and (
+            fold.chosen is not None or (distance is not None and bool((distance < 0).any()))
+        )
         if not is_folded:
             sizes = _sizes(fold, compared, versions, usual, perturbations.size)
             is_folded = versions.straight and _is_doubtful(compared, versions, distance, sizes, zero)
@@ -291,7 +293,9 @@ def _behind(
     perturbations: _Perturbations,
     versions: _Versions,
 ) -> Values:
-    """The three versions of the values behind a fold, see ``_Versions``. The perturbed versions before it are lost."""
+    """The three versions of the values behind a fold, see ``_Versions``; behind one that jumps, on one piece. The
+    perturbed versions before it are lost.
+    """
     noise = versions.starts(versions.array(compared.values))
     if isinstance(compared, Maxima):
         noise = abs(noise[..., versions.array(compared.groups)])
@@ -310,5 +314,9 @@ def _behind(
             perturbed *= 1 + changes[..., end : end + rows.shape[1]]
             end += rows.shape[1]
         before[name] = xp.as_tensors(rows).view(live[name].shape)
+    if fold.chosen is not None:
+        pieces = xp.as_tensors(versions.plain(versions.array(fold.pattern(before))))
+        moved = pieces[:, : versions.n_perturbed].flatten(0, 1)
+        return fold.advance(before, consume=True, pieces=torch.cat([pieces.flatten(0, 1), moved, moved]))
     noise *= changes[..., end:] * _AT_FOLD
     return fold.advance(before, consume=True, noise=xp.as_tensors(noise))

@@ -15,7 +15,7 @@ from torch import Tensor
 from regionscope.certificate import Certificate, TruePartition, certify, doubts, true_partition
 from regionscope.checks import check_instance, one_of, read_device, read_path
 from regionscope.errors import CheckFailed, InputError, LimitReached
-from regionscope.exact.affine_maps import AffineMaps, affine_maps, maps_at, with_derivatives
+from regionscope.exact.affine_maps import AffineMaps, affine_maps, different_maps, maps_at, with_derivatives
 from regionscope.exact.check import check_coverage, check_decided, check_maps, check_network, warn_of_rounding
 from regionscope.exact.questions.export import dual_graph, pandas_table
 from regionscope.exact.questions.extremes import Extremes, extremes
@@ -208,6 +208,32 @@ class Partition:
         """
         return self.stats.snapped
 
+    @property
+    def n_jumps(self) -> int:
+        """Number of walls on which the outputs jump by more than rounding; 0 without ``jumps=True``."""
+        return int((self.jumps > self._least_jump).sum())
+
+    @cached_property
+    def jumps(self) -> Tensor:
+        """The norm of the jump of the outputs on each wall of a line (w,); 0 on the border and without a jump.
+
+        On a wall itself, the network has the value of one side, or another one (``sign`` is 0 there).
+        """
+        if self.dim > 1:
+            return torch.zeros(len(self.walls.layer), dtype=torch.float64, device=self.vertices.device)
+        ends = self.corners.reshape(-1, 2)
+        first, last = ends.gather(1, self.vertices[ends, 0].argsort(dim=1)).unbind(1)
+        a, b = self.walls.regions.unbind(1)
+        forwards = self.interior[a, 0] < self.interior[b, 0]
+        before, behind = torch.where(forwards, a, b), torch.where(forwards, b, a)
+        apart = (self.outputs[last[before]] - self.outputs[first[behind]]).double().norm(dim=1)
+        return torch.where((self.walls.regions >= 0).all(1), apart, 0.0)
+
+    @property
+    def _least_jump(self) -> float:
+        """What rounding may leave of a jump that is none."""
+        return self.stats.rounding + self.tolerance.slope * float(self.outputs.abs().max())
+
     @cached_property
     def _compared(self) -> tuple[Tensor, Tensor]:
         """For each inner wall: whether the maps on both sides are equal, and whether that is undecided."""
@@ -219,7 +245,12 @@ class Partition:
         undecided, folds = torch.zeros_like(same), ~same
         if bool(folds.any()):
             pairs = walls.regions[inner[folds]]
-            same[folds], undecided[folds] = compare(self._network(), self, self._corner_maps, pairs)
+            if self._network().jumps:  # the maps at the corners decide, since derivatives do not show a jump
+                rounding = max(self.stats.rounding, self._least_jump)
+                apart = different_maps(self._corner_maps, pairs, rounding=rounding)
+                same[folds] = ~apart & (self.jumps[inner[folds]] <= self._least_jump)
+            else:
+                same[folds], undecided[folds] = compare(self._network(), self, self._corner_maps, pairs)
         return same, undecided
 
     @cached_property
@@ -230,7 +261,7 @@ class Partition:
     @cached_property
     def maps(self) -> AffineMaps:
         """The affine map of each region: ``outputs = constant + coords @ slope``; of thin ones from derivatives."""
-        if self.program is None:
+        if self.program is None or self.program.jumps:
             return self._corner_maps
         middle = mean_of_rows(self.outputs[self.corners].double(), self.offsets)
         return with_derivatives(self._corner_maps, self.interior, middle, partial(slopes_at, self.program, self))
@@ -319,6 +350,8 @@ class Partition:
             the network again.
         """
         weights = None if target is None else output_weights(target, 1, self.outputs.shape[1])[0]
+        if self.program is not None:
+            self.program.require_continuous("lipschitz()")
         return lipschitz(
             self.slice, self.maps, self.interior, norm=norm, weights=weights, rounding=self.stats.rounding,
             derivatives=lambda rows: slopes_at(self._network(), self, rows),

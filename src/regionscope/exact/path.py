@@ -104,6 +104,8 @@ class PathPartition(Partition):
 
 def join_legs(path: Polyline, legs: Sequence[Partition]) -> PathPartition:
     """One partition from those of the legs. Cost: a forward pass over two points for each corner."""
+    if legs[0].program is not None:
+        legs[0].program.require_continuous("a Polyline")
     orders = [in_order(leg) for leg in legs]
     last = len(legs) - 1
     rows = [vertices if i == last else vertices[:-1] for i, (_, vertices) in enumerate(orders)]

@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 import torch
 from torch import Tensor
 
-from regionscope.exact.line import FinishedLine
+from regionscope.exact.line import FinishedLine, LineState
 from regionscope.exact.plane import FinishedMesh
 from regionscope.exact.polytopes import CellPartition
 from regionscope.exact.space import SpacePartition
@@ -73,6 +73,8 @@ class RegionBatch:
     @staticmethod
     def of_lines(finished: FinishedLine) -> RegionBatch:
         line, outputs = finished
+        if line.run is not None:
+            return RegionBatch._of_runs(line, outputs)
         arrays = xp.numpy_on_cpu(line)
         start = arrays.intervals
         index, after = xp.arange(len(arrays.coords) + 1, start), start + 1
@@ -87,6 +89,26 @@ class RegionBatch:
         return RegionBatch(
             xp.as_tensors(arrays.coords[:, None]), outputs, line.slice_id, corners, offsets, sizes, walls
         )
+
+    @staticmethod
+    def _of_runs(line: LineState, outputs: Tensor) -> RegionBatch:
+        """Of a network that jumps: a wall has the last vertex of the region before it."""
+        state, start = xp.as_tensors(line), xp.as_tensors(line.intervals)
+        n, slice_id = len(start), state.slice_id[start]
+        first = torch.ones(n, dtype=torch.bool, device=start.device)
+        first[1:] = slice_id[1:] != slice_id[:-1]
+        region = torch.arange(n, device=start.device)
+        border = torch.stack([torch.full_like(region, -1), region], 1)[first]
+        behind = torch.where(first.roll(-1), -1, region + 1)  # the first region of all is a first one, too
+        vertices = torch.cat([start[first], start + 1])
+        sides = torch.cat([border, torch.stack([region, behind], 1)])
+        order = sides.amax(1).argsort(stable=True)
+        layer = torch.where((sides >= 0).all(1), state.layer[vertices], -1)
+        index = torch.arange(len(vertices) + 1, device=start.device)
+        walls = Walls(vertices[order], index, sides[order], layer[order])
+        corners, sizes = torch.stack([start, start + 1], 1).reshape(-1), state.coords[start + 1] - state.coords[start]
+        offsets = 2 * torch.arange(n + 1, device=start.device)
+        return RegionBatch(state.coords[:, None], outputs, state.slice_id, corners, offsets, sizes, walls)
 
     @staticmethod
     def of_mesh(finished: FinishedMesh) -> RegionBatch:

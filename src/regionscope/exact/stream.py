@@ -154,6 +154,7 @@ def stream_regions(
     if consume is not None and not callable(consume):
         raise InputError(f"Expected a function of FinishedRegions, got {type(consume).__name__}. Pass a function.")
     program, scale = program_of(select_output(model, output, args), [slice]), slice.scale
+    program.require_continuous("stream_regions()")
     counts: list[int] = []
     size = 0.0
 

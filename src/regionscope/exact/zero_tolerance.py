@@ -15,7 +15,7 @@ from regionscope.exact.magnitudes import LineProbes, magnitudes, zero_tolerance_
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
 from regionscope.geometry.arrays import rows_at_a_time
-from regionscope.network import Compared, Program, Thresholds
+from regionscope.network import Compared, Largest, Program, Thresholds
 from regionscope.tolerance import SMALLEST_TOLERANCE, Tolerance
 
 _PROBES = 16  # probe points of a slice, beside its corners
@@ -101,6 +101,8 @@ def snapped_signs(compared: Compared, zero_tolerance: Tensor) -> Tensor:
             tolerance = tolerance.reshape(len(block), -1)
             alive = tolerance > SMALLEST_TOLERANCE
             hidden = [((block - threshold).abs() <= tolerance) & alive for threshold in compared.at]
+        elif isinstance(compared, Largest):
+            hidden = []
         else:
             candidates, tolerance = block[:, compared.groups], tolerance[:, None, None]
             top = candidates.amax(-1, keepdim=True)

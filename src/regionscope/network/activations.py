@@ -146,12 +146,17 @@ def _threshold(threshold: float, value: float, inplace: bool = False) -> Form | 
     if threshold == value:
         return clamped(threshold)
     jump = f"it jumps from {float(value):g} to {float(threshold):g} at its threshold; equal ones are accepted"
-    return Form(Pieces((float(threshold),), (0.0, 1.0), (float(value), 0.0)), refused=jump)
+    return Form(
+        Pieces((float(threshold),), (0.0, 1.0), (float(value), 0.0)),
+        Fixed(F.threshold, (threshold, value)),
+        refused=jump,
+    )
 
 
 @activation("hardshrink")
 def _hardshrink(lambd: float = 0.5) -> Form | None:
-    return Form(Pieces((-float(lambd), float(lambd)), (1.0, 0.0, 1.0))) if lambd else None
+    pieces = Pieces((-float(lambd), float(lambd)), (1.0, 0.0, 1.0))
+    return Form(pieces, Fixed(F.hardshrink, (lambd,))) if lambd else None
 
 
 def _ramp(x: Tensor) -> Tensor:

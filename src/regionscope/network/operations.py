@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -120,13 +121,20 @@ class Groups:
     sign: float
 
 
+@dataclass(frozen=True)
+class Jump:
+    """A fold that jumps: ``chosen(*inputs, *constants, pieces=...)`` is its result on the pieces (v, n_units)."""
+
+    chosen: Callable[..., Tensor]
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Piecewise(Operation):
     """A piecewise-linear map of the values that ``compare(*inputs, *constants)`` returns, by its ``pieces``."""
 
     kind: str
     compare: Callable[..., Compared]
-    pieces: Pieces | Groups
+    pieces: Pieces | Groups | Jump
     n_units: int
 
 
@@ -186,6 +194,49 @@ class Maxima:
     def pieces(self) -> Tensor:
         """(v, n_units) int16: position of the largest entry within its group, the first one on ties."""
         return self.values[:, self.groups].argmax(dim=2).to(torch.int16)
+
+
+@dataclass(frozen=True, eq=False)
+class Rounded(Thresholds):
+    """Values that are rounded: they are compared with whole numbers plus ``offset``, those that they reach.
+
+    function: rounds; its result is the piece, so that there is one unit for each value.
+    """
+
+    function: Callable[[Tensor], Tensor]
+
+    @staticmethod
+    def of(values: Tensor, offset: float, function: Callable[[Tensor], Tensor]) -> Rounded:
+        """At all thresholds between the smallest and the largest of the values."""
+        low, high = math.floor(float(values.min()) - offset), math.ceil(float(values.max()) - offset)
+        return Rounded(values, tuple(i + offset for i in range(low, high + 1)), function)
+
+    @property
+    def n_units(self) -> int:
+        """Number of values."""
+        return self.values.shape[1]
+
+    def pieces(self) -> Tensor:
+        """(v, n_units) int16: what the values are rounded to."""
+        return self.function(self.values).to(torch.int16)
+
+
+@dataclass(frozen=True, eq=False)
+class Largest(Maxima):
+    """The map keeps the ``k`` largest of ``values[:, groups[i]]``, and changes where another one is among them."""
+
+    k: int
+
+    @property
+    def n_units(self) -> int:
+        """Number of candidates in all groups."""
+        return self.groups.numel()
+
+    def pieces(self) -> Tensor:
+        """(v, n_units) int8: 1 where a candidate is among the k largest of its group, else 0."""
+        candidates = self.values[:, self.groups]
+        kept = torch.zeros(candidates.shape, dtype=torch.int8, device=candidates.device)
+        return kept.scatter_(2, candidates.topk(self.k, dim=2).indices, 1).flatten(1)
 
 
 Compared = Thresholds | Maxima

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from regionscope.errors import CallFailed, InputError
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.hooks import global_hooks
-from regionscope.network.operations import Compared, Groups, Pieces
+from regionscope.network.operations import Compared, Groups, Jump, Pieces
 from regionscope.network.private_copy import has_hooks, tensors_of, weights_of
 
 Values = dict[str, Tensor]
@@ -89,7 +90,7 @@ class Fold:
     n_units: int
     row_bytes: int
     compare: Callable[..., Compared]
-    pieces: Pieces | Groups | None
+    pieces: Pieces | Groups | Jump | None
     instructions: tuple[Instruction, ...]
 
     def __repr__(self) -> str:
@@ -130,15 +131,27 @@ class Fold:
         slopes = (self.lines()[0] / self.pieces.divisor).to(row.device, row.dtype).reshape(-1, *row.shape[1:])
         return (slopes, 1 - slopes) if len(self.instructions[0].reads) == 2 else (slopes,)
 
-    def advance(self, values: Values, *, consume: bool = False, noise: Tensor | None = None) -> Values:
+    @property
+    def chosen(self) -> Callable[..., Tensor] | None:
+        """See ``Jump``; None for a fold that is continuous."""
+        return self.pieces.chosen if isinstance(self.pieces, Jump) else None
+
+    def advance(
+        self, values: Values, *, consume: bool = False, noise: Tensor | None = None, pieces: Tensor | None = None
+    ) -> Values:
         """Apply the fold and all affine operations up to the next fold; return the values live after that.
 
         ``values`` does not change, except with ``consume=True``: then the dictionary is emptied and its tensors may be
         overwritten, which saves a copy of the pre-activations. The input of ``begin`` is never written to. noise:
         (..., units), added to the output of the fold in the last rows, as many as ``noise`` has; what follows
-        adds its ``rounding`` there.
+        adds its ``rounding`` there. pieces: (v, n_units), for a fold that jumps, the pieces of the rows; by default
+        those of their values.
         """
         values, first = values if consume else dict(values), self.instructions[0]
+        if pieces is not None:
+            assert self.chosen is not None
+            first = replace(first, function=partial(self.chosen, pieces=pieces), in_place=None)
+            return _run((first, *self.instructions[1:]), values, consume=consume)
         if noise is None:
             return _run(self.instructions, values, consume=consume)
         first.run(values, consume)
@@ -183,6 +196,20 @@ class Program:
         units = sum(fold.n_units for fold in self.folds)
         shapes = f"input_shape={self.input_shape}, output_shape={self.output_shape}"
         return f"Program({shapes}, folds={len(self.folds)}, units={units}, dtype={self.dtype})"
+
+    @property
+    def jumps(self) -> bool:
+        """Whether the function jumps at some of its folds; see ``trace(jumps=True)``."""
+        return any(fold.chosen is not None for fold in self.folds)
+
+    def require_continuous(self, who: str) -> None:
+        """Raise ``InputError`` for a function that jumps. who: what needs a continuous one."""
+        if self.jumps:
+            name = next(fold.name for fold in self.folds if fold.chosen is not None)
+            raise InputError(
+                f"Expected a continuous network for {who}, got one that jumps at '{name}'. Its regions are those of "
+                "linear_regions(model, slice, jumps=True)."
+            )
 
     @property
     def n_outputs(self) -> int:

@@ -81,7 +81,7 @@ class Reader(ForwardTracer):
         if self.labels and result.head is not None and result.head.decides():
             self.note = result.head.note
             return result.head.of  # type: ignore[no-any-return]
-        value = self._unwrap(result)
+        value = self._without_jumps(self._unwrap(result))
         if isinstance(value, Pending):
             raise value.refusal
         return value  # type: ignore[no-any-return]
@@ -234,7 +234,8 @@ class Reader(ForwardTracer):
         except TypeError as error:
             detail = f" with these arguments ({error})"
             raise NotPiecewiseAffine(refuse.no_rule(call.subject + self._line(), detail)) from error
-        for name, value in bound.arguments.items():
+        for name, given in bound.arguments.items():
+            value = bound.arguments[name] = self._without_jumps(given, rule)
             values = _data_values(value)
             for x in values:
                 if isinstance(x, Pending) and not (isinstance(x, rule.takes) or (rule.sidewise and _is_choice(x))):
@@ -244,6 +245,16 @@ class Reader(ForwardTracer):
             if not rule.any_axis and any(x.axis for x in values):
                 call.refuse_row_mixing()
         return bound
+
+    def _without_jumps(self, value: Any, rule: Rule | None = None) -> Any:
+        """The value with choices recorded that the rule does not understand, where jumps are allowed."""
+        if isinstance(value, list) or type(value) is tuple:
+            return type(value)(self._without_jumps(item, rule) for item in value)
+        if not isinstance(value, Pending) or value.resolved is None or not self.recorder.jumps:
+            return value
+        if rule is not None and (isinstance(value, rule.takes) or (rule.sidewise and _is_choice(value))):
+            return value
+        return self.recorder.with_jump(value)
 
     def _run_rule(self, call: Call, rule: Rule, bound: inspect.BoundArguments) -> Any:
         try:

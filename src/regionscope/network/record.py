@@ -49,17 +49,20 @@ class Data:
 class Pending(Data):
     """A value that no step computes. Rules that ``take`` its type say what becomes of it; ``refusal`` is raised by all
     others, and if the forward returns it.
+
+    resolved: records it as a map that jumps, where jumps are allowed.
     """
 
     refusal: NotPiecewiseAffine
+    resolved: Callable[[Any], Data] | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Choice(Pending):
     """Entry by entry, ``above`` where ``compared > level`` and ``below`` elsewhere.
 
-    closed: whether ``above`` holds where both are equal, too. level, above and below are values or constants, as the
-    user's code has them. A comparison is 1 on one side and 0 on the other.
+    closed: whether ``above`` holds where both are equal, too; middle: whether the mean of both sides does. level, above
+    and below are values or constants, as the user's code has them. A comparison is 1 on one side and 0 on the other.
     """
 
     compared: Data
@@ -67,6 +70,7 @@ class Choice(Pending):
     closed: bool
     above: Any
     below: Any
+    middle: bool = False
 
     @property
     def dtype(self) -> torch.dtype | None:
@@ -96,6 +100,7 @@ class Recorder:
     """The steps recorded so far, in execution order.
 
     finite: address and length of tensors that were checked before. smooth: whether smooth functions are recorded too.
+    jumps: whether maps that jump are. resolved: what became of values that do.
     """
 
     dtype: torch.dtype
@@ -104,6 +109,15 @@ class Recorder:
     labels: set[str] = field(default_factory=set)
     finite: set[tuple[int, int]] = field(default_factory=set)
     smooth: bool = False
+    jumps: bool = False
+    resolved: dict[Pending, Data] = field(default_factory=dict)
+
+    def with_jump(self, value: Pending) -> Data:
+        """The value as a map that jumps, recorded once."""
+        if value not in self.resolved:
+            assert value.resolved is not None
+            self.resolved[value] = value.resolved(value)
+        return self.resolved[value]
 
     def unique(self, label: str) -> str:
         """``label``, or ``label#2``, ``label#3``... when it was used before."""
@@ -188,7 +202,7 @@ class Call:
 
     def constant(self, value: Tensor | float) -> Tensor:
         """``value`` as the program keeps it: detached, in its dtype, on its device."""
-        kept = value if isinstance(value, Tensor) else torch.tensor(value, device="cpu")
+        kept = value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64, device="cpu")
         if (kept.dtype, kept.device, kept.requires_grad) == (self.recorder.dtype, self.recorder.device, False):
             return kept
         return kept.detach().to(device=self.recorder.device, dtype=self.recorder.dtype)

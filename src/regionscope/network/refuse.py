@@ -30,6 +30,7 @@ LEAVE_OFF = {
     "increasing": "If it is the last layer, leave it off: the order of the outputs stays the same, and "
     f"sigmoid(x) > 0.5 and tanh(x) > 0 where x > 0. {_BEFORE}",
 }
+JUMP_ADVICE = "On a line, linear_regions(model, slice, jumps=True) follows most jumps. "
 CHECK = "a check of the data"
 
 _CURVED = "elu selu celu gelu silu mish softplus softsign tanhshrink hardswish glu exp log sqrt "
@@ -88,8 +89,8 @@ def not_affine(subject: str, reason: str) -> str:
             f"Expected a forward without a check of the data, but {subject}. The points of a slice are finite: leave "
             "the check out of the forward. Or use region_count(), which runs the module as it is."
         )
-    advice = LEAVE_OFF.get(reason, "")
-    because = f" ({reason})" if reason and not advice else ""
+    advice = LEAVE_OFF.get(reason, JUMP_ADVICE if reason.startswith("it jumps") else "")
+    because = f" ({reason})" if reason and reason not in LEAVE_OFF else ""
     ways_out = {RECURRENT: WAY_OUT_OF_RECURRENT, NO_STATISTICS: "Build it with track_running_stats=True."}
     way_out = ways_out.get(reason, WAY_OUT)
     return (
@@ -110,7 +111,7 @@ def no_rule(subject: str, detail: str = "") -> str:
 def of_block(message: str, name: str, way_out: str) -> str:
     """The message about a network as one about block ``name`` of a model, with advice for a block."""
     changes = {
-        **dict.fromkeys((WAY_OUT, WAY_OUT_OF_RECURRENT, *LEAVE_OFF.values()), ""),
+        **dict.fromkeys((WAY_OUT, WAY_OUT_OF_RECURRENT, JUMP_ADVICE, *LEAVE_OFF.values()), ""),
         "Expected a piecewise-affine network, but": f"Expected '{name}' to be piecewise affine, but",
         "Expected an operation that has a rule, but": f"Expected rules for all of '{name}', but",
     }

@@ -40,6 +40,7 @@ def trace(
     args: Arguments = (),
     points: Callable[[], Tensor] | None = None,
     labels: bool = False,
+    jumps: bool = False,
 ) -> Program:
     """Read ``model`` in eval mode as a program on rows of shape ``input_shape`` (without the batch dimension).
 
@@ -60,6 +61,8 @@ def trace(
     A program has no hooks. If the model has forward hooks or pre-hooks, or torch has global ones, copies with and
     without them run at a few inputs: a hook that changes values is refused, one that only looks fires then.
     output, args: the part of the model's output to use, and its further arguments; see ``select_output``.
+    jumps: whether the function may jump (comparisons, sign, round, hard shrinkage, a choice of the largest). What needs
+        a continuous function refuses such a program.
     points: returns the inputs (n, *input_shape) at which hooks are compared; drawn from a normal distribution if None.
     labels: whether only the order of the outputs is needed. Then a last softmax, sigmoid, tanh or temperature is left
         out, and ``Program.note`` says so.
@@ -67,8 +70,9 @@ def trace(
     weights, and two forward passes of two rows if the recorded operations alone do not show that both traces are equal.
     """
     return _traced(
-        model, input_shape, dtype=dtype, device=device, output=output, args=args, points=points, labels=labels
-    )
+        model, input_shape, dtype=dtype, device=device, output=output, args=args, points=points, labels=labels,
+        jumps=jumps,
+    )  # fmt: skip
 
 
 def trace_smooth(
@@ -101,6 +105,7 @@ def _traced(
     points: Callable[[], Tensor] | None = None,
     smooth: bool = False,
     labels: bool = False,
+    jumps: bool = False,
 ) -> Program:
     outer = plain_module(select_output(_as_module(model), output, args))
     module = _python_module(outer)
@@ -117,7 +122,8 @@ def _traced(
         warnings.warn(unchecked, stacklevel=2)
 
     def read() -> ForwardReading:
-        return _reading(Reader(copied, shape, Recorder(dtype, place, smooth=smooth), labels=labels), copied, name)
+        recorder = Recorder(dtype, place, smooth=smooth, jumps=jumps)
+        return _reading(Reader(copied, shape, recorder, labels=labels), copied, name)
 
     if only_torch(module):
         program = read().program()

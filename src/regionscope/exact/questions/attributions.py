@@ -178,6 +178,7 @@ def read_logits(model: nn.Module | Program, rows: Tensor) -> Program:
                 f"Expected inputs of shape (n, {_listed(model.input_shape)}), got (n, {_listed(input_shape)}). "
                 "Reshape the inputs."
             )
+        model.require_continuous("this instrument")
         return model.in_float64()
     try:
         return trace(model, input_shape, points=lambda: rows[:3])

@@ -78,6 +78,7 @@ def level_set(
     except NotPiecewiseAffine as error:
         raise NotPiecewiseAffine(f"{error} {_SMOOTH}") from error
     check_shapes(program, [slice])
+    program.require_continuous("level_set()")
     tolerance = tolerance or Tolerance.of(program.dtype)
     levels, cut = _levels(program, read_number("value", value), target, classes)
     with torch.no_grad(), full_precision():

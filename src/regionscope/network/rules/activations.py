@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regionscope.network.activations import ACTIVATIONS, Activation, Form, clamped
-from regionscope.network.operations import Fixed, Groups, Maxima, Pieces, Thresholds
+from regionscope.network.operations import Fixed, Groups, Jump, Maxima, Pieces, Thresholds
 from regionscope.network.record import Call, Data, Refused, rule
 from regionscope.network.refuse import INDICES
 from regionscope.network.rules.arithmetic import Operand, aligned, reduced_axis, row_dims, same_layout
@@ -35,21 +35,27 @@ Function = Callable[..., Tensor]
 def _activation(call: Call, x: Data, form: Form | None) -> Data:
     if form is None:
         return x
-    if form.refused:
-        call.refuse(form.refused)
+    jumps = form.pieces is not None and form.pieces.jumps
+    if (form.refused or jumps) and not (jumps and call.recorder.jumps):
+        call.refuse(form.refused or "it jumps")
     if form.pieces is None:
         assert form.function is not None
         return call.affine(form.function, x, entrywise=True)
-    if form.pieces.jumps:
-        call.refuse("it jumps")
     for number in form.pieces.numbers:
         call.number(number)
     n, constants = x.numel, tuple(map(call.constant, form.constants))
     return call.fold(
         form.function or form.pieces, x, shape=None if constants else x.shape,  # constants may not fit
         constants=constants, in_place=form.in_place, compare=partial(_thresholds, n=n, at=form.pieces.at),
-        pieces=form.pieces, n_units=len(form.pieces.at) * n, entrywise=True,
+        pieces=Jump(partial(_on_pieces, table=form.pieces)) if jumps else form.pieces, n_units=len(form.pieces.at) * n,
+        entrywise=True,
     )  # fmt: skip
+
+
+def _on_pieces(x: Tensor, *, pieces: Tensor, table: Pieces) -> Tensor:
+    piece = pieces.reshape(len(x), len(table.at), -1).sum(1).reshape(x.shape)
+    slopes, shifts = (torch.tensor(row, dtype=x.dtype, device=x.device) for row in (table.slopes, table.shifts))
+    return slopes[piece] * x + shifts[piece]
 
 
 def _thresholds(x: Tensor, *constants: Tensor, n: int, at: tuple[float, ...]) -> Thresholds:
@@ -69,7 +75,7 @@ def _rule_of(entry: Activation) -> None:
     positional = [p.replace(kind=p.POSITIONAL_OR_KEYWORD) for p in (first, second)]
     signature = inspect.Signature([*positional, *inspect.signature(entry.form).parameters.values()])
     recorded.__signature__ = signature  # type: ignore[attr-defined]
-    rule(*entry.names, any_axis=entry.any_axis)(recorded)
+    rule(*entry.names, any_axis=entry.any_axis, sidewise="relu" in entry.names)(recorded)
 
 
 for _entry in dict.fromkeys(ACTIVATIONS.values()):

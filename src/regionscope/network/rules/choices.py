@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -21,10 +22,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.network.operations import Affine
-from regionscope.network.record import Call, Choice, Data, RecordedStep, rule
+from regionscope.network.operations import Affine, Jump, Largest, Rounded, Thresholds
+from regionscope.network.record import Call, Choice, Data, Pending, RecordedStep, rule
 from regionscope.network.rules.activations import activated, larger
 from regionscope.network.rules.arithmetic import Operand, aligned, same_layout, sum_of
+from regionscope.network.rules.indexing import is_empty, select
+from regionscope.network.rules.shapes import reshaped
 from regionscope.network.second_reading import named
 
 _MEET = 1e-10  # of the values around the comparison: sides that differ by less than this meet
@@ -41,7 +44,7 @@ def _compared(call: Call, a: Operand, b: Operand, *, greater: bool, closed: bool
     sides = (torch.tensor(value, device=call.recorder.device) for value in (greater, not greater))
     test = Choice(
         "", a.shape, a.axis, refusal=call.refusal(JUMPS), compared=a, level=b, closed=closed == greater,
-        above=None, below=None,
+        above=None, below=None, resolved=partial(_jump, call),
     )  # fmt: skip
     return _with_sides(call, test, *sides)
 
@@ -62,7 +65,7 @@ for _names, _greater, _closed in (
 def _sign(call: Call, x: Data) -> Choice:
     """As a factor: at 0 it is 0, where the other factor of a continuous product is, too."""
     sides = (call.constant(value) for value in (1.0, -1.0))
-    return _with_sides(call, _compared(call, x, 0.0, greater=True, closed=False), *sides)
+    return _with_sides(call, replace(_compared(call, x, 0.0, greater=True, closed=False), middle=True), *sides)
 
 
 @rule(
@@ -159,12 +162,221 @@ def _masked_fill(call: Call, x: Data, mask: Any, value: Any) -> Any:
     return where(call, mask if isinstance(mask, Data) else mask.to(torch.bool), value, x)
 
 
+# choices that jump
+
+
+def _jump(call: Call, choice: Choice) -> Data:
+    """The choice as a map that jumps where the comparison changes."""
+    if isinstance(choice.level, Data):
+        u = sum_of(call, choice.compared, choice.level, -1.0)
+    elif isinstance(choice.level, Tensor) or choice.level != 0:
+        level = aligned(call, choice.compared, choice.level)
+        u = call.affine(torch.sub, choice.compared, constants=(level,), entrywise=True)
+    else:
+        u = choice.compared
+    data, constants, swapped = _parts(call, u, choice)
+    return call.fold(
+        partial(_chosen_side, swapped=swapped, closed=choice.closed, middle=choice.middle), u, *data,
+        constants=constants, compare=partial(_above_zero, n=u.numel), n_units=u.numel,
+        pieces=Jump(partial(_side_of_piece, swapped=swapped)),
+    )  # fmt: skip
+
+
+def _parts(call: Call, u: Data, choice: Choice) -> tuple[tuple[Data, ...], tuple[Tensor, ...], bool]:
+    """The sides that are data, those that are constants, and whether below stands first among both."""
+    sides = [
+        side if isinstance(side, Data) else call.constant(aligned(call, u, side))
+        for side in (choice.above, choice.below)
+    ]
+    if any(side.axis != u.axis for side in sides if isinstance(side, Data)):
+        call.refuse_row_mixing()
+    data = tuple(side for side in sides if isinstance(side, Data))
+    constants = tuple(side for side in sides if isinstance(side, Tensor))
+    return data, constants, isinstance(sides[0], Tensor) and isinstance(sides[1], Data)
+
+
+def _above_zero(u: Tensor, *_: Tensor, n: int) -> Thresholds:
+    return Thresholds(u.reshape(len(u), n), (0.0,))
+
+
+def _chosen_side(u: Tensor, first: Tensor, second: Tensor, *, swapped: bool, closed: bool, middle: bool) -> Tensor:
+    above, below = (second, first) if swapped else (first, second)
+    result = torch.where(u >= 0 if closed else u > 0, above, below)
+    return torch.where(u == 0, (above + below) / 2, result) if middle else result
+
+
+def _side_of_piece(u: Tensor, first: Tensor, second: Tensor, *, swapped: bool, pieces: Tensor) -> Tensor:
+    above, below = (second, first) if swapped else (first, second)
+    return torch.where(pieces.reshape(u.shape) > 0, above, below)
+
+
+def _allowed(call: Call) -> None:
+    if not call.recorder.jumps:
+        call.refuse(JUMPS)
+
+
+def _rounding_rule(name: str, function: Callable[[Tensor], Tensor], offset: float) -> None:
+    @rule(name)
+    def _round(call: Call, x: Data) -> Data:
+        _allowed(call)
+        compare = partial(_at_whole_numbers, n=x.numel, offset=offset, function=function)
+        return call.fold(function, x, compare=compare, n_units=x.numel, pieces=Jump(_as_pieces))
+
+
+def _at_whole_numbers(x: Tensor, *, n: int, offset: float, function: Callable[[Tensor], Tensor]) -> Rounded:
+    return Rounded.of(x.reshape(len(x), n), offset, function)
+
+
+def _as_pieces(x: Tensor, *, pieces: Tensor) -> Tensor:
+    return pieces.reshape(x.shape).to(x)
+
+
+for _name, _function, _offset in (
+    ("round", torch.round, 0.5), ("floor", torch.floor, 0.0), ("ceil", torch.ceil, 0.0), ("trunc", torch.trunc, 0.0),
+):  # fmt: skip
+    _rounding_rule(_name, _function, _offset)
+
+
+# which entry is the largest, and the k largest
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Winner(Choice):
+    """A choice by whether entry ``level`` of the last dimension of ``compared`` is the largest."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Index(Pending):
+    """The index of the largest entry of ``compared`` along its last dimension. keepdim: whether that stays."""
+
+    compared: Data
+    keepdim: bool
+
+
+@rule("argmax")
+def _argmax(call: Call, x: Data, dim: int | None = None, keepdim: bool = False) -> Index:
+    _allowed(call)
+    if dim is None or call.row_dim(x, dim) != len(x.shape) - 1:
+        call.refuse("it jumps; along the last dimension it is accepted")
+    shape = (*x.shape[:-1], 1) if keepdim else x.shape[:-1]
+    return Index("", shape, x.axis, refusal=call.refusal(JUMPS), compared=x, keepdim=keepdim)
+
+
+@rule("eq", "__eq__", data=("a", "b"), takes=(Index,))
+def _is(call: Call, a: Any, b: Any) -> Winner:
+    if not isinstance(a, Index) or isinstance(b, Data):
+        call.refuse(JUMPS)
+    return Winner(
+        "", a.shape, a.axis, refusal=a.refusal, compared=a.compared, level=int(b), closed=False,
+        above=torch.tensor(True), below=torch.tensor(False), resolved=partial(_jump_of_winner, call, a),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Top(Choice):
+    """The ``level`` largest entries of ``compared`` along its last dimension: those of ``above`` in their places."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TopIndex(Pending):
+    """The places of the k largest entries of ``compared`` along its last dimension."""
+
+    compared: Data
+    k: int
+
+
+def top(call: Call, x: Data, k: int, values: Callable[[], Data]) -> tuple[Top, TopIndex]:
+    """What ``torch.topk`` returns. values: records the values alone, which do not jump."""
+    shape = (*x.shape[:-1], k)
+    refusal = call.refusal(JUMPS)
+    entries = Top(
+        "", shape, x.axis, refusal=refusal, compared=x, level=k, closed=False, above=x, below=torch.tensor(0.0),
+        resolved=lambda top: values() if top.above is x else _refused(call),
+    )  # fmt: skip
+    return entries, TopIndex("", shape, x.axis, refusal=refusal, compared=x, k=k)
+
+
+def _refused(call: Call) -> Data:
+    call.refuse("of a function of the largest values; scatter them to their indices")
+
+
+@rule("scatter", data=("x", "index", "src"), takes=(Top, TopIndex))
+def _scatter(call: Call, x: Any, dim: int, index: Any, src: Any) -> Data:
+    """The largest entries in their places, and zeros elsewhere, as in a sparse autoencoder."""
+    _allowed(call)
+    same = isinstance(index, TopIndex) and isinstance(src, Top) and src.compared is index.compared
+    empty = is_empty(call, x) if isinstance(x, Data) else not bool(x.any())
+    if not same or dim not in (-1, len(src.compared.shape)) or not empty:
+        call.refuse("it jumps; of topk, into zeros and along the last dimension, it is accepted")
+    x, above = src.compared, src.above
+    if _before_relu(call, x) is None and _before_relu(call, above) is x:
+        return activated(call, kept(call, x, index.k, x), "relu")
+    if (base := _before_relu(call, x)) is not None and above is x:
+        return activated(call, kept(call, base, index.k, base), "relu")
+    return kept(call, x, index.k, above)
+
+
+def _before_relu(call: Call, x: Data) -> Data | None:
+    """What x is the ReLU of; it can be taken of the k largest entries alone, since it keeps their order and zeros."""
+    step = _made_by(call).get(x)
+    return step.inputs[0] if step is not None and step.operation.function is torch.relu else None
+
+
+@rule("one_hot", takes=(Index,))
+def _one_hot(call: Call, x: Data, num_classes: int = -1) -> Data:
+    """As floating-point numbers; torch returns whole ones."""
+    _allowed(call)
+    if not isinstance(x, Index) or x.keepdim or num_classes not in (-1, x.compared.shape[-1]):
+        call.refuse("it jumps; of an argmax, with as many classes as entries, it is accepted")
+    return kept(call, x.compared, 1, None, first=True)
+
+
+def _jump_of_winner(call: Call, index: Index, choice: Choice) -> Data:
+    x = index.compared
+    mask = select(call, kept(call, x, 1, None, first=True), -1, choice.level)
+    mask = reshaped(call, mask, (*x.shape[:-1], 1)) if index.keepdim else mask
+    return _jump(call, replace(choice, compared=mask, level=0.5))
+
+
+def kept(call: Call, x: Data, k: int, source: Data | None, *, first: bool = False) -> Data:
+    """Along the last dimension, ``source`` where x is one of its k largest, else 0; a source of None is 1.
+
+    first: of equal ones the first is the largest, as for ``argmax``; else as for ``topk``.
+    """
+    m = x.shape[-1]
+    groups = torch.arange(x.numel, device=call.recorder.device).reshape(-1, m)
+    inputs = (x,) if source is None else (x, source)
+    return call.fold(
+        partial(_keep, k=k, first=first), *inputs, constants=(groups,), compare=partial(_largest, k=k), n_units=x.numel,
+        pieces=Jump(_keep_pieces),
+    )  # fmt: skip
+
+
+def _largest(x: Tensor, *rest: Tensor, k: int) -> Largest:
+    return Largest(x.flatten(1), rest[-1], k)
+
+
+def _keep(x: Tensor, *rest: Tensor, k: int, first: bool) -> Tensor:
+    largest = x.argmax(-1, keepdim=True) if first else x.topk(k, dim=-1).indices
+    mask = torch.zeros_like(x).scatter_(-1, largest, 1.0)
+    return mask if len(rest) == 1 else torch.where(mask > 0, rest[0], 0.0)
+
+
+def _keep_pieces(x: Tensor, *rest: Tensor, pieces: Tensor) -> Tensor:
+    mask = pieces.reshape(x.shape)
+    return mask.to(x) if len(rest) == 1 else torch.where(mask > 0, rest[0], 0.0)
+
+
 # the two sides of a choice
 
 
 def on_sides(call: Call, function: Callable[..., Any], bound: inspect.BoundArguments) -> Data:
     """An entrywise rule on each side of the choices among its arguments."""
     test = next(value for value in bound.arguments.values() if isinstance(value, Choice))
+    if call.recorder.jumps:
+        for name, value in bound.arguments.items():
+            if isinstance(value, Choice) and not _same_test(test, value):
+                bound.arguments[name] = call.recorder.with_jump(value)
     sides = []
     for side in ("above", "below"):
         args = [_on(test, value, side, call) for value in bound.args[1:]]
@@ -180,9 +392,13 @@ def _on(test: Choice, value: Any, side: str, call: Call) -> Any:
     """The value on one side of a comparison."""
     if not isinstance(value, Choice):
         return value
-    if value.compared is not test.compared or value.level is not test.level:
+    if not _same_test(test, value):
         call.refuse(SEVERAL)
     return getattr(value, side)
+
+
+def _same_test(a: Choice, b: Choice) -> bool:
+    return type(a) is type(b) and a.compared is b.compared and a.level is b.level
 
 
 def _of_constants(call: Call, args: list[Any], kwargs: dict[str, Any]) -> Tensor:
@@ -195,13 +411,17 @@ def _of_constants(call: Call, args: list[Any], kwargs: dict[str, Any]) -> Tensor
 
 def _with_sides(call: Call, test: Choice, above: Any, below: Any) -> Choice:
     """The choice between other sides. Between constants it is still refused as the comparison that it comes from."""
+    if isinstance(test, Top):
+        return replace(test, above=above, below=below)
     parts = [value for value in (test.level, above, below) if isinstance(value, Data | Tensor)]
+    whole = test.shape if isinstance(test, Winner) else test.compared.shape
     rows = [part.shape if isinstance(part, Data) else aligned(call, test.compared, part).shape[1:] for part in parts]
-    shape = np.broadcast_shapes(test.compared.shape, *rows)
+    shape = np.broadcast_shapes(whole, *rows)
     if any(isinstance(part, Data) and (part.ndim, part.axis) != (test.ndim, test.axis) for part in parts):
         call.refuse_row_mixing()
     refusal = call.refusal(APART) if isinstance(above, Data) or isinstance(below, Data) else test.refusal
-    return replace(test, shape=tuple(shape), above=above, below=below, refusal=refusal)
+    resolved = test.resolved if isinstance(test, Winner) else partial(_jump, call)
+    return replace(test, shape=tuple(shape), above=above, below=below, refusal=refusal, resolved=resolved)
 
 
 # sides that meet
@@ -210,7 +430,7 @@ def _with_sides(call: Call, test: Choice, above: Any, below: Any) -> Choice:
 def settled(call: Call, test: Choice, above: Any, below: Any) -> Data:
     """The choice between two sides as a continuous function if they meet, else as a choice."""
     choice = _with_sides(call, test, above, below)
-    if not any(isinstance(side, Data) for side in (above, below)):
+    if isinstance(test, Winner | Top) or not any(isinstance(side, Data) for side in (above, below)):
         return choice
     if isinstance(test.level, Data):
         pair, swapped = (test.compared, test.level), (test.level, test.compared)

@@ -209,12 +209,25 @@ def _first(tensors: Any) -> Data:
 
 
 def _filled(name: str) -> Rule:
-    def run(call: Call, x: Data, *args: Any, **kwargs: Any) -> Tensor:
+    def run(call: Call, x: Data, *args: Any, **kwargs: Any) -> Data | Tensor:
         like = torch.empty(x.seen_shape, dtype=call.recorder.dtype, device=call.recorder.device)
         function = getattr(torch, name, None) or getattr(torch.Tensor, name)
-        return function(like, *args, **kwargs)  # type: ignore[no-any-return]
+        filled: Tensor = function(like, *args, **kwargs)
+        if call.recorder.jumps and x.axis == 0 and filled.dim() and len(filled) == 1 and not bool(filled.any()):
+            return call.affine(partial(_zeros, shape=filled.shape[1:]), x)  # which largest entries are written into
+        return filled
 
     return Rule(run, frozenset({"x"}), view=False, any_axis=True)
+
+
+def _zeros(x: Tensor, *, shape: tuple[int, ...]) -> Tensor:
+    return x.new_zeros((len(x), *shape))
+
+
+def is_empty(call: Call, x: Data) -> bool:
+    """Whether a value was made as zeros."""
+    made = next((step.operation.function for step in call.recorder.steps if step.output is x), None)
+    return isinstance(made, partial) and made.func is _zeros
 
 
 for _name in ("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "new_tensor"):

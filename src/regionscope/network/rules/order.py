@@ -18,6 +18,7 @@ from regionscope.network.record import Call, Data, Refused, rule
 from regionscope.network.refuse import INDICES
 from regionscope.network.rules.activations import MaxResult, extreme_along, larger, largest_of
 from regionscope.network.rules.arithmetic import sum_of
+from regionscope.network.rules.choices import top
 from regionscope.network.rules.indexing import cat, index_select, select
 
 Comparator = tuple[int, int]
@@ -89,10 +90,13 @@ def _sort(call: Call, x: Data, dim: Any = -1, descending: bool = False, *, stabl
 
 @rule("topk", when="the values, sorted")
 def _topk(call: Call, x: Data, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> MaxResult:
+    if call.recorder.jumps and largest and call.row_dim(x, dim) == len(x.shape) - 1:
+        ranks = [*reversed(range(x.shape[-1]))][:k]
+        return MaxResult(*top(call, x, k, lambda: _entries_in_order(call, x, -1, ranks)))
     if not sorted and k > 1:
         call.refuse("the order of its values is open; pass sorted=True")
-    ranks = range(x.shape[call.row_dim(x, dim)])
-    return _values(_entries_in_order(call, x, dim, [*(reversed(ranks) if largest else ranks)][:k]))
+    order = range(x.shape[call.row_dim(x, dim)])
+    return _values(_entries_in_order(call, x, dim, [*(reversed(order) if largest else order)][:k]))
 
 
 @rule("kthvalue", when="the values")

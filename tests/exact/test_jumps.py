@@ -1,0 +1,162 @@
+"""Networks that jump, on lines: sparse autoencoders, signs, rounding, experts; beside the module itself and its
+derivatives, cell by cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+
+import regionscope as rs
+from regionscope import exact, plot
+from regionscope.exact import budget
+from regionscope.network import patterns
+from small_slices import Function
+
+LINE = rs.Segment([-2.0], [3.0])
+
+
+class Coder(nn.Module):
+    """An encoder, an activation that jumps, and a decoder."""
+
+    def __init__(self, act: Callable[[Coder, Tensor], Tensor], d: int = 6, m: int = 20) -> None:
+        super().__init__()
+        self.encode, self.decode = nn.Linear(d, m), nn.Linear(m, d)
+        self.act, self.level = act, nn.Parameter(torch.rand(m) / 2)
+
+    def forward(self, x: Tensor) -> Any:
+        return self.decode(self.act(self, self.encode(x)))
+
+
+def top_k(net: Coder, z: Tensor) -> Tensor:
+    """As in OpenAI's sparse autoencoders."""
+    top = torch.topk(z, 4, dim=-1)
+    result = torch.zeros_like(z)
+    result.scatter_(-1, top.indices, F.relu(top.values))
+    return result
+
+
+def top_k_of_relu(net: Coder, z: Tensor) -> Tensor:
+    """As in EleutherAI's."""
+    values, indices = F.relu(z).topk(4, sorted=False)
+    return z.new_zeros(z.shape).scatter_(-1, indices, values)
+
+
+def experts(net: Coder, z: Tensor) -> Tensor:
+    """The expert with the largest gate: each works on the gates here."""
+    best = z.argmax(-1, keepdim=True)
+    mixed = torch.relu(z) * (best == 1) + 2 * z * (best == 2)
+    return mixed - torch.where(best == 3, z.flip(1), 1.0)
+
+
+ACTS: dict[str, Callable[[Coder, Tensor], Tensor]] = {
+    "JumpReLU": lambda net, z: z * (z > net.level),
+    "JumpReLU with where": lambda net, z: torch.where(z >= net.level, F.relu(z), 0.0),
+    "TopK": top_k,
+    "TopK of ReLU": top_k_of_relu,
+    "sign": lambda net, z: torch.sign(z),
+    "mask": lambda net, z: (z < 0.1).to(z.dtype) * z.flip(1),
+    "hard shrinkage": lambda net, z: F.hardshrink(z, 0.3),
+    "threshold": lambda net, z: F.threshold(z, 0.1, -2.0),
+    "round": lambda net, z: torch.round(3 * z) / 3,
+    "floor": lambda net, z: torch.floor(3 * z),
+    "one hot": lambda net, z: F.one_hot(z.argmax(-1), z.shape[-1]).to(z.dtype),
+    "experts": experts,
+}
+
+
+def network(name: str, seed: int) -> nn.Module:
+    """A ReLU layer, the activation, a ReLU layer and a second activation that jumps."""
+    torch.manual_seed(seed)
+    last = Coder(ACTS["JumpReLU"], m=9)
+    return nn.Sequential(nn.Linear(5, 6), nn.ReLU(), Coder(ACTS[name]), nn.ReLU(), last, nn.Linear(6, 3)).double()
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # inside torch.func
+@pytest.mark.parametrize("parts", [False, True])
+@pytest.mark.parametrize("name", ACTS)
+def test_regions_jumps_and_labels_are_those_of_the_module(
+    name: str, parts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if parts:  # 16 vertices at a time
+        monkeypatch.setattr(budget, "_PREFERRED_ROWS", 1)
+        monkeypatch.setitem(budget.ON_LINES, "cpu", 1)
+    net, ends = network(name, 0), 2 * torch.randn(2, 5, generator=torch.Generator().manual_seed(1)).double()
+    line = rs.Segment(*ends)
+    part = rs.linear_regions(net, line, jumps=True)
+    part.check()
+    t = torch.linspace(0, 1, 50_001, dtype=torch.float64)[:, None]
+    program = part.program
+    assert program is not None
+    pieces = patterns(program, line.embed(t))
+    assert len(part) >= 1 + int((pieces[1:] != pieces[:-1]).any(1).sum())
+    with torch.no_grad():
+        middle = line.embed(part.interior)
+        values, slopes = torch.func.jvp(net, (middle,), (line.basis.expand_as(middle).contiguous(),))
+    torch.testing.assert_close(part.maps.slope[:, 0], slopes, atol=1e-9, rtol=1e-7)
+    torch.testing.assert_close(part.maps.constant + part.interior * part.maps.slope[:, 0], values)
+    for wall in part.walls.inner.tolist():  # the jump, from the module on both sides of the wall
+        place = part.vertices[part.walls.vertices[wall]]
+        sides = net(line.embed(torch.stack([place - 1e-9, place + 1e-9]))).detach()
+        assert float((sides[1] - sides[0]).norm()) == pytest.approx(float(part.jumps[wall]), abs=1e-6)
+    dec = rs.decision_regions(net, line, jumps=True)
+    labels = net(line.embed(dec.partition.interior)).argmax(1)
+    assert labels.tolist() == dec.piece_labels.tolist()
+    assert dec.count == 1 + int((labels[1:] != labels[:-1]).sum())
+
+
+def test_counts_are_those_of_the_formula() -> None:
+    """x [x > 1] has two regions and one jump of 1; at the wall itself it is 0."""
+    net = Function(lambda x: x * (x > 1))
+    part = rs.linear_regions(net, LINE, jumps=True)
+    assert (part.n_activation_regions, part.n_linear_regions, part.n_jumps) == (2, 2, 1)
+    assert float(part.jumps.max()) == pytest.approx(1)
+    assert part.outputs.flatten().tolist() == pytest.approx([0, 0, 1, 3])
+    steps = rs.linear_regions(Function(torch.round), LINE, jumps=True)  # -2, -1, 0, 1, 2, 3
+    assert (len(steps), steps.n_linear_regions, steps.n_jumps) == (6, 6, 5)
+    assert steps.extremes(0).max == 3
+    continuous = rs.linear_regions(Function(lambda x: torch.relu(x)), LINE, jumps=True)
+    assert (continuous.n_jumps, continuous.lipschitz().value) == (0, 1)
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_on_a_wall_the_value_is_the_one_that_torch_computes(name: str) -> None:
+    coder = Coder(ACTS[name], m=6).double()
+    coder.encode.weight.data, coder.encode.bias.data = torch.eye(6).double(), torch.zeros(6).double()
+    coder.level.data.fill_(0.25)
+    x = torch.tensor([[0.25, 0.0, 0.5, 0.3, -0.3, 0.1], [0.5, 0.5, 0.5, 0.5, -0.5, 1 / 6]], dtype=torch.float64)
+    assert torch.equal(rs.trace(coder, (6,), jumps=True)(x), coder(x).detach())
+
+
+def test_what_needs_a_continuous_network_says_so() -> None:
+    net = Function(torch.sign)
+    with pytest.raises(rs.NotPiecewiseAffine, match=r"it jumps.*jumps=True"):
+        rs.linear_regions(Function(torch.round), LINE)
+    part, program = rs.linear_regions(net, LINE, jumps=True), rs.trace(net, (1,), jumps=True)
+    for ask in (
+        part.lipschitz, part.certify, lambda: exact.stream_regions(program, LINE),
+        lambda: rs.regions_at(program, torch.ones(1, 1)), lambda: rs.integrated_gradients(program, torch.ones(1, 1)),
+    ):  # fmt: skip
+        with pytest.raises(rs.InputError, match=r"Expected a continuous network for .* got one that jumps at 'sign'"):
+            ask()
+    for slice in (rs.Box.between(-1.0, 1.0, (2,)), rs.Polyline([[0.0, 0], [1, 1], [2, 0]])):
+        with pytest.raises(rs.InputError, match="jumps"):
+            rs.linear_regions(net, slice, jumps=True)
+
+
+def test_figures_and_files_take_a_network_that_jumps(tmp_path: Any) -> None:
+    net, line = network("JumpReLU", 0), rs.Segment(torch.zeros(5), 2 * torch.ones(5))
+    part, dec = rs.linear_regions(net, line, jumps=True), rs.decision_regions(net, line, jumps=True)
+    graph = plot.function_graph(part, ax=Figure().add_subplot())
+    assert len(graph.lines[0].get_xdata()) == len(part.vertices)
+    plot.regions_figure(part)
+    plot.decision_figure(dec)
+    back = rs.Partition.load(part.save(tmp_path / "part"), program=part.program)
+    assert (back.n_jumps, back.n_linear_regions) == (part.n_jumps, part.n_linear_regions)
+    back.check()
