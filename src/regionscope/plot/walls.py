@@ -23,14 +23,9 @@ def zero_lines(
 ) -> list[Segments]:
     """The zero lines of the neurons, darker for later layers (the black lines of Humayun et al. 2023, Figure 1).
 
-    <<<<<<< HEAD
-        One artist for each fold, in order, labelled with its name for a legend. A wall on which several layers fold
-        belongs to the first of them. layers: names out of ``part.by_layer``, to draw only those; colours stay the same.
-    =======
-        One artist for each fold, in order, labelled with its name and kind, such as "1 (ReLU)", for a legend. A
-        wall on which several layers fold belongs to the first of them.
-        layers: names out of ``part.by_layer``, to draw only those; colours stay the same.
-    >>>>>>> f5662e26 (Draw figures for papers and talks, and give each class one colour)
+    One artist for each fold, in order, labelled with its name and kind, such as "1 (ReLU)", for a legend. A
+    wall on which several layers fold belongs to the first of them.
+    layers: names out of ``part.by_layer``, to draw only those; colours stay the same.
     """
     names = list(partition_for("zero_lines", part).by_layer)
     wanted = names if layers is None else list(layers)
