@@ -117,12 +117,11 @@ def test_an_actor_of_images_divides_them_by_255(baselines: Any) -> None:
     torch.testing.assert_close(rs.trace(policy)(images.double()).float(), policy.q_net(images).detach())
 
 
-@pytest.mark.parametrize("name", ["ResNet", "MobileNetV2"])
+@pytest.mark.parametrize("name", ["ResNet", "RegNet"])
 def test_a_hugging_face_model_of_relu_comes_from_a_config_and_a_state_dict(name: str) -> None:
     transformers = pytest.importorskip("transformers", reason="needs the transformers extra")
-    small: dict[str, Any] = {"depth_multiplier": 0.1, "min_depth": 4}
-    if name == "ResNet":
-        small = {"embedding_size": 4, "hidden_sizes": [8, 8], "depths": [1, 1], "layer_type": "basic"}
+    small = {"embedding_size": 4, "hidden_sizes": [8, 8], "depths": [1, 1]}
+    small |= {"layer_type": "basic"} if name == "ResNet" else {"layer_type": "x", "groups_width": 4}
     config = getattr(transformers, f"{name}Config")(num_channels=1, num_labels=3, **small)
     kind = getattr(transformers, f"{name}ForImageClassification")
     torch.manual_seed(0)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regionscope.certificate import Certificate
 from regionscope.errors import InputError
 from regionscope.exact.affine_maps import AffineMaps
 from regionscope.exact.check import check_coverage
@@ -67,6 +68,11 @@ class PathPartition(Partition):
         points[0, 0, 0], points[0, 1, 1] = before.interior.max() - 1, after.interior.min()
         program = self._network().shortened(len(self.by_layer))
         return slope_jumps(program, plane, points)
+
+    @cached_property
+    def _doubts(self) -> Certificate | None:
+        """Those of the first leg that has any."""
+        return next((leg._doubts for leg in self.legs if leg._doubts is not None), None)
 
     @cached_property
     def n_undecided(self) -> int:
