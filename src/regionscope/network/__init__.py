@@ -22,7 +22,7 @@ from regionscope.network.call.untouched import device_and_dtype, same_modes, unt
 from regionscope.network.call.wrappers import unwrapped
 from regionscope.network.decision import with_decision, with_level
 from regionscope.network.embedded import Embedded, EmbeddedModel, embedded
-from regionscope.network.operations import Compared, Groups, Jump, Largest, Maxima, Pieces, Thresholds
+from regionscope.network.operations import Compared, Groups, Largest, Maxima, Pieces, Thresholds
 from regionscope.network.output import select_output
 from regionscope.network.pattern import patterns
 from regionscope.network.private_copy import runnable_copy
@@ -37,7 +37,6 @@ __all__ = [
     "EmbeddedModel",
     "Fold",
     "Groups",
-    "Jump",
     "Largest",
     "Maxima",
     "Pieces",

@@ -32,6 +32,7 @@ from regionscope.network.second_reading import named
 
 _MEET = 1e-10  # of the values around the comparison: sides that differ by less than this meet
 JUMPS = "it jumps"
+WITH_JUMPS = "with `jumps=True`"
 APART = "it jumps: its two sides do not meet where the comparison changes"
 SEVERAL = "it jumps: it combines comparisons of different values"
 
@@ -216,7 +217,7 @@ def _allowed(call: Call) -> None:
 
 
 def _rounding_rule(name: str, function: Callable[[Tensor], Tensor], offset: float) -> None:
-    @rule(name)
+    @rule(name, when=WITH_JUMPS)
     def _round(call: Call, x: Data) -> Data:
         _allowed(call)
         compare = partial(_at_whole_numbers, n=x.numel, offset=offset, function=function)
@@ -253,7 +254,7 @@ class Index(Pending):
     keepdim: bool
 
 
-@rule("argmax")
+@rule("argmax", when=WITH_JUMPS)
 def _argmax(call: Call, x: Data, dim: int | None = None, keepdim: bool = False) -> Index:
     _allowed(call)
     if dim is None or call.row_dim(x, dim) != len(x.shape) - 1:
@@ -262,7 +263,7 @@ def _argmax(call: Call, x: Data, dim: int | None = None, keepdim: bool = False) 
     return Index("", shape, x.axis, refusal=call.refusal(JUMPS), compared=x, keepdim=keepdim)
 
 
-@rule("eq", "__eq__", data=("a", "b"), takes=(Index,))
+@rule("eq", "__eq__", data=("a", "b"), takes=(Index,), when=WITH_JUMPS)
 def _is(call: Call, a: Any, b: Any) -> Winner:
     if not isinstance(a, Index) or isinstance(b, Data):
         call.refuse(JUMPS)
@@ -300,7 +301,7 @@ def _refused(call: Call) -> Data:
     call.refuse("of a function of the largest values; scatter them to their indices")
 
 
-@rule("scatter", data=("x", "index", "src"), takes=(Top, TopIndex))
+@rule("scatter", data=("x", "index", "src"), takes=(Top, TopIndex), when=WITH_JUMPS)
 def _scatter(call: Call, x: Any, dim: int, index: Any, src: Any) -> Data:
     """The largest entries in their places, and zeros elsewhere, as in a sparse autoencoder."""
     _allowed(call)
@@ -322,7 +323,7 @@ def _before_relu(call: Call, x: Data) -> Data | None:
     return step.inputs[0] if step is not None and step.operation.function is torch.relu else None
 
 
-@rule("one_hot", takes=(Index,))
+@rule("one_hot", takes=(Index,), when=WITH_JUMPS)
 def _one_hot(call: Call, x: Data, num_classes: int = -1) -> Data:
     """As floating-point numbers; torch returns whole ones."""
     _allowed(call)
