@@ -196,7 +196,7 @@ class Maxima:
         return self.values[:, self.groups].argmax(dim=2).to(torch.int16)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Rounded(Thresholds):
     """Values that are rounded: they are compared with whole numbers plus ``offset``, those that they reach.
 
@@ -221,7 +221,7 @@ class Rounded(Thresholds):
         return self.function(self.values).to(torch.int16)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Largest(Maxima):
     """The map keeps the ``k`` largest of ``values[:, groups[i]]``, and changes where another one is among them."""
 
