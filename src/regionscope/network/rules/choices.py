@@ -310,9 +310,10 @@ def _scatter(call: Call, x: Any, dim: int, index: Any, src: Any) -> Data:
     if not same or dim not in (-1, len(src.compared.shape)) or not empty:
         call.refuse("it jumps; of topk, into zeros and along the last dimension, it is accepted")
     x, above = src.compared, src.above
-    if _before_relu(call, x) is None and _before_relu(call, above) is x:
+    base, source = _before_relu(call, x), _before_relu(call, above)
+    if base is None and source is not None and source is x:
         return activated(call, kept(call, x, index.k, x), "relu")
-    if (base := _before_relu(call, x)) is not None and above is x:
+    if base is not None and above is x:
         return activated(call, kept(call, base, index.k, base), "relu")
     return kept(call, x, index.k, above)
 
