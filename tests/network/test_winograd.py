@@ -18,6 +18,7 @@ import regionscope as rs
 from devices import needs_cuda
 from regionscope.certificate.matrices import whole_layer
 from regionscope.errors import InputError
+from regionscope.exact.linear import exact_regions
 from regionscope.network.program import Instruction
 from regionscope.network.rules import winograd
 from regionscope.network.rules.convolution import conv2d_by_product, in_row_blocks
@@ -101,12 +102,15 @@ def _tiled(instruction: Instruction, cover: bool) -> Instruction:
 
 
 def _counts(model: nn.Module) -> list[tuple[dict[str, int], int]]:
-    """Regions by layer and signs that rounding hides: with direct sums, with tiles, and without their ``rounding``."""
+    """Regions by layer and signs that rounding hides, before integers decide them: with direct sums, with tiles, and
+    without their ``rounding``.
+    """
     ends = torch.zeros(2, 1, 8, 8, dtype=torch.float64)
     ends[:, :, 2:5, 3:5] = torch.randn(2, 1, 3, 2, dtype=torch.float64)
     program = rs.trace(model, (1, 8, 8))
     versions = [program, *(program.map_instructions(partial(_tiled, cover=cover)) for cover in (True, False))]
-    parts = [rs.linear_regions(version, rs.Segment(*ends)) for version in versions]
+    cut = partial(exact_regions, max_regions=None, on_limit="raise", memory=None, tolerance=None, progress=None)
+    parts = [cut(version, [rs.Segment(*ends)]).partitions()[0] for version in versions]
     return [(part.by_layer, part.n_snapped) for part in parts]
 
 

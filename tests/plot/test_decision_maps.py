@@ -47,6 +47,6 @@ def test_the_figure_states_the_undecided_share() -> None:
 
 def test_what_is_no_map_is_refused() -> None:
     with pytest.raises(InputError, match="decision_map"):
-        plot.decision_map(3)  # type: ignore[arg-type]
+        plot.decision_map(3)
     with pytest.raises(InputError, match="dimension 1 or 2"):
         plot.decision_map(result(3))
