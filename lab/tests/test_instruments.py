@@ -157,7 +157,7 @@ def test_readings_of_weights_and_outputs(net: nn.Module) -> None:
 @pytest.mark.parametrize(
     ("instrument", "options", "sentence"),
     [
-        ("regions", {}, "Expected an instrument, got 'regions'. Did you mean 'linear_regions'"),
+        ("regions", {}, "Expected an instrument, got 'regions'. Did you mean 'regions_at'"),
         ("region_count", {"slice": 3}, r"got 'slice'. Did you mean 'slices'\? Choose from points, domain, dim"),
         ("region_count", {"method": "exakt"}, "to be one of grid, refined, exact"),
         ("region_count", {"dim": 0}, "whole number of at least 1"),

@@ -102,8 +102,9 @@ def efficientnetb0(
     return network(stem, stages(STEM, plan), head(EFFICIENT[-1][1], classes, dropout=dropout))
 
 
-STAGES = ((116, 4), (232, 8), (464, 4))  # width, depth
-STEM, FEATURES = 24, 1024
+SHUFFLE = ((116, 4), (232, 8), (464, 4))
+"""width, depth of each stage"""
+SHUFFLE_STEM, SHUFFLE_FEATURES = 24, 1024
 
 
 class ShuffleUnit(nn.Module):
@@ -140,7 +141,7 @@ class ShuffleUnit(nn.Module):
 
 def shufflenetv2(*, classes: int, input_shape: Sequence[int]) -> nn.Module:
     """Ma et al. 2018, Table 5, 1x. Differs, as usual for CIFAR: a stem of stride 1 without max-pooling."""
-    stem = chain(*convolution(channels_of(input_shape), STEM), nn.ReLU())
-    made = stages(STEM, [(ShuffleUnit, width, depth, 2) for width, depth in STAGES])
-    last = chain(*convolution(STAGES[-1][0], FEATURES, 1), nn.ReLU())
-    return network(stem, [*made, last], head(FEATURES, classes))
+    stem = chain(*convolution(channels_of(input_shape), SHUFFLE_STEM), nn.ReLU())
+    made = stages(SHUFFLE_STEM, [(ShuffleUnit, width, depth, 2) for width, depth in SHUFFLE])
+    last = chain(*convolution(SHUFFLE[-1][0], SHUFFLE_FEATURES, 1), nn.ReLU())
+    return network(stem, [*made, last], head(SHUFFLE_FEATURES, classes))
