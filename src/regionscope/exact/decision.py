@@ -277,7 +277,7 @@ def decision_regions(
     """
     path = slice if isinstance(slice, Polyline) else None
     slices = list(path.legs) if path is not None else read_slices(slice)
-    program = program_of(select_output(model, output, args), slices, labels=True, jumps=jumps)
+    program = program_of(select_output(model, output, args), slices, order_only=True, jumps=jumps)
     if len(program.output_shape) > 1:
         raise InputError(
             f"Expected one output for each class, got outputs of shape {program.output_shape} for an input. "

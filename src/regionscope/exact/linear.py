@@ -195,17 +195,17 @@ def on_workers(
 
 
 def program_of(
-    model: nn.Module | Program, slices: Sequence[Slice], *, labels: bool = False, jumps: bool = False
+    model: nn.Module | Program, slices: Sequence[Slice], *, order_only: bool = False, jumps: bool = False
 ) -> Program:
     """The network in float64; one that was read in float32 keeps its constants, rounded as they are.
 
-    labels, jumps: see ``trace``.
+    order_only, jumps: see ``trace``.
     """
     if isinstance(model, Program):
         program = model.in_float64()
     else:
         points = partial(_few_points, slices[0])
-        program = trace(model, one_shape(slices), points=points, labels=labels, jumps=jumps)
+        program = trace(model, one_shape(slices), points=points, order_only=order_only, jumps=jumps)
     if program.jumps and slices[0].dim > 1:
         raise InputError(
             f"Expected a slice of dimension 1 for a network that jumps, got dimension {slices[0].dim}. Pass a Segment."

@@ -38,11 +38,11 @@ class Reader(ForwardTracer):
     _overwritten: Overwritten  # while the forward is followed
 
     def __init__(
-        self, copied: ModuleCopy, input_shape: tuple[int, ...], recorder: Recorder, *, labels: bool = False
+        self, copied: ModuleCopy, input_shape: tuple[int, ...], recorder: Recorder, *, order_only: bool = False
     ) -> None:
-        """labels: whether the order of the outputs is all that is needed, so that a head is left out."""
+        """order_only: whether the order of the outputs is all that is needed, so that a head is left out."""
         module = copied.module
-        self.labels, self.note = labels, ""
+        self.order_only, self.note = order_only, ""
         self.graph = fx.Graph()
         self.recorder, self.blanks = recorder, {}
         self.input = Data("x", input_shape)
@@ -78,7 +78,7 @@ class Reader(ForwardTracer):
             if refusals and all(refusals):  # no choice of an output would help
                 raise refusals[0]  # type: ignore[misc]
             raise UntraceableModel(_bad_output(result))
-        if self.labels and result.head is not None and result.head.decides():
+        if self.order_only and result.head is not None and result.head.decides():
             self.note = result.head.note
             return result.head.of  # type: ignore[no-any-return]
         value = self._without_jumps(self._unwrap(result))

@@ -39,7 +39,7 @@ def trace(
     output: Output | None = None,
     args: Arguments = (),
     points: Callable[[], Tensor] | None = None,
-    labels: bool = False,
+    order_only: bool = False,
     jumps: bool = False,
 ) -> Program:
     """Read ``model`` in eval mode as a program on rows of shape ``input_shape`` (without the batch dimension).
@@ -64,13 +64,13 @@ def trace(
     jumps: whether the function may jump (comparisons, sign, round, hard shrinkage, a choice of the largest). What needs
         a continuous function refuses such a program.
     points: returns the inputs (n, *input_shape) at which hooks are compared; drawn from a normal distribution if None.
-    labels: whether only the order of the outputs is needed. Then a last softmax, sigmoid, tanh or temperature is left
-        out, and ``Program.note`` says so.
+    order_only: whether only the order of the outputs is needed. Then a last softmax, sigmoid, tanh or temperature is
+        left out, and ``Program.note`` says so.
     Raises NotPiecewiseAffine, UntraceableModel or InputError. Cost: milliseconds, one copy of the
     weights, and two forward passes of two rows if the recorded operations alone do not show that both traces are equal.
     """
     return _traced(
-        model, input_shape, dtype=dtype, device=device, output=output, args=args, points=points, labels=labels,
+        model, input_shape, dtype=dtype, device=device, output=output, args=args, points=points, order_only=order_only,
         jumps=jumps,
     )  # fmt: skip
 
@@ -104,7 +104,7 @@ def _traced(
     args: Arguments,
     points: Callable[[], Tensor] | None = None,
     smooth: bool = False,
-    labels: bool = False,
+    order_only: bool = False,
     jumps: bool = False,
 ) -> Program:
     outer = plain_module(select_output(_as_module(model), output, args))
@@ -123,7 +123,7 @@ def _traced(
 
     def read() -> ForwardReading:
         recorder = Recorder(dtype, place, smooth=smooth, jumps=jumps)
-        return _reading(Reader(copied, shape, recorder, labels=labels), copied, name)
+        return _reading(Reader(copied, shape, recorder, order_only=order_only), copied, name)
 
     if only_torch(module):
         program = read().program()

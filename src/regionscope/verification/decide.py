@@ -108,8 +108,8 @@ def verify(
                 "verification cuts the whole box; fix all but two inputs with property.fixed({i: value}) to "
                 "verify slices of it."
             )
-    labels = _orders_outputs(property)
-    program = trace(model, shape, device="cpu", points=lambda: _corners(property, shape), labels=labels)
+    order_only = _orders_outputs(property)
+    program = trace(model, shape, device="cpu", points=lambda: _corners(property, shape), order_only=order_only)
     if program.n_outputs != property.n_outputs:
         raise InputError(
             f"Expected a network with {property.n_outputs} outputs, got {program.n_outputs}. "
@@ -275,8 +275,9 @@ def _confirmed(model: nn.Module, program: Program, witness: Tensor) -> Tensor:
     if isinstance(model, OnnxNetwork):
         return reference_outputs(model, witness[None])[0]
     with torch.no_grad():
-        labels = bool(program.note)
-        return trace(model, program.input_shape, dtype=torch.float32, device="cpu", labels=labels)(witness[None])[0]
+        order_only = bool(program.note)
+        read = trace(model, program.input_shape, dtype=torch.float32, device="cpu", order_only=order_only)
+        return read(witness[None])[0]
 
 
 # The largest margin from the partition into all linear regions: for any fold, and the slow twin of the search.

@@ -119,7 +119,7 @@ def flips(
     if not is_slice or slice.dim != 1:
         got = f"dimension {slice.dim}" if is_slice else type(slice).__name__
         raise InputError(f"Expected a slice of dimension 1, got {got}. Pass a Segment.")
-    program = program_of(select_output(model, output, args), [slice], labels=True)
+    program = program_of(select_output(model, output, args), [slice], order_only=True)
     dec = decision_regions(program, slice, memory=memory, progress=progress)
     return flips_of(dec)
 
@@ -217,7 +217,7 @@ def first_flip(
         )
     check_positive(max_distance=max_distance)
     ray = Segment(start, start + along / length)
-    program = program_of(select_output(model, output, args), [ray], labels=True)
+    program = program_of(select_output(model, output, args), [ray], order_only=True)
     done, window, count = 0.0, _FIRST_SHARE * max_distance, 0
     last: _Pieces | None = None
     while done < max_distance:
