@@ -69,7 +69,7 @@ def draw(model: nn.Module, plane: rs.Box, inputs: Tensor, labels: Tensor) -> tup
     x, y = (float(radius) for radius in plane.radius)
     values = distances(model, plane)
     scale = LogNorm(float(values[values > 0].quantile(0.02)), float(values.max()), clip=True)
-    image = right.imshow(values.T, origin="lower", extent=(-x, x, -y, y), cmap="cividis", norm=scale)
+    image = right.imshow(values.T.numpy(), origin="lower", extent=(-x, x, -y, y), cmap="cividis", norm=scale)
     plot.decision_boundary(dec, ax=right)
     right.set_title("distance to the nearest fold")
     figure.colorbar(image, ax=right, shrink=0.8)

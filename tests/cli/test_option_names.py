@@ -20,12 +20,11 @@ from regionscope.cli.option_names import PHRASES, in_options, options_of
 
 PACKAGES = [Path(package.__file__).parent for package in (regionscope, regionscope_lab)]
 GIT = {"--always", "--dirty", "--abbrev", "--match", "--error-unmatch"}
-CSS = {"--good", "--fair", "--bad", "--soft", "--line"}
 OF_OTHER_PROGRAMS = {
     "data/files.py": {"--force"},  # a whole command, which begins with regionscope-lab data get
     "provenance.py": GIT,
     "sweep/cluster.py": {"--nthreads", "--resources"},  # of dask worker
-    "papers/report.py": {*CSS, "--size"},  # the command that makes the page
+    "papers/pages.py": {"--size"},  # the command that makes the runs of a page
 }
 GRID = 'base = {data = "mnist", network = "mlp", training.epochs = 1}\ngrid.seed = [0]\n'
 

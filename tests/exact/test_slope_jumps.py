@@ -82,7 +82,9 @@ def test_decided_quickly_or_from_derivatives(networks: list[tuple[nn.Sequential,
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_nasty_cases(case: Case) -> None:
     part = rs.linear_regions(case.build(), case.slice)
-    if len(part.walls.inner):
+    if len(part.slivers(1e-12)):  # found in integers: floats have no point inside them at which to take derivatives
+        assert part.certify().certified
+    elif len(part.walls.inner):
         assert part.n_linear_regions == by_derivatives(part)
 
 

@@ -110,7 +110,7 @@ class LayerMatrix:
         if len(self.shape) == 1:
             _check_entries(self.numbers.size)
             return csr_array(self.numbers)
-        row = torch.zeros(1, *self.shape, dtype=torch.float64)
+        row = torch.zeros(1, *self.shape, dtype=torch.float64, device="cpu")
         ((_, matrix),) = terms_of(self._run, ("",), (row,))
         return matrix.sparse
 
@@ -122,7 +122,7 @@ class LayerMatrix:
     @cached_property
     def terms(self) -> IntArray:
         """The number of weights that an entry reads (m,)."""
-        rows = self._run(torch.zeros(1, *self.shape, dtype=torch.float64)).numel()
+        rows = self._run(torch.zeros(1, *self.shape, dtype=torch.float64, device="cpu")).numel()
         return np.full(rows, self.numbers[0].size)
 
     def with_numbers(self, numbers: FloatArray) -> LayerMatrix:

@@ -1,6 +1,6 @@
 """The way of a partition through a network, the same in every dimension. A state knows how to cut itself.
 
-    state before fold l --cut--> more cells --advance--> state before fold l + 1 --> ... --> outputs
+    state before fold l -(cut)-> more cells -(advance)-> state before fold l + 1 -> ... -> outputs
             |
             +-- too many vertices: parts, each of which goes on to the end before the next one starts
 

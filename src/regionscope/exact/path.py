@@ -163,8 +163,8 @@ def _first_changes(legs: Sequence[Partition], cells: Sequence[Tensor]) -> tuple[
     before = [legs[i - 1].slice.embed(legs[i - 1].interior[cells[i - 1][-1:]], dtype=program.dtype) for i in corners]
     after = [legs[i].slice.embed(legs[i].interior[cells[i][:1]], dtype=program.dtype) for i in corners]
     if not corners or not sum(units):
-        return torch.full((len(corners),), n), n
+        return torch.full((len(corners),), n, device="cpu"), n
     with torch.no_grad():
         pieces = patterns(program, torch.cat([*before, *after]).to(program.device)).cpu()
-    layer = torch.arange(n).repeat_interleave(torch.tensor(units))
+    layer = torch.arange(n, device="cpu").repeat_interleave(torch.tensor(units, device="cpu"))
     return torch.where(pieces[: len(corners)] != pieces[len(corners) :], layer, n).amin(1), n

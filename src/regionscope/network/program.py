@@ -114,7 +114,7 @@ class Fold:
         """
         assert isinstance(self.pieces, Pieces)
         constants = self.instructions[0].constants
-        device = constants[0].device if constants else None
+        device = constants[0].device if constants else torch.device("cpu")
         n = self.n_units // len(self.pieces.at)
         slopes, shifts = torch.empty((2, len(self.pieces.slopes), n), dtype=torch.float64, device=device)
         for piece, (slope, shift) in enumerate(zip(self.pieces.slopes, self.pieces.shifts, strict=True)):

@@ -130,6 +130,7 @@ def assert_consistent(dec: rs.DecisionRegions) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Rounding leaves")  # of lines that meet in a point up to rounding
 @pytest.mark.parametrize("case", [marked(case) for case in PLANAR], ids=str)
 def test_euler_characteristic_of_the_nasty_cases(case: Case) -> None:
     model = case.build()

@@ -269,7 +269,8 @@ def _is(call: Call, a: Any, b: Any) -> Winner:
         call.refuse(JUMPS)
     return Winner(
         "", a.shape, a.axis, refusal=a.refusal, compared=a.compared, level=int(b), closed=False,
-        above=torch.tensor(True), below=torch.tensor(False), resolved=partial(_jump_of_winner, call, a),
+        above=torch.tensor(True, device="cpu"), below=torch.tensor(False, device="cpu"),
+        resolved=partial(_jump_of_winner, call, a),
     )  # fmt: skip
 
 
@@ -291,7 +292,8 @@ def top(call: Call, x: Data, k: int, values: Callable[[], Data]) -> tuple[Top, T
     shape = (*x.shape[:-1], k)
     refusal = call.refusal(JUMPS)
     entries = Top(
-        "", shape, x.axis, refusal=refusal, compared=x, level=k, closed=False, above=x, below=torch.tensor(0.0),
+        "", shape, x.axis, refusal=refusal, compared=x, level=k, closed=False, above=x,
+        below=torch.tensor(0.0, device="cpu"),
         resolved=lambda top: values() if top.above is x else _refused(call),
     )  # fmt: skip
     return entries, TopIndex("", shape, x.axis, refusal=refusal, compared=x, k=k)

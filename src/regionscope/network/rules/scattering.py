@@ -116,7 +116,7 @@ def _largest_at(call: Call, x: Operand, src: Operand, target: Tensor, keeps: Ten
     """The largest of the entries of ``src`` with the same target, and of the entry of ``x`` there where it is kept."""
     n = keeps.numel()
     groups = [[i] if keep else [] for i, keep in enumerate(keeps.flatten().tolist())]
-    used = torch.arange(torch.Size(target.shape).numel())
+    used = torch.arange(torch.Size(target.shape).numel(), device="cpu")
     for i, place in zip((n + used).tolist(), target.flatten().tolist(), strict=True):
         groups[place].append(i)
     longest = max(map(len, groups))
