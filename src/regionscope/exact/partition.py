@@ -158,7 +158,7 @@ class Partition:
         """Number of walls, regions and signs that rounding leaves open.
 
         Walls count at which no unit changes its piece; they are taken for walls between different maps. Where signs are
-        hidden and the network is small (inputs times units at most 16 million), integers decide: lines and planes of up
+        hidden and the network is small (inputs times units at most 2 million), integers decide: lines and planes of up
         to 2,000 regions are computed again if they are wrong, and of others the regions count that ``certify`` refutes.
         In larger networks all hidden signs count.
         """
