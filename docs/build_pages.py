@@ -75,13 +75,17 @@ def write_gallery(scripts: Path, folder: Path) -> Path:
 def list_names(text: str) -> str:
     """Replace each ``<!-- names of MODULE: NAME NAME -->`` by a section with these names.
 
-    Without names, these are the public names of the module that ``regionscope`` itself does not offer.
+    Without names, these are the public names of the module that ``api/index.md`` does not describe.
     """
-    on_the_first_page = set(importlib.import_module("regionscope").__all__)
+    first_page = (Path(__file__).parent / "api" / "index.md").read_text(encoding="utf-8")
+    described = set(re.findall(r"^\.\. auto\w+:: ([\w.]+)", first_page, re.MULTILINE))
 
     def expand(match: re.Match[str]) -> str:
         module = importlib.import_module(match[1])
-        chosen = match[2].split() if match[2] else [n for n in _public(module) if n not in on_the_first_page]
+        undescribed = [
+            name for name in _public(module) if described.isdisjoint({f"regionscope.{name}", f"{match[1]}.{name}"})
+        ]
+        chosen = match[2].split() if match[2] else undescribed
         entries = "\n".join(_entry(module, name) for name in chosen)
         return f"## {module.__name__}\n\n```{{eval-rst}}\n{entries}\n```\n"
 
