@@ -4,7 +4,7 @@ python benchmarks/bench_smooth.py                # all networks; JSON in docs/be
 python benchmarks/bench_smooth.py 128            # the networks whose name holds the word
 python benchmarks/bench_smooth.py --plain        # errors without signs, for comparison; stores nothing
 python benchmarks/bench_smooth.py --figure       # the figure from the stored rows
-python benchmarks/bench_smooth.py --lines 200    # regions that 200 points on a line miss, on so many lines
+python benchmarks/bench_smooth.py --lines 200    # regions that 200 points on a line miss, on 200 lines
 
 Networks are trained on the digits of scikit-learn (those of 28 x 28 pixels are enlarged digits). The plane goes through
 three images of different classes, the segment joins two. Seconds are those of one thread of the process.

@@ -21,7 +21,7 @@ from regionscope.network.curves import Curve
 from regionscope.tolerance import UNIT
 
 _CHORD = 1e-6  # of the size of its ends: the slope of the chord of a shorter interval is lost in rounding
-_PERIODS = 2  # an interval of so many distances of knots holds the whole range of a periodic function
+_PERIODS = 2  # an interval of this many distances between knots holds the whole range of a periodic function
 
 
 class AffineBound(NamedTuple):

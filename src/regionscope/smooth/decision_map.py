@@ -299,7 +299,7 @@ def _stopped(left: float, share: float, why: str) -> str:
 
 
 def _count(work: _Work, rounds: int) -> RegionBounds:
-    """Count, and refine the cells that leave the number open, in so many rounds at most."""
+    """Count, and refine the cells that leave the number open, until it is exact or the rounds are used up."""
     derivatives = Derivatives.unknown(len(work.cells), work.judge.slice.dim)
     budget = 4 * len(work.cells) + 4000
     for left in reversed(range(rounds)):

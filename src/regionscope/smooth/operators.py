@@ -25,7 +25,7 @@ _AVERAGES = (
     F.avg_pool1d, F.avg_pool2d, F.avg_pool3d, F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d,
     torch.mean, torch.sum,
 )  # fmt: skip
-_DENSE_SHARE = 8  # a matrix with more than one entry in so many is kept with its zeros
+_DENSE_SHARE = 8  # a matrix in which more than one entry in 8 is not zero keeps its zeros
 
 
 @dataclass(frozen=True, eq=False)
