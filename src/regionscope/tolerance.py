@@ -17,6 +17,7 @@ COVERAGE_ERROR = 1e-9  # largest error of the sum of all region sizes, for ``Par
 LOST_SHARE = 1e-6  # largest error of that sum before the computation itself fails
 OUTSIDE_DISTANCE = 1e-9  # by which rounding may move a point out of its region
 RANK_RATIO = 1e-10  # of the largest singular value or norm: directions or points that differ by less are equal
+MOST_MOVED = 2.0**-12  # a fold that its zero tolerance, 2,048 units of rounding, moves farther has no place
 SINGLE_PRECISION_DISTANCE = 1e-6  # of the norm of an input: a single-precision input nearer to a slice lies on it
 
 # relative to values

@@ -60,8 +60,9 @@ class Status:
 class Stats:
     """What rounding and budgets did to a result.
 
-    snapped: how often rounding hid the sign of a value, so that it was taken for zero, or the order of two folds on an
-        edge, so that they were taken for one. A value on the border of two parts of the work may count twice.
+    snapped: how often rounding hid the sign of a value, so that it was taken for zero, the order of two folds on an
+        edge, so that they were taken for one, or the place of a fold. A value on the border of two parts of the work
+        may count twice.
     rounding: how near to zero an output of the network counts as zero.
     seconds: wall-clock time of the whole call (of all slices, when several were worked through together).
     """

@@ -141,10 +141,10 @@ def test_signs_that_fit_no_cut_are_left_to_the_polytopes(monkeypatch: pytest.Mon
     whole = rs.linear_regions(program, CUBE)
     cut = engine.cut_space
 
-    def unresolved(program: Program, k: int, *args: object) -> object:
+    def unresolved(walk: object, k: int, *args: object) -> object:
         if k == layer:
             raise Unresolved(torch.zeros(0))
-        return cut(program, k, *args)
+        return cut(walk, k, *args)
 
     monkeypatch.setattr(engine, "cut_space", unresolved)
     part = rs.linear_regions(program, CUBE)

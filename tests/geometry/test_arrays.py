@@ -27,7 +27,8 @@ def _cut_twice() -> tuple[PlanarCut, torch.Tensor]:
         weights = torch.randn(2, 12, generator=generator, dtype=torch.float64)
         values = coords @ weights + 0.3 * torch.randn(12, generator=generator, dtype=torch.float64)
         values[:, :4] = coords @ weights[:, :4]
-        result = cut_units(mesh, Units(values, (0.0, 0.5), torch.full((len(coords), 12), 1e-12).double()), layer=layer)
+        near = torch.full((len(coords), 12), 1e-12).double()
+        result = cut_units(mesh, Units(values, (0.0, 0.5), near, coords), layer=layer)
         mesh, coords = result.mesh, result.interpolation.apply(coords)
     return arrays.as_tensors(result), coords
 
@@ -179,7 +180,7 @@ def test_sign_changes_are_those_of_a_plain_comparison(n: int, at: tuple[float, .
     values = torch.randn(40, n, generator=generator, dtype=torch.float64).round(decimals=1)
     near = torch.full((40,), 0.05, dtype=torch.float64)
     a, b = torch.randint(0, 40, (2, 100), generator=generator)
-    table = SignTable.of(Units(values, at, near))
+    table = SignTable.of(Units(values, at, near, values))
     signs = _signs(values, at, near)
     expected = {(int(r), int(u)) for r, u in (signs[a] * signs[b] < 0).nonzero()}
     row, unit = table.sign_changes(a, b)
@@ -192,7 +193,7 @@ def test_only_units_that_vanish_at_the_middle_vertex_count_when_asked() -> None:
     values = torch.randint(-1, 2, (30, 20), generator=generator).double()
     near = torch.full((30,), 1e-9, dtype=torch.float64)
     a, b, on = torch.randint(0, 30, (3, 200), generator=generator)
-    table = SignTable.of(Units(values, (0.0,), near))
+    table = SignTable.of(Units(values, (0.0,), near, values))
     row, unit = table.sign_changes(a, b, on=on)
     expected = ((values[a] * values[b] < 0) & (values[on] == 0)).nonzero()
     assert torch.equal(torch.stack([row, unit], 1), expected)
@@ -203,12 +204,22 @@ def test_points_are_sorted_along_their_edge_and_near_ones_are_shared() -> None:
     near = torch.full((4,), 1e-9, dtype=torch.float64)
     edge = torch.tensor([0, 0, 0, 1])
     ua = torch.tensor([0.75, 0.25, 0.25 + 1e-12, 0.5], dtype=torch.float64)
-    points, crossings = place_points(edge, torch.arange(4), ua, ua - 1, near)
+    points, crossings = place_points(edge, torch.arange(4), ua, ua - 1, near, torch.ones_like)
     assert points.edge.tolist() == [0, 0, 1]
     assert torch.allclose(points.t, torch.tensor([0.25, 0.75, 0.5], dtype=torch.float64))
     where = dict(zip(crossings.unit.tolist(), crossings.point.tolist(), strict=True))
     assert where == {0: 1, 1: 0, 2: 0, 3: 2}
-    assert crossings.merged.tolist() == [0]
+    assert crossings.hidden.tolist() == [0]
+
+
+@pytest.mark.parametrize(("length", "hidden"), [(1.0, [1]), (1e-3, [])])
+def test_a_fold_that_rounding_moves_across_the_slice_has_no_place(length: float, hidden: list[int]) -> None:
+    """Unit 1 is so flat that its tolerance moves its crossing by 1/1000 of the edge."""
+    ua = torch.tensor([0.5, 5e-10], dtype=torch.float64)
+    near = torch.full((2,), 1e-12, dtype=torch.float64)
+    edge = torch.arange(2)
+    crossings = place_points(edge, edge, ua, -ua, near, lambda edges: length * torch.ones(len(edges)).double())[1]
+    assert crossings.hidden.tolist() == hidden
 
 
 def test_a_flat_unit_near_two_crossings_does_not_join_them() -> None:
@@ -216,7 +227,7 @@ def test_a_flat_unit_near_two_crossings_does_not_join_them() -> None:
     near = torch.full((3,), 1e-9, dtype=torch.float64)
     ua = torch.tensor([0.25, 1.2e-9, 0.75], dtype=torch.float64)
     ub = torch.tensor([-0.75, -1.2e-9, -0.25], dtype=torch.float64)
-    points, crossings = place_points(torch.zeros(3, dtype=torch.int64), torch.arange(3), ua, ub, near)
+    points, crossings = place_points(torch.zeros(3, dtype=torch.int64), torch.arange(3), ua, ub, near, torch.ones_like)
     assert points.t.tolist() == [0.25, 0.75]
     a, b = ua[crossings.unit], ub[crossings.unit]
     assert bool(((a + points.t[crossings.point] * (b - a)).abs() <= near).all())

@@ -31,7 +31,7 @@ def _arrange(weights: torch.Tensor, offsets: torch.Tensor) -> tuple[Mesh, torch.
     while cells is None or len(cells):
         values = coords @ weights.T + offsets
         near = torch.full((len(coords),), 1e-12, dtype=torch.float64)
-        result = cut_units(mesh, Units(values, (0.0,), near), layer=0, cells=cells, zeros=zeros)
+        result = cut_units(mesh, Units(values, (0.0,), near, coords), layer=0, cells=cells, zeros=zeros)
         mesh, coords = result.mesh, result.interpolation.apply(coords)
         cells, zeros, rounds = result.unsettled, result.zeros, rounds + 1
     return mesh, coords, rounds
@@ -119,8 +119,8 @@ def test_each_unit_has_its_own_tolerance() -> None:
     size = torch.tensor([1.0, 1e-15], dtype=torch.float64)
     values = coords * size
     one, own = torch.full((4,), 1e-12, dtype=torch.float64), 1e-12 * size.expand(4, 2)
-    assert cut_units(mesh, Units(values, (0.0,), one), layer=0).mesh.n_cells == 2
-    assert cut_units(mesh, Units(values, (0.0,), own), layer=0).mesh.n_cells == 4
+    assert cut_units(mesh, Units(values, (0.0,), one, coords), layer=0).mesh.n_cells == 2
+    assert cut_units(mesh, Units(values, (0.0,), own, coords), layer=0).mesh.n_cells == 4
 
 
 def _envelope(slopes: torch.Tensor, constants: torch.Tensor) -> tuple[Mesh, torch.Tensor, torch.Tensor]:

@@ -10,14 +10,17 @@ room for those that wait. A region never crosses a border between parts, since s
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import torch
 from torch import Tensor
 
 from regionscope.exact.budget import Budget, Keep, Record, shares_of_folds
+from regionscope.geometry import arrays as xp
 from regionscope.network import Fold, Program, Values
 
 Finished = TypeVar("Finished")
@@ -78,10 +81,10 @@ class Parts(Generic[Finished]):
 class Walk(Generic[Finished]):
     """What a computation needs on its way through the folds of a program.
 
-    zero_tolerances: of each fold, from ``zero_tolerances_of``. shares: see ``shares_of_folds``. keep: which cells to go
-    on with after each fold; the others are left out of the result. consume: called with each finished part, which is
-    then forgotten; the result is the last part. held: bytes of values that wait for their turn. next_tag: number of
-    borders between parts so far.
+    zero_tolerances: of each fold, from ``zero_tolerances_of``. shares: see ``shares_of_folds``. extent: see ``Units``;
+    infinite in float32, where all places are rough. keep: which cells to go on with after each fold; the others are
+    left out of the result. consume: called with each finished part, which is then forgotten; the result is the last
+    part. held: bytes of values that wait for their turn. next_tag: number of borders between parts so far.
     """
 
     program: Program
@@ -89,6 +92,7 @@ class Walk(Generic[Finished]):
     budget: Budget
     record: Record
     shares: Sequence[float]
+    extent: float
     keep: Keep | None = None
     consume: Callable[[Finished], object] | None = None
     held: int = 0
@@ -96,11 +100,15 @@ class Walk(Generic[Finished]):
 
     @staticmethod
     def of(
-        program: Program, zero_tolerances: Sequence[Tensor], budget: Budget, record: Record, *, dim: int,
-        keep: Keep | None = None, consume: Callable[[Finished], object] | None = None,
+        program: Program, zero_tolerances: Sequence[Tensor], budget: Budget, record: Record,
+        corners: Sequence[Tensor], *, keep: Keep | None = None, consume: Callable[[Finished], object] | None = None,
     ) -> Walk[Finished]:  # fmt: skip
-        """The walk for slices of dimension ``dim``."""
-        return Walk(program, zero_tolerances, budget, record, shares_of_folds(program, dim), keep, consume)
+        """The walk for slices with these corners (m, k)."""
+        extent = math.inf
+        if program.dtype == torch.float64:
+            extent = max(float((xp.largest(x, 0) + xp.largest(-x, 0)).max()) for x in map(xp.numpy_on_cpu, corners))
+        shares = shares_of_folds(program, corners[0].shape[1])
+        return Walk(program, zero_tolerances, budget, record, shares, extent, keep, consume)
 
     def carry(self, state: State[Finished], start: int = 0, share: float = 1.0) -> Finished:
         """Take a state through fold ``start`` and all later ones. share: of all the work, for the progress."""

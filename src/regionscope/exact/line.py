@@ -53,8 +53,8 @@ class LineState(State["FinishedLine"]):
         if self.is_cut:
             return self
         fold = walk.program.folds[layer]
-        points, snapped = cut_line(fold.compared(self.values), self, walk.zero_tolerances[layer])
-        walk.record.snap(xp.take(self.slice_id, snapped))
+        points, hidden = cut_line(fold.compared(self.values), self, walk.zero_tolerances[layer], walk.extent)
+        walk.record.snap(xp.take(self.slice_id, hidden))
         rows = max(2, walk.budget.rows(fold, walk.held, walk.program.device, ON_LINES))
         if len(self.coords) + len(points) <= rows:
             return _Refined.by(self, points, layer).state(slice(None)) if len(points) else self
@@ -140,14 +140,16 @@ def partition_lines(
         record.add(i, slice_id[1:], budget.max_regions)
     layer = xp.full(len(slice_id), -1, slice_id)
     run = slice_id if program.jumps else None
-    walk = Walk.of(program, zero_tolerances, budget, record, dim=1, consume=consume)
+    walk = Walk.of(program, zero_tolerances, budget, record, corners, consume=consume)
     return walk.carry(LineState(coords, slice_id, layer, values, run=run), n_straight)
 
 
-def cut_line(compared: Thresholds | Maxima, state: LineState, zero_tolerance: Tensor) -> tuple[Points, Tensor]:
-    """New breakpoints, sorted; and an old vertex for each sign, or pair of folds, that rounding hides.
+def cut_line(
+    compared: Thresholds | Maxima, state: LineState, zero_tolerance: Tensor, extent: float
+) -> tuple[Points, Tensor]:
+    """New breakpoints, sorted; and an old vertex for each sign, place or order of folds that rounding hides.
 
-    zero_tolerance: of this fold, from ``zero_tolerances_of``.
+    zero_tolerance: of this fold, from ``zero_tolerances_of``. extent: of the walk.
     """
     if isinstance(compared, Thresholds):
         zero_tolerance = xp.numpy_on_cpu(zero_tolerance)
@@ -164,8 +166,12 @@ def cut_line(compared: Thresholds | Maxima, state: LineState, zero_tolerance: Te
         edge = xp.take(xp.numpy_on_cpu(start), breaks.row)
         changes = edge, breaks.group, breaks.ua, breaks.ub, xp.take(xp.numpy_on_cpu(tolerance), edge)
         snapped = xp.numpy_on_cpu(snapped_signs(compared, tolerance))
-    points, crossings = place_points(*changes)
-    return points, xp.cat([snapped, crossings.merged])
+
+    def length(edges: Tensor) -> Tensor:
+        return (xp.take(state.coords, edges + 1) - xp.take(state.coords, edges)) / extent
+
+    points, crossings = place_points(*changes, length)
+    return points, xp.cat([snapped, crossings.hidden])
 
 
 def _changes_of_largest(compared: Largest, state: LineState, zero_tolerance: Tensor) -> tuple[Tensor, ...]:

@@ -199,7 +199,7 @@ class Partition:
 
     @property
     def n_snapped(self) -> int:
-        """Number of places where a value counts as zero because rounding hides its sign.
+        """Number of places where rounding hides the sign of a value, which counts as zero then, or the place of a fold.
 
         If it is 0, rounding affects no sign. Otherwise the values may be exactly zero, as for units that are copies of
         each other or for zero biases; then the counts are right. If they are not zero, folds that lie very close
@@ -407,10 +407,10 @@ class Partition:
         """Certify that this is the true partition of ``program``, whose constants are taken as exact float64 numbers.
 
         Signs that a bound of the rounding error leaves open are computed with integers; no tolerance is involved.
-        Requires python-flint: ``pip install 'regionscope[certify]'``. max_recomputed: largest number of regions to
-        compute in integers; if more are needed, the result is "not certified". In 4 or more dimensions all regions are
-        computed in integers. Cost: one forward pass of the vertices, some array operations for each near sign, and a
-        few milliseconds for each region computed in integers.
+        max_recomputed: largest number of regions to compute in integers; if more are needed, the result is "not
+        certified". In 4 or more dimensions all regions are computed in integers. Cost: one forward pass of the
+        vertices, some array operations for each near sign, and a few milliseconds for each region computed in integers;
+        with ``pip install 'regionscope[certify]'`` (python-flint) down to a third of that.
         """
         return certify(self, max_recomputed=max_recomputed)
 

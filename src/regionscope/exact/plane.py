@@ -61,7 +61,7 @@ class PlaneState(State[FinishedMesh]):
                     return state._parts(walk, None, n_parts)
             if state.cells is None and isinstance(compared, Maxima):
                 walk.record.snap(xp.take(state.slice_id, xp.numpy_on_cpu(snapped_signs(compared, zero_tolerance))))
-            result = cut_plane(compared, state, zero_tolerance, layer)
+            result = cut_plane(compared, state, zero_tolerance, layer, walk.extent)
             walk.record.snap(xp.take(state.slice_id, result.snapped))
             max_vertices = walk.budget.rows(fold, walk.held, state.coords.device)
             if result.mesh.n_vertices > max_vertices and result.mesh.n_cells > 1:
@@ -154,19 +154,22 @@ def partition_planes(
     """
     corners = [slice.corners.to(program.device, torch.float64) for slice in slices]
     mesh, coords, slice_id = plane_mesh(corners)
-    walk = Walk.of(program, zero_tolerances, budget, record, dim=2, keep=keep, consume=consume)
+    walk = Walk.of(program, zero_tolerances, budget, record, corners, keep=keep, consume=consume)
     values = program.begin(corner_inputs(program, slices, corners))
     return walk.carry(PlaneState(mesh, coords, slice_id, values))
 
 
-def cut_plane(compared: Thresholds | Maxima, state: PlaneState, zero_tolerance: Tensor, layer: int) -> PlanarCut:
-    """Cut the cells at this fold."""
+def cut_plane(
+    compared: Thresholds | Maxima, state: PlaneState, zero_tolerance: Tensor, layer: int, extent: float
+) -> PlanarCut:
+    """Cut the cells at this fold. extent: of the walk."""
     if isinstance(compared, Thresholds):
-        units = Units(compared.values, compared.at, zero_tolerance)
+        units = Units(compared.values, compared.at, zero_tolerance, state.coords, extent)
         return cut_units(state.mesh, units, layer=layer, cells=state.cells, zeros=state.zeros)
     candidates = Candidates(compared.values, compared.groups, zero_tolerance)
     mesh, cells = xp.as_tensors(state.mesh), xp.as_tensors(state.cells)
-    return xp.numpy_on_cpu(cut_maxima(mesh, candidates, state.coords, layer=layer, cells=cells))
+    result = cut_maxima(mesh, candidates, state.coords, layer=layer, cells=cells, extent=extent)
+    return xp.numpy_on_cpu(result)
 
 
 def _expected_vertices(compared: Thresholds | Maxima, state: PlaneState) -> int:

@@ -123,7 +123,8 @@ def partition_cells(
     cells, coords = Complex.of_domains(domains_of(program, slices))
     slice_id = cells.vertex_slice_id
     values = program.begin(embed_on_slices(program, slices, coords, slice_id))
-    walk = Walk.of(program, zero_tolerances, budget, record, dim=slices[0].dim, keep=keep, consume=consume)
+    corners = [slice.corners for slice in slices]
+    walk = Walk.of(program, zero_tolerances, budget, record, corners, keep=keep, consume=consume)
     return walk.carry(CellState(cells, coords, slice_id, values))
 
 

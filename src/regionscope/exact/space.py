@@ -27,7 +27,7 @@ from regionscope.geometry.spatial.cut import cut_solids
 from regionscope.geometry.spatial.faces import Unresolved
 from regionscope.geometry.spatial.merge import merge_cells
 from regionscope.geometry.spatial.solids import NotPolytopes, Solids
-from regionscope.network import Fold, Program, Thresholds
+from regionscope.network import Program, Thresholds
 from regionscope.types import Progress
 
 _COMPARISONS = 32  # candidates compared at a time; a comparison may cut cells that are joined again afterwards
@@ -72,7 +72,7 @@ class SpaceState(State[SpaceParts]):
         if isinstance(compared, Thresholds) or compared.groups.shape[1] <= _MOST_CANDIDATES:
             with suppress(Unresolved):
                 report_progress = partial(walk.record.report_progress, of=share)
-                cut = cut_space(walk.program, layer, self, zero_tolerance, report_progress)
+                cut = cut_space(walk, layer, self, report_progress)
         if cut is None:
             walk.record.done = done  # this fold starts again
             cells: Any = CellState(self.solids.as_complex(), self.coords, self.slice_id, self.values)
@@ -140,7 +140,8 @@ def partition_space(
     Cost: in proportion to the number of regions after each layer. Without ``consume`` all regions of a slice are held
     in memory at once; of several slices some are worked through after the others where their values would not fit.
     """
-    walk = Walk.of(program, zero_tolerances, budget, record, dim=3, keep=keep, consume=consume)
+    corners = [slice.corners for slice in slices]
+    walk = Walk.of(program, zero_tolerances, budget, record, corners, keep=keep, consume=consume)
     try:
         return walk.carry(begin_space(program, slices))
     except NotPolytopes:
@@ -155,23 +156,24 @@ def partition_space(
 
 
 def cut_space(
-    program: Program, layer: int, state: SpaceState, zero_tolerance: Tensor, report_progress: Progress
+    walk: Walk[SpaceParts], layer: int, state: SpaceState, report_progress: Progress
 ) -> tuple[SpaceState, Tensor]:
     """Cut the cells at fold ``layer``, before it is applied.
 
-    zero_tolerance: from ``zero_tolerances_of``. report_progress: called with the share of this cut that was just done.
+    report_progress: called with the share of this cut that was just done.
     Also returns the slice of each sign that could not be told from zero. Raises ``Unresolved`` where rounding
     leaves signs that fit no cut.
     """
-    fold = program.folds[layer]
-    label = sum(earlier.n_units for earlier in program.folds[:layer])
+    fold, zero_tolerance = walk.program.folds[layer], walk.zero_tolerances[layer]
+    label = sum(earlier.n_units for earlier in walk.program.folds[:layer])
     compared = fold.compared(state.values)
     if isinstance(compared, Thresholds):
 
         def units(state: SpaceState) -> Units:
             compared = fold.compared(state.values)
             assert isinstance(compared, Thresholds)
-            return Units(compared.values, compared.at, at_vertices(zero_tolerance, state.slice_id))
+            tolerance = at_vertices(zero_tolerance, state.slice_id)
+            return Units(compared.values, compared.at, tolerance, state.coords, walk.extent)
 
         cut = _cut_by(state, units, label, count_zeros=True)
         report_progress(1.0)
@@ -181,7 +183,7 @@ def cut_space(
     snapped = []
     for start in range(0, n, step):
         groups = compared.groups[start : start + step]
-        state, own = _cut_windows(program, fold, state, groups, zero_tolerance, label + start)
+        state, own = _cut_windows(walk, layer, state, groups, label + start)
         snapped.append(own)
         report_progress(len(groups) / n)
     return state, torch.cat(snapped)
@@ -202,14 +204,15 @@ def _cut_by(
 
 
 def _cut_windows(
-    program: Program, fold: Fold, state: SpaceState, groups: Tensor, zero_tolerance: Tensor, label: int
+    walk: Walk[SpaceParts], layer: int, state: SpaceState, groups: Tensor, label: int
 ) -> tuple[SpaceState, Tensor]:
     """Cut the cells where the largest candidate of a group (w, m) changes.
 
     In each round pairs of candidates are compared, and the larger one goes on. This cuts cells between two that
     both lose in the end, too, and these are joined again.
     """
-    snapped, first_new = [state.slice_id[:0]], program.n_units
+    fold, zero_tolerance = walk.program.folds[layer], walk.zero_tolerances[layer]
+    snapped, first_new = [state.slice_id[:0]], walk.program.n_units
 
     def candidates(state: SpaceState) -> Candidates:
         return Candidates(fold.compared(state.values).values, groups, at_vertices(zero_tolerance, state.slice_id))
@@ -229,7 +232,8 @@ def _cut_windows(
             continue
 
         def units(state: SpaceState, rounds: int = rounds, used: Tensor = used) -> Units:
-            return Units(gaps(state, rounds)[:, used], (0.0,), at_vertices(zero_tolerance, state.slice_id))
+            tolerance = at_vertices(zero_tolerance, state.slice_id)
+            return Units(gaps(state, rounds)[:, used], (0.0,), tolerance, state.coords, walk.extent)
 
         state, own = _cut_by(state, units, first_new, count_zeros=False)
         snapped.append(own)

@@ -6,6 +6,8 @@ tolerance, and every later decision looks at signs only. A crossing is a convex 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +18,7 @@ from torch import Tensor
 from regionscope.geometry import arrays as xp
 from regionscope.geometry.arrays import rows_at_a_time
 from regionscope.geometry.ragged import sort_within
-from regionscope.tolerance import SMALLEST_TOLERANCE
+from regionscope.tolerance import MOST_MOVED, SMALLEST_TOLERANCE
 
 _ONES = 0x0101010101010101  # one bit a byte: eight sign codes are tested in one word
 
@@ -26,11 +28,14 @@ class Units:
     """Functions that are affine on every cell: unit ``i * n + j`` is ``values[:, j] - at[i]`` at the vertices.
 
     values: (v, n); tolerance: (v,) or (v, n) how near to zero counts as zero at each vertex.
+    coords: (v, k) of the vertices. extent: the largest side of the slice in these; infinite if no place is too rough.
     """
 
     values: Tensor
     at: tuple[float, ...]
     tolerance: Tensor
+    coords: Tensor
+    extent: float = math.inf
 
     def __call__(self, vertices: Tensor, units: Tensor) -> Tensor:
         n = self.values.shape[1]
@@ -176,12 +181,13 @@ class Points:
 class Crossings:
     """Which units vanish at which new points; several units may share a point.
 
-    merged: edges on which two crossings could not be told apart, once for each such pair.
+    hidden: edges on which two crossings could not be told apart, once for each such pair, and those on which rounding
+    hides the place of a crossing.
     """
 
     unit: Tensor
     point: Tensor
-    merged: Tensor
+    hidden: Tensor
 
 
 @np.errstate(invalid="ignore")
@@ -197,19 +203,26 @@ def coincident(group: Tensor, t: Tensor, ua: Tensor, ub: Tensor, tolerance: Tens
     return close & (group[1:] == group[:-1])
 
 
-def place_points(edge: Tensor, unit: Tensor, ua: Tensor, ub: Tensor, tolerance: Tensor) -> tuple[Points, Crossings]:
+def place_points(
+    edge: Tensor, unit: Tensor, ua: Tensor, ub: Tensor, tolerance: Tensor, length: Callable[[Tensor], Tensor]
+) -> tuple[Points, Crossings]:
     """Sort crossings along their edges and give each one a new point; crossings that cannot be told apart share one.
 
     A shared point stands where the steepest of its units vanishes; the others are zero there within their tolerance.
     ``edge`` (x,): ascending. ``ua``, ``ub`` (x,): the unit's value at the first and second end of the edge, of
     strictly opposite signs; ``tolerance`` (x,): how near to zero counts as zero there.
+    ``length``: of edges, as a share of the slice. Rounding hides the place of a crossing that moves by more than
+    ``MOST_MOVED`` of the slice when its unit changes by the tolerance.
     """
     t = ua / (ua - ub)
     order = sort_within(edge, t)
     unit, t, ua, ub, tolerance = (xp.take(x, order) for x in (unit, t, ua, ub, tolerance))
-    same = coincident(edge, t, ua, ub, tolerance)
-    if not bool(same.any()):  # one wait on a GPU, where each size below takes another one
+    same, least = coincident(edge, t, ua, ub, tolerance), MOST_MOVED * abs(ua - ub)
+    rough = tolerance > least
+    if not bool(same.any() | rough.any()):  # one wait on a GPU, where each size below takes another one
         return Points(edge, t), Crossings(unit, xp.arange(len(edge), edge), edge[:0])
+    rough = xp.nonzero(rough)
+    rough = rough[xp.take(tolerance, rough) * length(xp.take(edge, rough)) > xp.take(least, rough)]
     first = xp.mask(len(edge), True, edge)
     first[1:] = ~same
     point, starts = first.cumsum(0) - 1, xp.nonzero(first)
@@ -226,4 +239,4 @@ def place_points(edge: Tensor, unit: Tensor, ua: Tensor, ub: Tensor, tolerance: 
         point, starts = first.cumsum(0) - 1, xp.nonzero(first)
         positions = xp.take(t, starts)
     points = Points(edge=xp.take(edge, starts), t=positions)
-    return points, Crossings(unit=unit, point=point, merged=edge[1:][same])
+    return points, Crossings(unit=unit, point=point, hidden=xp.cat([edge[1:][same], xp.take(edge, rough)]))

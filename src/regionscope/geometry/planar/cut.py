@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 
 import torch
@@ -25,7 +26,7 @@ class PlanarCut:
     old_cell: (r,) the old cell of each new cell.
     zeros: (z, 2) pairs (vertex, unit) where the unit is zero by construction, with those known before.
     unsettled: cells to be cut once more, when the new vertices have their values.
-    snapped: (s,) old vertices at or next to which a sign could not be told from zero, once for each time.
+    snapped: (s,) old vertices at or next to which rounding hides a sign or the place of a fold, once for each time.
     """
 
     mesh: Mesh
@@ -79,7 +80,7 @@ def cut_units(
         ]
     )
     interpolation = interpolation_of(mesh, edge_cut.mesh, points, chords, met)
-    snapped = xp.cat([*hidden, snapped, xp.take(mesh.edges[:, 0], crossings.merged), repaired])
+    snapped = xp.cat([*hidden, snapped, xp.take(mesh.edges[:, 0], crossings.hidden), repaired])
     return PlanarCut(result, old_cell, interpolation, new_zeros, xp.nonzero(xp.take(still, old_cell)), snapped)
 
 
@@ -106,7 +107,14 @@ def edge_points(mesh: Mesh, units: Units, table: SignTable, cells: Tensor | None
     row, unit = table.sign_changes(edges[:, 0], edges[:, 1])
     a, b = (xp.take(edges[:, i], row) for i in range(2))
     edge = row if scanned is None else xp.take(scanned, row)
-    return place_points(edge, unit, units(a, unit), units(b, unit), units.tolerance_at(a, unit))
+    length = partial(shares_of_slice, mesh, units.coords, units.extent)
+    return place_points(edge, unit, units(a, unit), units(b, unit), units.tolerance_at(a, unit), length)
+
+
+def shares_of_slice(mesh: Mesh, coords: Tensor, extent: float, edges: Tensor) -> Tensor:
+    """The longest side of edges (x,) as a share of the ``extent`` of the slice."""
+    a, b = (xp.take(coords, xp.take(mesh.edges[:, i], edges)) for i in range(2))
+    return xp.largest(abs(a - b), 1) / extent
 
 
 @dataclass(frozen=True)

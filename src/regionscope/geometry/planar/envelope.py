@@ -17,9 +17,11 @@ cut by one group alone; the other groups cut its pieces when the new vertices ha
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -31,7 +33,7 @@ from regionscope.geometry.crossing import Points, place_points
 from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates, breaks_along, cell_leaders, leaders
 from regionscope.geometry.planar.arrangement import Chords, cut, meetings
-from regionscope.geometry.planar.cut import OnPoints, PlanarCut, interpolation_of
+from regionscope.geometry.planar.cut import OnPoints, PlanarCut, interpolation_of, shares_of_slice
 from regionscope.geometry.planar.mesh import EdgeCut, Mesh, NewCells, cut_edges, replace_cells
 from regionscope.geometry.ragged import gather_rows, next_in_row, owners
 from regionscope.tolerance import UNIT
@@ -42,12 +44,12 @@ from regionscope.types import BoolArray, FloatArray, IntArray
 class _Breaks:
     """Where the leader of a group changes along an edge, sorted by key.
 
-    points: the new points on the edges. merged: edges on which two breaks could not be told apart.
+    points: the new points on the edges. hidden: edges on which rounding hides the order or the place of breaks.
     key: (x,) edge * n_groups + group. pair: (x,) the two candidates that tie there. point: (x,) index into ``points``.
     """
 
     points: Points
-    merged: Tensor
+    hidden: Tensor
     key: Tensor
     pair: Tensor
     point: Tensor
@@ -69,14 +71,15 @@ class _Contests:
 
 
 def cut_maxima(
-    mesh: Mesh, candidates: Candidates, coords: Tensor, *, layer: int, cells: Tensor | None = None
-) -> PlanarCut:
+    mesh: Mesh, candidates: Candidates, coords: Tensor, *, layer: int, cells: Tensor | None = None,
+    extent: float = math.inf,
+) -> PlanarCut:  # fmt: skip
     """Cut the cells (all, or the listed ones) into the pieces where one candidate of each group leads.
 
-    ``coords`` (v, 2) of the vertices place the points where three candidates tie.
+    ``coords`` (v, 2) of the vertices place the points where three candidates tie. extent: as in ``Units``.
     """
     leading = leaders(candidates)
-    breaks = _edge_breaks(mesh, candidates, leading, cells)
+    breaks = _edge_breaks(mesh, candidates, leading, cells, partial(shares_of_slice, mesh, coords, extent))
     edge_cut = cut_edges(mesh, breaks.points)
     evaluate = OnPoints.of(mesh, breaks.points, candidates)
     contests = _contests(mesh, candidates, leading, cells)
@@ -88,7 +91,7 @@ def cut_maxima(
     chords, met, unsettled = meetings(edge_cut.mesh, chords, evaluate)
     result, old_cell = cut(edge_cut.mesh, chords, met, layer)
     interpolation = interpolation_of(mesh, edge_cut.mesh, breaks.points, chords, met)
-    snapped = mesh.edges[breaks.merged, 0]
+    snapped = mesh.edges[breaks.hidden, 0]
     if len(triple.cell):
         unsettled = torch.cat([unsettled, triple.cell])
         new, interpolation, doubtful = _triple_cells(
@@ -102,8 +105,10 @@ def cut_maxima(
     return PlanarCut(result, old_cell, interpolation, no_zeros, still[old_cell].nonzero()[:, 0], snapped)
 
 
-def _edge_breaks(mesh: Mesh, candidates: Candidates, leading: Tensor, cells: Tensor | None) -> _Breaks:
-    """New points where a leader changes along an edge of the cells."""
+def _edge_breaks(
+    mesh: Mesh, candidates: Candidates, leading: Tensor, cells: Tensor | None, length: Callable[[Tensor], Tensor]
+) -> _Breaks:
+    """New points where a leader changes along an edge of the cells. length: of edges, as a share of the slice."""
     if cells is None:
         scanned = torch.arange(len(mesh.edges), device=mesh.edges.device)
     else:
@@ -112,10 +117,10 @@ def _edge_breaks(mesh: Mesh, candidates: Candidates, leading: Tensor, cells: Ten
     edge = scanned[breaks.row]
     number = torch.arange(len(edge), device=edge.device)
     tolerance = candidates.tolerance[mesh.edges[edge, 0]]
-    points, crossings = place_points(edge, number, breaks.ua, breaks.ub, tolerance)
+    points, crossings = place_points(edge, number, breaks.ua, breaks.ub, tolerance, length)
     key, order = (edge * candidates.n_groups + breaks.group)[crossings.unit].sort(stable=True)
     pair = candidates.pair(breaks.group, breaks.before, breaks.after)[crossings.unit]
-    return _Breaks(points, crossings.merged, key, pair[order], crossings.point[order])
+    return _Breaks(points, crossings.hidden, key, pair[order], crossings.point[order])
 
 
 def _contests(mesh: Mesh, candidates: Candidates, leading: Tensor, cells: Tensor | None) -> _Contests:

@@ -67,7 +67,7 @@ class FaceCut:
     zeros: (z, 2) pairs of an old vertex or a point at which several units vanish, and one of these; sorted by vertex.
     curves: where the sections of the cells meet their faces.
     deferred: keys cell * n_units + unit of cuts that have to wait until the new vertices have their values.
-    snapped: old vertices at which a sign could not be told from zero, once for each time.
+    snapped: old vertices at which rounding hides a sign or the place of a fold, once for each time.
     """
 
     solids: Solids
@@ -171,7 +171,7 @@ def _cut_along(
         point_zeros=xp.stack(solids.n_vertices + edge_cut.crossings.point, edge_cut.crossings.unit),
         curves=_on_faces(whole, chords, pieces.parts, len(pieces.nodes), along_edges),
         deferred=deferred,
-        snapped=xp.cat([snapped, xp.take(solids.edges[:, 0], edge_cut.crossings.merged)]),
+        snapped=xp.cat([snapped, xp.take(solids.edges[:, 0], edge_cut.crossings.hidden)]),
     )
 
 
