@@ -28,7 +28,6 @@ from regionscope.certificate.steps import AffineStep, AnyStep, Largest, Steps
 from regionscope.certificate.true_counts import Counts, RegionGraph, components, count
 from regionscope.checks import read_integer
 from regionscope.errors import InputError, LimitReached
-from regionscope.extras import import_extra
 from regionscope.geometry import Slice
 from regionscope.types import FloatArray, IntArray
 
@@ -56,7 +55,6 @@ def certify(
             "Partition.load(path, program=trace(model, input_shape))."
         )
     part.program.require_continuous("certify()")
-    import_extra("flint", who="certify() needs", library="python-flint", extra="certify")
     return _certified(part, decision, max_recomputed, start)
 
 
@@ -65,7 +63,6 @@ def doubts(part: Any, decision: tuple[IntArray, IntArray] | None = None) -> Cert
 
     None too where rounding hid no sign and vertices, walls and regions fit together, and for an unfinished or stored
     partition. Of a network or partition so large that integers would take minutes, all hidden signs are left open.
-    Needs no python-flint, which is faster only for large layers.
     """
     program, start = part.program, time.perf_counter()
     if not part.status or program is None or program.jumps or not (part.stats.snapped or _contradicts_euler(part)):
