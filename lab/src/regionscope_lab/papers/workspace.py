@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -217,8 +216,3 @@ def training_points(run: RunFolder, root: Path | None) -> tuple[Tensor, Tensor]:
 @lru_cache(maxsize=1)  # many computations in a row look at one run
 def _split(run: Path, root: Path | None) -> DataSplit:
     return RunFolder.open(run).split(root)
-
-
-def nan_if_missing(value: float | None) -> float:
-    """A number of a stored answer; JSON has no NaN or infinity, which come back as nothing."""
-    return math.nan if value is None else value
