@@ -18,9 +18,8 @@ from regionscope.errors import InputError
 from regionscope.network import select_output
 from regionscope_lab.config import DataSpec, Training
 from regionscope_lab.data import Dataset, DataSplit, load
-from regionscope_lab.train import EpochRow, TrainingProgress, evaluate, evaluation, train
+from regionscope_lab.train import EpochRow, TrainingProgress, TrainState, evaluate, evaluation, train
 from regionscope_lab.train.evaluation import error_share
-from regionscope_lab.train.small_mlp import train_small
 from regionscope_lab.zoo import mlp
 
 PLAIN = Training(epochs=3, optimizer="adam", lr=1e-2, batch_size=32, schedule="constant")
@@ -277,37 +276,43 @@ def test_an_output_is_selected_and_a_device_exists() -> None:
         train(mlp([2, 4, 2]), halves(), PLAIN, device="cuda:99")
 
 
-@pytest.mark.parametrize(("n", "weight_decay"), [(64, 0.0), (70, 1e-2)])  # the last batch is whole, or not
-def test_the_small_trainer_takes_the_steps_of_train(n: int, weight_decay: float) -> None:
+@pytest.mark.parametrize(("n", "schedule", "weight_decay"), [(64, "constant", 0.0), (70, "cosine", 1e-2)])
+def test_steps_in_numpy_are_those_of_torch_and_resume_bit_for_bit(n: int, schedule: str, weight_decay: float) -> None:
+    """The last batch is whole, or not."""
     data = load(DataSpec(name="random_labels", n_train=n, n_test=10, seed=3)).train
-    ours, theirs = (mlp([2, 8, 8, 2], seed=1).double() for _ in range(2))
-    start, seen = flat(ours), dict[int, Tensor]()
-    setting = {"lr": 0.01, "weight_decay": weight_decay, "batch_size": 32}
-
-    def look(epoch: int, model: nn.Module) -> None:
-        seen[epoch] = flat(model)
-
-    train_small(ours, data.inputs, data.labels, epochs=[0, 2, 5], on_epoch=look, seed=4, **setting)
-    assert list(seen) == [0, 2, 5]
+    plan = Training(
+        epochs=5, optimizer="adam", schedule=schedule, precision="float64", lr=0.01, weight_decay=weight_decay,
+        batch_size=32, checkpoints="start and steps 4",
+    )  # fmt: skip
+    seen, states = dict[int, Tensor](), list[TrainState]()
+    ours, theirs, again = (mlp([2, 8, 8, 2], seed=1).double() for _ in range(3))
+    start = flat(ours)
+    done = train(
+        ours, data, plan, seed=4, numpy=True, save_state=states.append,
+        on_checkpoint=lambda step, epoch, model: seen.update({step: flat(model)}),
+    )  # fmt: skip
+    known = train(theirs, data, plan, seed=4)
+    assert list(seen) == [0, 4, done.steps]
     assert torch.equal(seen[0], start)
-    assert torch.equal(seen[5], flat(ours))
-    plan = Training(epochs=5, optimizer="adam", schedule="constant", precision="float64", **setting)
-    train(theirs, data, plan, seed=4)
+    assert torch.equal(seen[done.steps], flat(ours))
     torch.testing.assert_close(flat(ours), flat(theirs), rtol=1e-9, atol=1e-12)
+    assert [row.loss for row in done.history] == pytest.approx([row.loss for row in known.history], rel=1e-9)
     assert not torch.equal(flat(ours), start)
+    train(again, data, plan, seed=4, numpy=True, state=states[1])
+    assert torch.equal(flat(again), flat(ours))
 
 
 @pytest.mark.parametrize(
-    ("model", "epochs", "words"),
+    ("model", "plan"),
     [
-        (mlp([2, 4, 2]), [], "Expected epochs in ascending order"),
-        (mlp([2, 4, 2]), [2, 1], "Expected epochs in ascending order"),
-        (mlp([2, 4, 2]), [-1, 2], "Expected epochs in ascending order"),
-        (nn.Sequential(nn.Linear(2, 2), nn.ReLU()), [1], r"Use train\(\)"),
-        (nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 2)), [1], r"Use train\(\)"),
-        (nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2, bias=False)), [1], r"Use train\(\)"),
+        (nn.Sequential(nn.Linear(2, 2), nn.ReLU()), PLAIN),
+        (nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 2)), PLAIN),
+        (nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2, bias=False)), PLAIN),
+        (mlp([2, 4, 2]), replace(PLAIN, optimizer="sgd")),
+        (mlp([2, 4, 2]), replace(PLAIN, loss="mse")),
+        (mlp([2, 4, 2]), replace(PLAIN, mixup=0.5)),
     ],
 )
-def test_the_small_trainer_refuses(model: nn.Sequential, epochs: list[int], words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        train_small(model, torch.zeros(2, 2), torch.zeros(2, dtype=torch.long), epochs=epochs, on_epoch=print)
+def test_other_networks_and_settings_have_no_steps_in_numpy(model: nn.Module, plan: Training) -> None:
+    with pytest.raises(InputError, match="Leave numpy out"):
+        train(model, halves(), plan, numpy=True)

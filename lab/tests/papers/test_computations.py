@@ -112,11 +112,6 @@ def test_he_weights(biases: str, variance: float) -> None:
     assert torch.equal(again[2].weight, model[2].weight)
 
 
-def test_a_run_without_epochs_is_refused() -> None:
-    with pytest.raises(InputError, match="Expected epochs"):
-        decay.random_counts(n=20, decay=0.0, seed=0, epochs=[])
-
-
 def test_late_flows_leave_out_what_is_not_classified(tmp_path: Path) -> None:
     """One unit cannot follow three switches; many can."""
     here = Place(runs=tmp_path)

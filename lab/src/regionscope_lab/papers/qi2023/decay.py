@@ -15,7 +15,6 @@ from regionscope_lab.data import load
 from regionscope_lab.papers.declaration import Size
 from regionscope_lab.papers.qi2023 import paper
 from regionscope_lab.papers.workspace import Workspace
-from regionscope_lab.train.small_mlp import train_small
 
 _WIDTH = 32
 
@@ -29,11 +28,11 @@ def random_counts(*, n: int, decay: float, seed: int, epochs: list[int]) -> dict
     model = zoo.mlp([2, *[_WIDTH] * 3, 2], seed=seed)
     by_epoch: dict[str, list[float]] = {"regions": [], "accuracy": []}
 
-    def look(epoch: int, model: nn.Sequential) -> None:
+    def look(epoch: int, model: nn.Module) -> None:
         by_epoch["regions"].append(linear_regions(model, Box.between(-1.0, 1.0, (2,))).n_linear_regions)
         by_epoch["accuracy"].append(float((model(data.inputs).argmax(1) == data.labels).double().mean()))
 
-    train_small(model, data.inputs, data.labels, epochs=epochs, on_epoch=look, weight_decay=decay, seed=seed)
+    paper.train_as_printed(model, data, look, epochs=epochs, seed=seed, weight_decay=decay)
     return by_epoch
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
@@ -20,7 +21,6 @@ from regionscope_lab.papers.qi2023.toy import DEPTH, Counts, against, by_width, 
 from regionscope_lab.papers.rules import Graded, combined, in_range, single_run
 from regionscope_lab.papers.seed_table import SeedRun, SeedTable
 from regionscope_lab.papers.workspace import Place, Workspace
-from regionscope_lab.train.small_mlp import train_small
 
 Runs = Mapping[str, Sequence[SeedRun]]
 NOISES, VARIANCES = (0.05, 0.1, 0.15), (1e-6, 1e-4, 1e-2, 1e-1, 1.0, 10.0)
@@ -35,11 +35,11 @@ def counts_in_training(
     split = load(DataSpec(name=data, n_train=points, n_test=2, seed=5, options=options)).train
     counts: list[int] = []
 
-    def look(epoch: int, model: nn.Sequential) -> None:
+    def look(epoch: int, model: nn.Module) -> None:
         counts.append(linear_regions(model, Box.between(-1.0, 1.0, (2,))).n_linear_regions)
 
     model = zoo.mlp([2, *[width] * 3, split.n_classes], seed=seed)
-    train_small(model, split.inputs, split.labels, epochs=epochs, on_epoch=look, seed=seed)
+    paper.train_as_printed(model, split, look, epochs=epochs, seed=seed)
     return {"regions": counts}
 
 
@@ -73,11 +73,11 @@ def lines_across(
     ]
     counts: list[float] = []
 
-    def look(epoch: int, model: nn.Sequential) -> None:
+    def look(epoch: int, model: nn.Module) -> None:
         counts.append(fmean(part.n_linear_regions for part in linear_regions(model, segments)))
 
     model = zoo.mlp([inputs.shape[1], *[width] * 3, split.n_classes], seed=seed)
-    train_small(model, inputs.float(), split.labels, epochs=epochs, on_epoch=look, seed=seed)
+    paper.train_as_printed(model, replace(split, inputs=inputs.float()), look, epochs=epochs, seed=seed)
     lengths = [float((one.embed(torch.tensor([[1.0]])) - one.embed(torch.tensor([[0.0]]))).norm()) for one in segments]
     return {"lines": counts, "length": fmean(lengths)}
 

@@ -16,8 +16,8 @@ from regionscope_lab import zoo
 from regionscope_lab.config import DataSpec, Experiment
 from regionscope_lab.data import load
 from regionscope_lab.papers.declaration import Size
+from regionscope_lab.papers.qi2023 import paper
 from regionscope_lab.papers.workspace import Workspace
-from regionscope_lab.train.small_mlp import train_small
 
 BIASES = {  # what the biases are drawn from; the theorem names the variance of "weights and biases" once
     "he": "biases of variance 2 / fan-in",
@@ -60,12 +60,12 @@ def lines_in_training(
     model = he_weights(zoo.mlp([2, *[width] * 3, 2], seed=seed), biases=biases, seed=seed)
     found: dict[str, Any] = {"lines": [], "accuracy": [], "length": float(data.inputs.norm(dim=1).mean())}
 
-    def look(epoch: int, model: nn.Sequential) -> None:
+    def look(epoch: int, model: nn.Module) -> None:
         count = linear_region_count(model, data.inputs, through="origin", slices=lines, seed=seed)
         found["lines"].append(count.value)
         found["accuracy"].append(float((model(data.inputs).argmax(1) == data.labels).double().mean()))
 
-    train_small(model, data.inputs, data.labels, epochs=epochs, on_epoch=look, seed=seed)
+    paper.train_as_printed(model, data, look, epochs=epochs, seed=seed)
     return found
 
 
