@@ -12,8 +12,9 @@ columns of Q, whose tangents there are the rows of R.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 
 import torch
 from torch import Tensor
@@ -22,10 +23,11 @@ from regionscope.points.cells import Cells, FoldSide
 from regionscope.points.tangents import LinearFold, Live, Tangents
 from regionscope.tolerance import TINY
 
-_ROW_BYTES = {"cpu": 4 << 20, "cuda": 4 << 30}  # bytes of live tangents at a time
+_ROW_BYTES = {"cpu": 4 << 20, "cuda": 8 << 30}  # bytes of live tangents at a time
 _CELL_BYTES = {"cpu": 64 << 20, "cuda": 4 << 30}  # bytes of cells and distances at a time
 _TERM_BYTES = 64  # of a term of a point
 _FEWEST_ROWS = 64
+_QR_ROWS = 4096  # rows of a matrix that a QR decomposition takes at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +50,14 @@ class Directions:
         axes = Directions(tangents, d, None)
         if norm != 2 or m >= d:
             return axes
-        live = axes.live(0, d)
-        columns = torch.cat([x[0].flatten(1) for x in live.values()], 1)  # (d, m): M transposed
-        triangle = torch.linalg.qr(columns, mode="r").R  # (m, m)
+        triangle = torch.empty(0, m, dtype=program.dtype, device=program.device)
+        for start in range(0, d, _QR_ROWS):  # of M transposed, (d, m)
+            live = axes.live(start, min(start + _QR_ROWS, d))
+            rows = torch.cat([x[0].flatten(1) for x in live.values()], 1)
+            triangle = torch.linalg.qr(torch.cat([triangle, rows]), mode="r").R  # (at most m, m)
         parts = triangle.split([math.prod(shape) for shape in tangents.live_shapes.values()], 1)
         shapes = tangents.live_shapes.items()
-        matrix = {name: x.reshape(m, *shape) for x, (name, shape) in zip(parts, shapes, strict=True)}
+        matrix = {name: x.reshape(m, *shape).contiguous() for x, (name, shape) in zip(parts, shapes, strict=True)}
         return Directions(tangents, m, matrix)
 
     def live(self, start: int, stop: int) -> Live:
@@ -82,40 +86,43 @@ class Blocks:
         kind = program.device.type
         wanted = min(memory // 2, _ROW_BYTES.get(kind, _ROW_BYTES["cpu"]))
         rows = max(_FEWEST_ROWS, wanted // max(1, program.row_bytes))
-        terms = sum(_n_terms(fold) for fold in tangents.folds)
+        terms = sum(fold.n_terms for fold in tangents.folds)
         held = _TERM_BYTES * (terms + max([1, *(math.prod(fold.shape) for fold in tangents.folds)]))
         cells = max(1, min(memory // 4, _CELL_BYTES.get(kind, _CELL_BYTES["cpu"])) // held)
         points = min(cells, max(1, rows // n_directions))
-        return Blocks(cells, points, min(n_directions, max(1, rows // points)))
+        parts = -(-n_directions * points // rows)
+        return Blocks(cells, points, -(-n_directions // parts))
 
 
-def _n_terms(fold: LinearFold) -> int:
-    return fold.groups.numel() if fold.groups is not None else len(fold.at) * math.prod(fold.shape)
-
-
-def distances(cells: Cells, directions: Directions, norm: float, n_directions: int) -> Iterator[list[Tensor] | None]:
+def distances(
+    cells: Cells, directions: Directions, norm: float, blocks: Blocks, tick: Callable[[float], None] = lambda done: None
+) -> list[Tensor]:
     """For each fold the distance (p, terms) of its folds from the points, infinite for those out of reach.
 
-    Yields None after each part of the work, and the distances at the end. n_directions: how many at a time.
+    tick: called after each part of the work with the share that is done.
     """
-    sides, tangents = cells.sides, directions.tangents
-    totals: list[Tensor | None] = [None] * len(sides)
-    for start in range(0, directions.n, n_directions):
-        live = directions.live(start, min(start + n_directions, directions.n))
-        for k, (fold, side) in enumerate(zip(tangents.folds, sides, strict=True)):
-            part = _dual_norm(fold, side, fold.compared(live), norm)
-            total = totals[k]
-            totals[k] = part if total is None else torch.maximum(total, part) if norm == 1 else total + part
-            live = tangents.advance(live, k, side.chosen)
-        yield None
+    tangents, p = directions.tangents, len(cells.outputs)
+    totals = [cells.outputs.new_zeros(p, fold.n_norms) for fold in tangents.folds]
+    for start in range(0, directions.n, blocks.directions):
+        n = min(blocks.directions, directions.n - start)
+        first = directions.live(start, start + n)
+        kept = {x.untyped_storage().data_ptr() for x in first.values()}
+        for row in range(0, p, blocks.points):
+            some = cells.map(itemgetter(slice(row, row + blocks.points)))
+            live = dict(first)
+            for k, (fold, side, total) in enumerate(zip(tangents.folds, some.sides, totals, strict=True)):
+                part, rows = _dual_norm(fold, side, fold.compared(live), norm), total[row : row + blocks.points]
+                torch.maximum(rows, part, out=rows) if norm == 1 else rows.add_(part)
+                overwrite = live[fold.reads[0]].untyped_storage().data_ptr() not in kept
+                live = tangents.advance(live, k, side.chosen, overwrite=overwrite)
+            tick((start + n * min(1.0, (row + blocks.points) / p)) / directions.n)
     by_fold = []
-    for side, total in zip(sides, totals, strict=True):
-        assert total is not None
-        size = total.sqrt() if norm == 2 else total
+    for side, total in zip(cells.sides, totals, strict=True):
+        size = total.sqrt_() if norm == 2 else total
         size = size.repeat(1, side.gap.shape[1] // size.shape[1]) if size.shape[1] else size
         distance = torch.where(side.on_fold, 0.0, side.gap / size.clamp_min(TINY))
         by_fold.append(torch.where(side.in_reach, distance, math.inf))
-    yield by_fold
+    return by_fold
 
 
 def _dual_norm(fold: LinearFold, side: FoldSide, tangents: Tensor, norm: float) -> Tensor:
@@ -134,6 +141,9 @@ def _dual_norm(fold: LinearFold, side: FoldSide, tangents: Tensor, norm: float) 
 
 def _summed(tangents: Tensor, norm: float) -> Tensor:
     """(p, n) of (p, directions, n)."""
+    if norm == 2 and tangents.is_cuda:  # in one pass over memory; on a CPU this is slower
+        size: Tensor = torch.linalg.vector_norm(tangents, dim=1)
+        return size.square()
     if norm == 2:
         return tangents.square().sum(1)
     return tangents.abs().amax(1) if norm == 1 else tangents.abs().sum(1)

@@ -12,11 +12,12 @@ from torch import Tensor
 
 from regionscope.errors import InputError, LimitReached
 from regionscope.points.cells import Cells, FoldSide
-from regionscope.points.distances import Directions, distances, gradients
+from regionscope.points.distances import Blocks, Directions, distances, gradients
 from regionscope.points.tangents import Tangents
 from regionscope.tolerance import RANK_RATIO
 from regionscope.types import BoolArray, FloatArray, IntArray
 
+_GRADIENTS = 1024  # backward passes at a time
 _STEPS = 20  # steps of a random walk for each dimension
 _FIRST_STEPS = 100
 _REACH = 1.0  # of the balls that stand for the inside of an unbounded cell, times the size of its corner
@@ -59,18 +60,13 @@ class HalfSpaces:
 
 
 def halfspaces_of(
-    tangents: Tangents, cells: Cells, point: Tensor, *, within: float | None, norm: float, sizes: tuple[int, int],
-    memory: int,
-) -> HalfSpaces:  # fmt: skip
-    """The half-spaces of the cell of one point (1, *input_shape). within: the farthest fold to return.
-
-    sizes: numbers of gradients, and of directions, to compute at a time.
-    """
+    tangents: Tangents, cells: Cells, point: Tensor, *, within: float | None, norm: float, memory: int
+) -> HalfSpaces:
+    """The half-spaces of the cell of one point (1, *input_shape). within: the farthest fold to return."""
     kept = [side.in_reach[0] for side in cells.sides[:-1]]
     if within is not None:
-        by_fold: list[Tensor] = []
-        for result in distances(cells, Directions.of(tangents, norm), norm, sizes[1]):
-            by_fold = by_fold if result is None else result
+        directions = Directions.of(tangents, norm)
+        by_fold = distances(cells, directions, norm, Blocks.of(tangents, directions.n, memory))
         kept = [mask & (distance[0] <= within) for mask, distance in zip(kept, by_fold, strict=False)]
     terms = [mask.nonzero()[:, 0] for mask in kept]
     d, m = math.prod(tangents.program.input_shape), sum(map(len, terms))
@@ -82,11 +78,12 @@ def halfspaces_of(
     if not m:
         none = np.empty(0, dtype=np.int64)
         return HalfSpaces(np.empty((0, d)), np.empty(0), none, none, none)
+    n_rows = max(1, min(_GRADIENTS, memory // 4 // tangents.program.row_bytes))
     fold_index = torch.cat([torch.full_like(mine, k) for k, mine in enumerate(terms)])
     term = torch.cat(terms)
     rows = [
         gradients(tangents, _repeated(cells, len(mine)), mine, those)
-        for mine, those in zip(fold_index.split(sizes[0]), term.split(sizes[0]), strict=True)
+        for mine, those in zip(fold_index.split(n_rows), term.split(n_rows), strict=True)
     ]
     groups = [1 if fold.groups is None else fold.groups.shape[1] for fold in tangents.folds[:-1]]
     width = torch.tensor(groups, device=fold_index.device)[fold_index]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -31,8 +30,6 @@ from regionscope.points.halfspaces import (
 from regionscope.points.source import Source
 from regionscope.points.tangents import Tangents
 from regionscope.types import FloatArray, Reading
-
-_GRADIENTS = 1024  # backward passes at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,8 +142,5 @@ def _cell(source: Source, point: Tensor, direction: Tensor) -> _Cell:
     memory = Budget.of(source.program.device, None, None).memory
     with torch.no_grad():
         cells = cells_at(source.tangents, point, direction)
-        halfspaces = halfspaces_of(
-            source.tangents, cells, point, within=None, norm=2, memory=memory,
-            sizes=(max(1, min(_GRADIENTS, memory // 4 // source.program.row_bytes)), math.prod(point.shape)),
-        )  # fmt: skip
+        halfspaces = halfspaces_of(source.tangents, cells, point, within=None, norm=2, memory=memory)
     return _Cell(source.keys(cells)[0], halfspaces)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -38,7 +37,6 @@ from regionscope.types import Array, IntArray, Progress, Reading
 
 _MEASURED = 2.0  # seconds of work, or
 _MEASURED_SHARE = 0.02  # share of it, after which the time of the rest is estimated
-_GRADIENTS = 1024  # backward passes at a time
 _PROBES = 8  # points at which two affine maps are compared, in as many mixtures of the outputs
 
 
@@ -174,12 +172,8 @@ class PointRegions:
         """
         source = self.source
         x, available = source.points([self._index(i)]), self._memory(memory)
-        rows = max(1, min(available // 4 // source.program.row_bytes, _GRADIENTS))
-        sizes = (rows, Blocks.of(source.tangents, math.prod(source.program.input_shape), available).directions)
         with torch.no_grad():
-            return halfspaces_of(
-                source.tangents, source.cells(x), x, within=within, norm=self.norm, sizes=sizes, memory=available
-            )
+            return halfspaces_of(source.tangents, source.cells(x), x, within=within, norm=self.norm, memory=available)
 
     def facets(self, i: int) -> HalfSpaces:
         """The half-spaces of input i that are not redundant. Cost: a linear program for each half-space."""
@@ -393,10 +387,10 @@ def _measure(source: Source, memory: int, merge: str | None, clock: _Clock) -> P
             raise InputError("Expected finite inputs, got NaN or infinite entries. Remove them first.")
         cells = source.cells(points)
 
-        def tick(done: float, start: int = start) -> None:
-            clock.tick((start + done) / n, directions.n)
+        def tick(done: float, start: int = start, p: int = len(points)) -> None:
+            clock.tick((start + p * done) / n, directions.n)
 
-        parts.append(_summary(tangents, cells, _all_distances(cells, directions, source.norm, blocks, tick)))
+        parts.append(_summary(tangents, cells, distances(cells, directions, source.norm, blocks, tick)))
         keys += source.keys(cells)
     columns = [torch.cat(column).cpu() for column in zip(*parts, strict=True)]
     distance, beyond, on_fold, labels, margin, fold_index, unit, candidate = columns
@@ -415,26 +409,6 @@ def _measure(source: Source, memory: int, merge: str | None, clock: _Clock) -> P
         seconds=time.perf_counter() - clock.started,
         source=source,
     )
-
-
-def _all_distances(
-    cells: Cells, directions: Directions, norm: float, blocks: Blocks, tick: Callable[[float], None]
-) -> list[Tensor]:
-    """``distances`` for some points at a time. tick: called with the number of points that are done."""
-    parts: list[list[Tensor]] = []
-    for start in range(0, len(cells.outputs), blocks.points):
-        some = cells.map(partial(_rows, start=start, stop=start + blocks.points))
-        steps = distances(some, directions, norm, blocks.directions)
-        for i, by_fold in enumerate(steps, 1):
-            if by_fold is not None:
-                parts.append(by_fold)
-            else:
-                tick(start + len(some.outputs) * min(1.0, i * blocks.directions / directions.n))
-    return [torch.cat(rows) for rows in zip(*parts, strict=True)]
-
-
-def _rows(x: Tensor, start: int, stop: int) -> Tensor:
-    return x[start:stop]
 
 
 def _summary(tangents: Tangents, cells: Cells, by_fold: list[Tensor]) -> tuple[Tensor, ...]:

@@ -7,6 +7,7 @@ value is run again, biases are left out, and the operations before the first fol
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -62,6 +63,16 @@ class LinearFold:
     shape: tuple[int, ...]
     changes_values: bool
 
+    @property
+    def n_norms(self) -> int:
+        """Number of gradients of a point: of units, or of the candidates of all groups."""
+        return math.prod(self.shape) if self.groups is None else self.groups.numel()
+
+    @property
+    def n_terms(self) -> int:
+        """Number of comparisons of a point: of units with each threshold, or of candidates with the winner."""
+        return max(1, len(self.at)) * self.n_norms
+
     def compared(self, live: Live) -> Tensor:
         """(p, n, values): the tangents of the values that are compared, with thresholds or with each other."""
         inputs = _of_equal_points([live[name] for name in self.reads])
@@ -80,8 +91,11 @@ class LinearFold:
             return torch.where(above[:, 0] > 0, table[1], table[0])
         return table.expand(len(table), *self.shape).gather(0, above.sum(1, dtype=torch.int64))
 
-    def run(self, live: Live, chosen: tuple[Tensor, ...]) -> None:
-        """Replace the operands by the result. chosen: the ``factors``, or (p, w) the column of each winner."""
+    def run(self, live: Live, chosen: tuple[Tensor, ...], *, overwrite: bool = False) -> None:
+        """Replace the operands by the result. chosen: the ``factors``, or (p, w) the column of each winner.
+
+        overwrite: whether the tangents of the first operand may be written to, where nothing else reads them.
+        """
         if not self.changes_values:
             return
         first = self.fold.instructions[0]
@@ -89,6 +103,9 @@ class LinearFold:
         for name in first.frees:
             del live[name]
         if self.groups is None:
+            if overwrite and first.overwrite != "never" and len(inputs) == 1 and len(inputs[0]) == len(chosen[0]):
+                live[first.writes] = inputs[0].mul_(chosen[0][:, None])
+                return
             products = [x * factor[:, None] for x, factor in zip(inputs, chosen, strict=True)]
             live[first.writes] = products[0] if len(products) == 1 else products[0] + products[1]
             return
@@ -133,9 +150,9 @@ class Tangents:
         live = {self.program.input_name: directions}
         return run(self.first, live)
 
-    def advance(self, live: Live, index: int, chosen: tuple[Tensor, ...]) -> Live:
-        """Go through fold ``index`` and the affine steps behind it."""
-        self.folds[index].run(live, chosen)
+    def advance(self, live: Live, index: int, chosen: tuple[Tensor, ...], *, overwrite: bool = False) -> Live:
+        """Go through fold ``index`` and the affine steps behind it. overwrite: see ``LinearFold.run``."""
+        self.folds[index].run(live, chosen, overwrite=overwrite)
         return run(self.stretches[index], live)
 
     def outputs(self, live: Live) -> Tensor:
@@ -180,7 +197,7 @@ def _linear_part(instruction: Instruction, zeros: Sequence[Tensor]) -> Linear:
     for i in reversed(range(len(constants))):
         if not constants[i].is_floating_point():
             continue
-        without = (*constants[:i], torch.zeros_like(constants[i]), *constants[i + 1 :])
+        without = (*constants[:i], _nothing_for(function, i, zeros, constants), *constants[i + 1 :])
         if bool(function(*zeros, *without).any()):
             continue
         linear = function(*probes, *without)
@@ -190,7 +207,16 @@ def _linear_part(instruction: Instruction, zeros: Sequence[Tensor]) -> Linear:
     return partial(_derivative, function=function, constants=constants)
 
 
-def _called(*rows: Tensor, function: Linear, constants: tuple[Tensor, ...]) -> Tensor:
+def _nothing_for(function: Linear, i: int, zeros: Sequence[Tensor], constants: tuple[Tensor, ...]) -> Tensor | None:
+    """What takes the place of constant ``i``: None where the function accepts that, such as for a bias, else zeros."""
+    try:
+        function(*zeros, *constants[:i], None, *constants[i + 1 :])
+    except (TypeError, AttributeError, RuntimeError):
+        return torch.zeros_like(constants[i])
+    return None
+
+
+def _called(*rows: Tensor, function: Linear, constants: tuple[Tensor | None, ...]) -> Tensor:
     return function(*rows, *constants)
 
 
