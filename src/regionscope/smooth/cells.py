@@ -243,12 +243,14 @@ class Polygons:
         sides = np.roll(corners, -1, axis=1) - corners
         longest = (sides**2).sum(2).argmax(1)
         along = sides[np.arange(len(sides)), longest]
-        along /= np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-300)
+        length = np.linalg.norm(along, axis=1, keepdims=True)
+        along = np.where(length > 0, along / np.maximum(length, 1e-300), [1.0, 0.0])
         axes = np.stack([along, np.stack([-along[:, 1], along[:, 0]], 1)], 1)
         heights = np.einsum("bvj,bij->bvi", corners, axes)
         low, high = heights.min(1), heights.max(1)
         center = middle[:, 0] + np.einsum("bi,bij->bj", (low + high) / 2, axes)
-        half = np.maximum((high - low) / 2, 1e-13 * (high - low).max(1, keepdims=True))
+        rounding = 8 * EPS * np.abs(middle).max(2) + 1e-300
+        half = np.maximum((high - low) / 2, np.maximum(1e-13 * (high - low).max(1, keepdims=True), rounding))
         order = np.argsort(-half, axis=1, kind="stable")
         rows = np.arange(len(half))[:, None]
         inverse = np.linalg.inv(self.metric)

@@ -93,7 +93,7 @@ def count_regions(judge: Judge, cells: Cells, possible: BoolArray, derivatives: 
     proven = possible.sum(1) == 1
     pairs = cells.neighbours()
     sets = {int(i): _components(pairs, possible[:, i]) for i in np.flatnonzero(possible.any(0))}
-    low = sum(len(np.unique(parts[proven & possible[:, label]])) for label, parts in sets.items())
+    low = max(1, sum(len(np.unique(parts[proven & possible[:, label]])) for label, parts in sets.items()))
     if not isinstance(cells, Intervals | Polygons) or len(unsettled):
         return Count(low, None, possible, unsettled)
     certain = _components(_proven_pairs(cells, possible, proven), proven)
@@ -180,19 +180,46 @@ def _settled(
     exits = np.concatenate(
         [np.pad(way[2], ((0, 0), (0, widest - way[2].shape[1])), constant_values=-2) for way in ways]
     )
-    possible, inside = possible.copy(), exits >= 0
-    known = possible.sum(1) == 1
-    known = np.where(known[:, None], True, ~possible)  # points of the label there belong to a region with a proven cell
-    while True:
-        leads = np.where(inside, known[exits, label[:, None]], exits == -2).all(1) & ~known[cell, label]
-        nowhere = np.where(inside, ~possible[exits, label[:, None]], exits == -2).all(1) & possible[cell, label]
-        if not (leads.any() or nowhere.any()):
-            break
-        possible[cell[nowhere], label[nowhere]] = False
-        known[cell[leads], label[leads]] = True
-        known[cell[nowhere], label[nowhere]] = True
-        known[possible.sum(1) == 1] = True
+    possible, known = _followed(possible, cell, label, exits)
     return possible, open_cells[~known[open_cells].all(1)]
+
+
+def _followed(possible: BoolArray, cell: IntArray, label: IntArray, exits: IntArray) -> tuple[BoolArray, BoolArray]:
+    """Possible labels (n, c), without those whose ways lead nowhere, and where all points of a label are known to
+    belong to a region with a proven cell.
+
+    Cost: each way is looked at again only when one of its exits has become known.
+    """
+    n_labels = possible.shape[1]
+    possible = possible.copy()
+    known = ~possible | (possible.sum(1) == 1)[:, None]
+    flat_possible, flat_known = possible.reshape(-1), known.reshape(-1)
+    usable = ~(exits == -1).any(1)
+    start, label, exits = (cell * n_labels + label)[usable], label[usable], exits[usable]
+    way, side = np.nonzero(exits >= 0)
+    stop = exits[way, side] * n_labels + label[way]
+    n_unknown, n_possible = (
+        np.bincount(way[mask[stop]], minlength=len(start)) for mask in (~flat_known, flat_possible)
+    )
+    order = np.argsort(stop, kind="stable")
+    way, offsets = way[order], np.searchsorted(stop[order], np.arange(len(flat_known) + 1))
+    active = np.arange(len(start))
+    while len(active):
+        dropped = np.unique(start[active[n_possible[active] == 0]])
+        dropped = dropped[flat_possible[dropped]]
+        flat_possible[dropped] = False
+        cells = dropped // n_labels
+        single = cells[possible[cells].sum(1) == 1]
+        new = np.concatenate([
+            dropped, start[active[n_unknown[active] == 0]], (single[:, None] * n_labels + np.arange(n_labels)).ravel()
+        ])  # fmt: skip
+        new = np.unique(new[~flat_known[new]])
+        flat_known[new] = True
+        emptied, led = (way[np.asarray(gather_rows(offsets, keys)[0])] for keys in (dropped, new))  # type: ignore[arg-type]
+        np.subtract.at(n_possible, emptied, 1)
+        np.subtract.at(n_unknown, led, 1)
+        active = np.unique(np.concatenate([emptied, led]))
+    return possible, known
 
 
 Ways = tuple[IntArray, IntArray, IntArray]
@@ -207,8 +234,8 @@ def _ways_of_pairs(
     cell = open_cells[possible[open_cells].sum(1) == 2]
     first, last = _pair(possible[cell])
     frame, low, high = derivatives.frame[cell], derivatives.low[cell], derivatives.high[cell]
-    steps, exits = _directions(cells, cell, frame, (low + high) / 2)
     with np.errstate(invalid="ignore"):
+        steps, exits = _directions(cells, cell, frame, (low + high) / 2)
         bounds = steps * low[:, None], steps * high[:, None]
         least, most = np.minimum(*bounds).sum(2), np.maximum(*bounds).sum(2)
     up, down = np.nonzero(least > 0), np.nonzero(most < 0)

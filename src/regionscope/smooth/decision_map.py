@@ -30,6 +30,7 @@ from regionscope.types import BoolArray, FloatArray, IntArray, Progress, Reading
 _FIRST_HALVINGS = {1: 4, 2: 6, 3: 6}  # before the first pass, by dimension of the slice
 _MARGIN = 1.05  # a round decides so much more than is still wanted, if it goes as the last one did
 _COUNT_ROUNDS = 40  # at most, to settle the number of regions
+_SMALLEST = 1e-9  # of the slice: smaller cells, where folds cross or outputs tie, do not settle the number
 _MEMORY = 1 << 30
 
 
@@ -302,13 +303,16 @@ def _count(work: _Work, rounds: int) -> RegionBounds:
     """Count, and refine the cells that leave the number open, until it is exact or the rounds are used up."""
     derivatives = Derivatives.unknown(len(work.cells), work.judge.slice.dim)
     budget = 4 * len(work.cells) + 4000
+    smallest = _SMALLEST * float(np.ptp(work.cells.corners(np.arange(len(work.cells)))))
     for left in reversed(range(rounds)):
         count = count_regions(work.judge, work.cells, work.possible, derivatives)
         work.possible = count.possible
-        if not (left and len(count.unsettled)) or work.judge.slice.dim == 3 or work.passes > budget:
+        longest = np.linalg.norm(work.cells.frames(count.unsettled)[1][:, 0], axis=1)
+        chosen = count.unsettled[longest > smallest]
+        if not (left and len(chosen)) or work.judge.slice.dim == 3 or work.passes > budget:
             break
-        derivatives.forget(count.unsettled)
-        derivatives.follow(work.refine(count.unsettled))
+        derivatives.forget(chosen)
+        derivatives.follow(work.refine(chosen))
     if count.high == count.low:
         return RegionBounds(count.low, count.high, Status())
     if count.high is not None:
