@@ -82,7 +82,6 @@ damage: $(VENV)/.installed-dev  ## Damage 1,000 partitions and certificates, and
 
 fuzz: $(VENV)/.installed-dev  ## Compare random small networks with exact arithmetic (SEEDS=0:1000 WORKERS=2)
 	PYTHONPATH=tools $(ONE_THREAD) $(BIN)/python -m fuzz --seeds $(SEEDS) --workers $(WORKERS)
-	PYTHONPATH=tools $(ONE_THREAD) $(BIN)/python -m fuzz.smooth --seeds $(SEEDS)
 
 threads: $(VENV)/.installed-dev  ## Call all instruments in eight threads beside a training loop (CALLS=1000)
 	PYTHONPATH=tools $(ONE_THREAD) $(BIN)/python -m fuzz.threads --calls $(CALLS) --report docs/threads.json

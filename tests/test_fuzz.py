@@ -12,10 +12,11 @@ import pytest
 import torch
 
 import regionscope as rs
-from fuzz.compare import TruthFault, compare, outcome, verify
+from fuzz.compare import TruthFault, compare, verify
 from fuzz.networks import LONG, MIXED, SCALED, network
 from fuzz.program import WideMatrix, integers
-from fuzz.report import Record, Report, records_of
+from fuzz.report import Record, Report, outcome, records_of
+from fuzz.smooth import LARGE, SMOOTH, differences, random_network
 from fuzz.threads import run
 from fuzz.truth import Place, truth_of
 from twins.known_answers import KnownAnswer, known_answers
@@ -85,6 +86,34 @@ def test_networks_of_every_family_agree() -> None:
     seeds = [*range(80), *range(MIXED + 150, MIXED + 160)]
     wrong = {seed: [each for each in outcome(seed).differences if not each.close] for seed in seeds}
     assert not any(wrong.values())
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        *range(SMOOTH, SMOOTH + 4),
+        SMOOTH + 5,  # the count cut cells of folds and ties until they had no size: LinAlgError
+        SMOOTH + 35,  # 17,000 open cells of a segment, each known through its neighbour
+    ],
+)
+def test_smooth_networks_agree(seed: int) -> None:
+    assert not outcome(seed).differences
+
+
+def test_another_network_contradicts_a_map() -> None:
+    case = random_network(SMOOTH + 55)
+    assert case.has_folds_only  # so that exact regions are compared too
+    result = rs.decision_map(case.net, case.slice)
+    assert not differences(case, result, 1000)
+    with torch.no_grad():
+        case.net[-1].bias.add_(torch.tensor([0.0, 0.2, 0.3, 0.5]))
+    kinds = {difference.what for difference in differences(case, result, 1000)}
+    assert kinds >= {"labels", "regions", "area of label 0"}
+
+
+@pytest.mark.slow
+def test_a_smooth_network_agrees_at_a_million_points() -> None:
+    assert not outcome(LARGE).differences
 
 
 def test_thin_cells_that_lie_askew_are_no_fault_of_the_truth() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -46,11 +47,26 @@ class Difference:
     close: bool
 
 
+class Compared(Protocol):
+    """What the report says of a network."""
+
+    @property
+    def seed(self) -> int: ...
+    @property
+    def family(self) -> str: ...
+    @property
+    def dim(self) -> int: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def weights_kind(self) -> str: ...
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The comparison of one network. seconds: of processor time."""
 
-    network: Network
+    network: Compared
     differences: list[Difference]
     seconds: float
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import regionscope as rs
-from fuzz.compare import Outcome, outcome
+from fuzz import compare, smooth
+from fuzz.compare import Outcome
 
 Key = tuple[str, int, str, str]  # family, dimension, dtype, weights
 COLUMNS = ("family", "dim", "dtype", "weights")
@@ -33,6 +34,11 @@ class Record:
             {"what": d.what, "found": d.found, "expected": d.expected, "close": d.close} for d in outcome.differences
         ]
         return Record(net.seed, (net.family, net.dim, net.dtype, net.weights_kind), outcome.seconds, found)
+
+
+def outcome(seed: int) -> Outcome:
+    """Compare the network of a seed, of whatever family."""
+    return smooth.outcome(seed) if seed >= smooth.SMOOTH else compare.outcome(seed)
 
 
 def records_of(seeds: list[int]) -> list[Record]:

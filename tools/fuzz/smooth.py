@@ -1,22 +1,46 @@
-"""Random networks with smooth functions: proven maps against evaluations at random points.
+"""Random networks with smooth functions: proven maps and counts against evaluations and exact regions.
 
-``python -m fuzz.smooth --seeds 0:1000`` maps the slices of these seeds and evaluates each network at points of proven
-cells in float64; a point with another label is a contradiction. The exit code is 1 if there is one.
+A map is evaluated in float64 at random points of its proven cells, and its number of regions is compared with that on
+many points of a segment. Where a network has folds only, exact regions have the areas and the number.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regionscope import Box, DecisionMap, Segment, Simplex, Slice, decision_map
+from fuzz.compare import Difference, Outcome
+from regionscope import Box, DecisionMap, Polygon, Segment, Simplex, Slice, decision_map, decision_regions
+from regionscope.smooth import RegionBounds
+
+SMOOTH, LARGE = 6_000_000, 7_000_000
+"""Seeds of this family, and those of it that are evaluated at a million points each."""
+FEW, MANY = 20_000, 1_000_000  # points
 
 Layer = Callable[[], nn.Module]
+
+
+@dataclass(frozen=True)
+class SmoothNetwork:
+    """A network with a slice of its inputs, and a description of both. weights_kind: the scale of its weights."""
+
+    seed: int
+    net: nn.Module
+    slice: Slice
+    text: str
+    weights_kind: str
+    has_folds_only: bool
+    family: str = "smooth"
+    dtype: str = "float64"
+
+    @property
+    def dim(self) -> int:
+        return self.slice.dim
 
 
 class Function(nn.Module):
@@ -38,11 +62,35 @@ def _exp(x: Tensor) -> Tensor:
     return torch.exp(0.2 * x)
 
 
+def _sqrt(x: Tensor) -> Tensor:
+    return torch.sqrt(torch.square(x) + 1)
+
+
+def _rsqrt(x: Tensor) -> Tensor:
+    return x * torch.rsqrt(torch.square(x) + 0.5)
+
+
+def _reciprocal(x: Tensor) -> Tensor:
+    return 2 / (1 + torch.square(x))
+
+
+def _log(x: Tensor) -> Tensor:
+    return torch.log(torch.square(x) + 0.3)
+
+
+def _cube(x: Tensor) -> Tensor:
+    return 0.1 * x**3 - x
+
+
+def _gated(x: Tensor) -> Tensor:
+    return x * torch.tanh(x.flip(1))
+
+
 def _largest(x: Tensor) -> Tensor:
     return torch.maximum(x, 0.3 * x.flip(1))
 
 
-ACTIVATIONS: dict[str, Layer] = {
+SMOOTH_FUNCTIONS: dict[str, Layer] = {
     "gelu": nn.GELU,
     "gelu_tanh": lambda: nn.GELU(approximate="tanh"),
     "silu": nn.SiLU,
@@ -61,6 +109,15 @@ ACTIVATIONS: dict[str, Layer] = {
     "square": lambda: Function(_square),
     "logsigmoid": nn.LogSigmoid,
     "tanhshrink": nn.Tanhshrink,
+    "erf": lambda: Function(torch.erf),
+    "sqrt": lambda: Function(_sqrt),
+    "rsqrt": lambda: Function(_rsqrt),
+    "reciprocal": lambda: Function(_reciprocal),
+    "log": lambda: Function(_log),
+    "cube": lambda: Function(_cube),
+    "gated": lambda: Function(_gated),
+}
+FOLDS: dict[str, Layer] = {
     "relu": nn.ReLU,
     "leaky": lambda: nn.LeakyReLU(0.2),
     "prelu": lambda: nn.PReLU(init=0.3),
@@ -98,43 +155,131 @@ class Attention(nn.Module):
         return (tokens + attended).flatten(1)
 
 
-def random_network(seed: int) -> tuple[nn.Module, Slice, str]:
-    """A network, a slice of its inputs, and a description of both."""
+EXTRAS: dict[str, Callable[[int], nn.Module]] = {
+    "norm": nn.LayerNorm,
+    "group": lambda width: nn.GroupNorm(2, width),
+    "rms": nn.RMSNorm,
+    "attention": Attention,
+    "softmax": lambda width: nn.Softmax(1),
+}
+
+
+def random_network(seed: int) -> SmoothNetwork:
+    """The network and the slice of a seed; one in ten has folds only, and one in ten convolutions."""
     rng = np.random.default_rng(seed)
     torch.manual_seed(seed)
+    folds_only, is_image = (bool(flag) for flag in rng.random(2) < 0.1)
+    functions = FOLDS if folds_only else SMOOTH_FUNCTIONS | FOLDS
+    classes = int(rng.integers(1, 5))
+    draw = _convolutional if is_image else _dense
+    layers, shape, text = draw(rng, functions, classes)
+    net = nn.Sequential(*layers).double()
+    scale = float(rng.choice([0.5, 1.0, 2.0, 5.0, 1e6], p=[0.25, 0.25, 0.25, 0.2, 0.05]))
+    with torch.no_grad():
+        parts = [layer for layer in net.modules() if isinstance(layer, nn.Linear | nn.Conv2d)]
+        for layer in parts:
+            layer.weight.normal_(std=min(scale, 5.0) / layer.weight[0].numel() ** 0.5)
+            layer.bias.normal_(std=0.5)
+        if scale > 5:  # large numbers that cancel or saturate
+            parts[0].weight.mul_(scale)
+            parts[0].bias.mul_(scale)
+            parts[1].weight.div_(scale)
+        parts[-1].bias -= net(torch.randn(64, *shape, dtype=torch.float64)).mean(0)  # so that several labels occur
+    slice = _random_slice(rng, shape)
+    described = f"{text}, {classes} outputs, scale {scale:g}, {slice!r}"
+    return SmoothNetwork(seed, net, slice, described, f"scale {scale:g}", folds_only)
+
+
+Drawn = tuple[list[nn.Module], tuple[int, ...], str]
+"""Layers, the shape of an input, and a description."""
+
+
+def _dense(rng: np.random.Generator, functions: dict[str, Layer], classes: int) -> Drawn:
     d, width, depth = int(rng.integers(2, 7)), 4 * int(rng.integers(1, 5)), int(rng.integers(1, 4))
-    names = [str(name) for name in rng.choice(list(ACTIVATIONS), depth)]
-    extras = {"norm": lambda: nn.LayerNorm(width), "group": lambda: nn.GroupNorm(2, width),
-              "rms": lambda: nn.RMSNorm(width), "attention": lambda: Attention(width),
-              "softmax": lambda: nn.Softmax(1)}  # fmt: skip
+    names = [str(name) for name in rng.choice(list(functions), depth)]
     layers: list[nn.Module] = [nn.Linear(d, width)]
     for i, name in enumerate(names):
-        layers.append(ACTIVATIONS[name]())
-        if rng.random() < 0.3:
-            extra = str(rng.choice(list(extras)))
-            layers.append(extras[extra]())
+        layers.append(functions[name]())
+        if functions is not FOLDS and rng.random() < 0.3:
+            extra = str(rng.choice(list(EXTRAS)))
+            layers.append(EXTRAS[extra](width))
             names[i] = f"{name}+{extra}"
         linear = nn.Linear(width, width)
-        layers.append(Residual(nn.Sequential(linear, nn.Tanh())) if rng.random() < 0.3 else linear)
-    classes = int(rng.integers(1, 5))
-    net = nn.Sequential(*layers, nn.Linear(width, classes)).double()
-    scale = float(rng.choice([0.5, 1.0, 2.0, 5.0]))
+        middle = functions[str(rng.choice(list(functions)))]()
+        layers.append(Residual(nn.Sequential(linear, middle)) if rng.random() < 0.3 else linear)
+    return [*layers, nn.Linear(width, classes)], (d,), f"{d}-[{width}]^{depth} {', '.join(names)}"
+
+
+def _convolutional(rng: np.random.Generator, functions: dict[str, Layer], classes: int) -> Drawn:
+    channels, pool = int(rng.integers(1, 4)), str(rng.choice(["MaxPool2d", "AvgPool2d"]))
+    names = [str(name) for name in rng.choice([name for name in functions if name != "attention"], 2)]
+    layers = [
+        nn.Conv2d(1, channels, 3), functions[names[0]](), getattr(nn, pool)(2), nn.Conv2d(channels, 4, 2, padding=1),
+        functions[names[1]](), nn.Flatten(), nn.Linear(36, classes),
+    ]  # fmt: skip
+    return layers, (1, 6, 6), f"CNN of {channels} channels, {', '.join(names)}, {pool}"
+
+
+def _random_slice(rng: np.random.Generator, shape: tuple[int, ...]) -> Slice:
+    points = torch.randn(4, *shape, dtype=torch.float64) * float(rng.choice([0.1, 0.5, 2.0]))
+    kind = str(rng.choice(["segment", "simplex", "box", "polygon", "space"], p=[0.4, 0.2, 0.2, 0.15, 0.05]))
+    if kind == "simplex":
+        return Simplex(points[:3])
+    if kind == "box":
+        return Box(points[0], points[1:3], 1.0)
+    if kind == "polygon":
+        angles = torch.linspace(0.3, 5.3, int(rng.integers(4, 8)), dtype=torch.float64)
+        ones = (-1,) + (1,) * len(shape)
+        return Polygon(points[0] + angles.cos().view(ones) * points[1] + angles.sin().view(ones) * points[2])
+    if kind == "space" and points[0].numel() > 2:
+        return Box(points[0], points[1:], 0.3)
+    return Segment(points[0], points[1])
+
+
+def outcome(seed: int) -> Outcome:
+    """Map the slice of a seed and compare."""
+    start = time.process_time()
+    case = random_network(seed)
+    try:
+        result = decision_map(case.net, case.slice, undecided=0.05, max_cells=2000)
+        different = differences(case, result, MANY if seed >= LARGE else FEW)
+    except Exception as error:  # noqa: BLE001  an error of any kind is a finding here
+        different = [Difference("raised", f"{type(error).__name__}: {error}", "no error", close=False)]
+    return Outcome(case, different, time.process_time() - start)
+
+
+def differences(case: SmoothNetwork, result: DecisionMap, samples: int) -> list[Difference]:
+    """What contradicts a map of the slice."""
+    wrong = contradictions(result, case.net, samples, case.seed)
+    different = [Difference("labels", wrong, 0, close=False)] if wrong else []
+    if not result.status:
+        return different  # a limit stopped the map; its number of regions would be as open
+    if case.dim == 1:
+        coords = torch.linspace(*case.slice.corners[:, 0].tolist(), FEW, dtype=torch.float64)[:, None]
+        changes = int((_labels(case.net, case.slice, coords).diff() != 0).sum())
+        different += _outside("regions", result.counted, 1 + changes, None)
+    if case.has_folds_only:
+        exact = decision_regions(case.net, case.slice)
+        different += _outside("regions", result.counted, exact.count, exact.count)
+        areas = np.bincount(exact.labels, weights=exact.sizes, minlength=result.possible.shape[1])
+        for label, area in enumerate(areas.tolist()):
+            low, high = result.area(label)
+            slack = 1e-9 * case.slice.size
+            if not low - slack <= area <= high + slack:
+                different.append(Difference(f"area of label {label}", (low, high), area, close=False))
+    return different
+
+
+def _outside(what: str, bounds: RegionBounds, least: int, most: int | None) -> list[Difference]:
+    """Whether a number of regions between ``least`` and ``most`` contradicts its bounds."""
+    holds = (bounds.high is None or least <= bounds.high) and (most is None or bounds.low <= most)
+    return [] if holds else [Difference(what, (bounds.low, bounds.high), (least, most), close=False)]
+
+
+def _labels(net: nn.Module, slice: Slice, coords: Tensor) -> Tensor:
     with torch.no_grad():
-        for layer in net.modules():
-            if isinstance(layer, nn.Linear):
-                layer.weight.normal_(std=scale / layer.in_features**0.5)
-                layer.bias.normal_(std=0.5)
-        last = net[-1]
-        middle = net(torch.randn(64, d, dtype=torch.float64)).mean(0)
-        last.bias -= middle  # so that several labels occur
-    points = torch.randn(4, d, dtype=torch.float64) * float(rng.choice([0.3, 1.0, 3.0]))
-    kind = int(rng.integers(3))
-    slice: Slice = Segment(points[0], points[1])
-    if kind == 1:
-        slice = Simplex(points[:3]) if d > 1 else slice
-    elif kind == 2:
-        slice = Box(points[0], points[1:3], 1.0)
-    return net, slice, f"{d}-[{width}]^{depth} {', '.join(names)}, {classes} outputs, scale {scale}, {slice!r}"
+        outputs = net(slice.embed(coords))
+    return outputs.argmax(1) if outputs.shape[1] > 1 else (outputs[:, 0] > 0).long()
 
 
 def contradictions(result: DecisionMap, net: nn.Module, samples: int, seed: int) -> int:
@@ -149,32 +294,5 @@ def contradictions(result: DecisionMap, net: nn.Module, samples: int, seed: int)
         corners = result.parts.corners(cell)
         weights = rng.dirichlet(np.full(corners.shape[1], 0.3), len(cell))  # many near corners and sides
         points = np.einsum("nv,nvk->nk", weights, corners)
-        with torch.no_grad():
-            outputs = net(result.slice.embed(torch.from_numpy(points)))
-        predicted = outputs.argmax(1) if outputs.shape[1] > 1 else (outputs[:, 0] > 0).long()
-        wrong += int((predicted.numpy() != labels[cell]).sum())
+        wrong += int((_labels(net, result.slice, torch.from_numpy(points)).numpy() != labels[cell]).sum())
     return wrong
-
-
-def main() -> int:
-    """Parse the command line and run."""
-    parser = argparse.ArgumentParser(prog="fuzz.smooth", description=__doc__)
-    parser.add_argument("--seeds", default="0:200", metavar="FIRST:END")
-    parser.add_argument("--samples", type=int, default=20_000)
-    options = parser.parse_args()
-    first, end = map(int, options.seeds.split(":"))
-    torch.set_num_threads(1)
-    bad = 0
-    for seed in range(first, end):
-        net, slice, text = random_network(seed)
-        result = decision_map(net, slice, undecided=0.05, max_cells=3000)
-        wrong = contradictions(result, net, options.samples, seed)
-        bad += wrong
-        if wrong:
-            print(f"seed {seed}: {wrong} contradictions: {text}", flush=True)
-    print(f"{end - first} networks, {options.samples} points each: {bad} contradictions")
-    return 1 if bad else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
