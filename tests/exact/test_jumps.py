@@ -1,9 +1,10 @@
-"""Networks that jump, on lines: sparse autoencoders, signs, rounding, experts; beside the module itself and its
-derivatives, cell by cell.
+"""Networks that jump: sparse autoencoders, signs, rounding, experts. On lines beside the module itself and its
+derivatives, cell by cell; on planes beside lines in them.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ import regionscope as rs
 from regionscope import exact, plot
 from regionscope.exact import budget
 from regionscope.network import patterns
-from small_slices import Function
+from small_slices import SQUARE, Function
 
 LINE = rs.Segment([-2.0], [3.0])
 
@@ -111,6 +112,92 @@ def test_regions_jumps_and_labels_are_those_of_the_module(
     assert dec.count == 1 + int((labels[1:] != labels[:-1]).sum())
 
 
+def region_at(part: rs.Partition, points: Tensor) -> list[int]:
+    """The region of each point (n, 2) of a plane, by the sides of its polygon."""
+    regions = torch.full((len(points),), -1)
+    for i in range(len(part)):
+        corners = part.region(i)
+        sides, offset = corners.roll(-1, 0) - corners, points[:, None] - corners
+        turns = sides[:, 0] * offset[..., 1] - sides[:, 1] * offset[..., 0]
+        regions[(turns >= 0).all(1)] = i
+    return regions.tolist()
+
+
+@pytest.mark.parametrize("parts", [False, True])
+@pytest.mark.parametrize("name", ACTS)
+def test_planes_have_the_regions_and_jumps_of_the_lines_in_them(
+    name: str, parts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if parts:  # 16 vertices at a time
+        monkeypatch.setattr(budget, "_PREFERRED_ROWS", 1)
+        monkeypatch.setitem(budget._PREFERRED_BYTES, "cpu", 1)
+    net, generator = network(name, 1), torch.Generator().manual_seed(2)
+    plane = rs.Simplex(2 * torch.randn(3, 5, generator=generator).double())
+    part, dec = rs.linear_regions(net, plane, jumps=True), rs.decision_regions(net, plane, jumps=True)
+    part.check()
+    assert part.n_jumps > 0 or name == "experts"
+    ends = part.vertices[part.walls.vertices.reshape(-1, 2)]
+    lengths = (ends[:, 1] - ends[:, 0]).norm(dim=1)
+    for i in range(len(part)):  # the walls of a region go around it
+        around = lengths[(part.walls.regions == i).any(1)].sum()
+        assert float(around) == pytest.approx(float((part.region(i).roll(-1, 0) - part.region(i)).norm(dim=1).sum()))
+    jump_between = {
+        frozenset(pair): jump
+        for pair, jump in zip(part.neighbours.tolist(), part.jumps[part.walls.inner].tolist(), strict=True)
+    }
+    for _ in range(4):
+        weights = torch.rand(2, 3, generator=generator, dtype=torch.float64)
+        coords = (weights / weights.sum(1, keepdim=True))[:, 1:]
+        line = rs.linear_regions(net, rs.Segment(*plane.embed(coords)), jumps=True)
+        order = line.interior[:, 0].argsort()
+        passed = region_at(part, coords[0] + line.interior[order] * (coords[1] - coords[0]))
+        assert -1 not in passed
+        assert len(set(passed)) == len(passed)
+        places = line.vertices[line.walls.vertices[line.walls.inner], 0]
+        jumps = line.jumps[line.walls.inner][places.argsort()]
+        for pair, jump in zip(itertools.pairwise(passed), jumps.tolist(), strict=True):
+            assert jump <= jump_between[frozenset(pair)] + 1e-9
+    labels = net(plane.embed(dec.partition.interior)).argmax(1)
+    assert labels.tolist() == dec.piece_labels.tolist()
+
+
+def test_on_a_plane_jumps_are_the_largest_of_each_wall() -> None:
+    """sign(x) y jumps by 2 |y| along x = 0; behind a jump, both sides are cut at other places."""
+    part = rs.linear_regions(Function(lambda x: torch.where(x[:, :1] > 0, x[:, 1:], -x[:, 1:])), SQUARE, jumps=True)
+    assert (part.n_linear_regions, part.n_jumps, float(part.jumps.max())) == (2, 1, pytest.approx(2))
+    assert len(part.vertices) == 8
+    steps = rs.linear_regions(Function(lambda x: torch.relu(x[:, 1:] - torch.sign(x[:, :1]) / 2)), SQUARE, jumps=True)
+    assert steps.n_linear_regions == 3  # two ramps, and zero below both
+    lines = torch.tensor([[1.0, 0, 1, 1], [0, 1, 1, -1]], dtype=torch.float64)
+    star = rs.linear_regions(Function(lambda x: torch.sign(x.double() @ lines)), SQUARE, jumps=True)
+    assert (len(star), star.n_linear_regions, star.n_jumps) == (8, 8, 8)  # the lines meet in one point
+    grid = rs.linear_regions(Function(lambda x: torch.round(5 * x)), SQUARE, jumps=True)
+    assert (len(grid), grid.n_jumps) == (121, 220)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+def test_the_k_largest_lead_where_they_are_largest(k: int) -> None:
+    """Sets of k by brute force, on a fine grid; each has one region, and its neighbours differ in one member."""
+    torch.manual_seed(k)
+    encode = nn.Linear(2, 12).double()
+
+    class Keep(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            z = encode(x)
+            top = z.topk(k)
+            return torch.zeros_like(z).scatter(-1, top.indices, top.values)
+
+    part = rs.linear_regions(Keep(), SQUARE, jumps=True)
+    part.check()
+    side = torch.linspace(-1, 1, 301, dtype=torch.float64)
+    sets = {tuple(sorted(row)) for row in encode(torch.cartesian_prod(side, side)).topk(k).indices.tolist()}
+    kept = [tuple(sorted(row)) for row in encode(part.interior).topk(k).indices.tolist()]
+    assert len(set(kept)) == len(kept) == len(part)
+    assert sets <= set(kept)
+    assert all(len({*kept[a]} - {*kept[b]}) == 1 for a, b in part.neighbours.tolist())
+    assert part.n_jumps == len(part.neighbours)
+
+
 def test_counts_are_those_of_the_formula() -> None:
     """x [x > 1] has two regions and one jump of 1; at the wall itself it is 0."""
     net = Function(lambda x: x * (x > 1))
@@ -145,9 +232,11 @@ def test_what_needs_a_continuous_network_says_so() -> None:
     ):  # fmt: skip
         with pytest.raises(rs.InputError, match=r"Expected a continuous network for .* got one that jumps at 'sign'"):
             ask()
-    for slice in (rs.Box.between(-1.0, 1.0, (2,)), rs.Polyline([[0.0, 0], [1, 1], [2, 0]])):
+    for slice in (rs.Box.between(-1.0, 1.0, (3,)), rs.Polyline([[0.0, 0], [1, 1], [2, 0]])):
         with pytest.raises(rs.InputError, match="jumps"):
             rs.linear_regions(net, slice, jumps=True)
+    with pytest.raises(rs.InputError, match="one that jumps, whose pieces share no vertices"):
+        rs.decision_regions(net, SQUARE, jumps=True).topology()
 
 
 def test_figures_and_files_take_a_network_that_jumps(tmp_path: Any) -> None:

@@ -44,7 +44,7 @@ class State(ABC, Generic[Finished]):
     def behind(self, values: Values) -> State[Finished]:
         """The same cells with the values behind the fold."""
 
-    def advanced(self, fold: Fold) -> State[Finished]:
+    def advanced(self, walk: Walk[Finished], fold: Fold) -> State[Finished]:
         """The cells and their values behind the fold, which has cut them."""
         return self.behind(fold.advance(self.values, consume=True))
 
@@ -119,7 +119,7 @@ class Walk(Generic[Finished]):
             if isinstance(cut, Parts):
                 return self._in_parts(cut, layer, share - (self.record.done - done))
             self.record.add(layer, cut.region_slices(single), self.budget.max_regions)
-            state = cut.advanced(folds[layer])
+            state = cut.advanced(self, folds[layer])
             if self.keep is not None:
                 mask = self.keep(layer, state.cell_corners, state.coords, state.values)
                 state = state if mask is None or bool(mask.all()) else state.take(mask)

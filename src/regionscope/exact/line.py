@@ -66,7 +66,7 @@ class LineState(State["FinishedLine"]):
     def behind(self, values: dict[str, Tensor]) -> LineState:
         return LineState(self.coords, self.slice_id, self.layer, values, run=self.run)
 
-    def advanced(self, fold: Fold) -> LineState:
+    def advanced(self, walk: Walk[FinishedLine], fold: Fold) -> LineState:
         """Behind a fold that jumps, each region is a run: it has the piece of its middle, and values of its own."""
         if fold.chosen is None:
             return self.behind(fold.advance(self.values, consume=True))

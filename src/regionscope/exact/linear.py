@@ -93,8 +93,8 @@ def linear_regions(
         name, an index or a function), and the arguments after the input; see ``select_output``.
 
     jumps: whether the network may jump between its pieces (comparisons, ``sign``, ``round``, hard shrinkage, ``topk``
-        and ``argmax`` that choose entries), on slices of dimension 1. Regions then have vertices of their own, walls
-        have ``Partition.jumps``, and what needs a continuous function is refused.
+        and ``argmax`` that choose entries), on slices of dimension 1 and 2. Regions then have vertices of their own,
+        walls have ``Partition.jumps``, and what needs a continuous function is refused.
     dask: address of a Dask cluster ("tcp://host:8786" or "local:4") whose workers share a list of slices; the result is
         the same. Needs the extra ``dask``. The model is sent to the workers.
 
@@ -206,9 +206,10 @@ def program_of(
     else:
         points = partial(_few_points, slices[0])
         program = trace(model, one_shape(slices), points=points, order_only=order_only, jumps=jumps)
-    if program.jumps and slices[0].dim > 1:
+    if program.jumps and slices[0].dim > 2:
         raise InputError(
-            f"Expected a slice of dimension 1 for a network that jumps, got dimension {slices[0].dim}. Pass a Segment."
+            f"Expected a slice of dimension 1 or 2 for a network that jumps, got dimension {slices[0].dim}. Pass a "
+            "Segment or a plane."
         )
     return program
 
@@ -324,7 +325,8 @@ def cut_slices(
     if slices[0].dim == 1:
         return RegionBatch.of_lines(partition_lines(*how, consume=handed_over(RegionBatch.of_lines), probes=probes))
     if slices[0].dim == 2:
-        return RegionBatch.of_mesh(partition_planes(*how, keep=keep, consume=handed_over(RegionBatch.of_mesh)))
+        of_mesh: Callable[[Any], RegionBatch] = partial(RegionBatch.of_mesh, jumps=program.jumps)
+        return of_mesh(partition_planes(*how, keep=keep, consume=handed_over(of_mesh)))
     if slices[0].dim == 3:
         return of_space(partition_space(*how, keep, handed_over(of_space)))
     return of_space(partition_cells(*how, keep, handed_over(of_space)))

@@ -15,7 +15,7 @@ from torch import Tensor
 from regionscope.certificate import Certificate, TruePartition, certify, doubts, true_partition
 from regionscope.checks import check_instance, one_of, read_device, read_path
 from regionscope.errors import CheckFailed, InputError, LimitReached
-from regionscope.exact.affine_maps import AffineMaps, affine_maps, different_maps, maps_at, with_derivatives
+from regionscope.exact.affine_maps import AffineMaps, affine_maps, maps_at, with_derivatives
 from regionscope.exact.check import check_coverage, check_decided, check_maps, check_network, warn_of_rounding
 from regionscope.exact.questions.export import dual_graph, pandas_table
 from regionscope.exact.questions.extremes import Extremes, extremes
@@ -29,7 +29,7 @@ from regionscope.extras import data_frame
 from regionscope.formatting import counted, size_name
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
-from regionscope.geometry.ragged import mean_of_rows, owners
+from regionscope.geometry.ragged import gather_rows, mean_of_rows, owners
 from regionscope.network import Program, patterns
 from regionscope.tolerance import Tolerance
 from regionscope.types import Reading, Stats, Status
@@ -213,14 +213,26 @@ class Partition:
         """Number of walls on which the outputs jump by more than rounding; 0 without ``jumps=True``."""
         return int((self.jumps > self._least_jump).sum())
 
+    @property
+    def is_split(self) -> bool:
+        """Whether the regions share no vertex, as for a network that jumps."""
+        return len(self.vertices) == len(self.corners)
+
     @cached_property
     def jumps(self) -> Tensor:
-        """The norm of the jump of the outputs on each wall of a line (w,); 0 on the border and without a jump.
+        """The largest norm of the jump of the outputs on each wall (w,); 0 on the border and without a jump.
 
         On a wall itself, the network has the value of one side, or another one (``sign`` is 0 there).
         """
-        if self.dim > 1:
+        if self.dim > 1 and not self.is_split:
             return torch.zeros(len(self.walls.layer), dtype=torch.float64, device=self.vertices.device)
+        if self.dim > 1:  # an affine function has its largest norm at an end of the wall
+            inner = self.walls.inner
+            index, offsets = gather_rows(self.walls.offsets, inner)
+            places, wall = self.vertices[self.walls.vertices[index]], owners(offsets, len(index))
+            a, b = (self._extended(side[wall], places) for side in self.walls.regions[inner].unbind(1))
+            largest = places.new_zeros(len(inner)).scatter_reduce(0, wall, (a - b).norm(dim=1), "amax")
+            return places.new_zeros(len(self.walls.layer)).index_copy_(0, inner, largest)
         ends = self.corners.reshape(-1, 2)
         first, last = ends.gather(1, self.vertices[ends, 0].argsort(dim=1)).unbind(1)
         a, b = self.walls.regions.unbind(1)
@@ -228,6 +240,12 @@ class Partition:
         before, behind = torch.where(forwards, a, b), torch.where(forwards, b, a)
         apart = (self.outputs[last[before]] - self.outputs[first[behind]]).double().norm(dim=1)
         return torch.where((self.walls.regions >= 0).all(1), apart, 0.0)
+
+    def _extended(self, regions: Tensor, places: Tensor) -> Tensor:
+        """The outputs (n, c) that the maps of these regions (n,) have at points (n, k) on their border."""
+        start = self.corners[self.offsets[regions]]  # nearer than the origin, which counts in thin regions
+        steps = ((places - self.vertices[start])[:, None] @ self._corner_maps.slope[regions])[:, 0]
+        return self.outputs[start].double() + steps
 
     @property
     def _least_jump(self) -> float:
@@ -245,12 +263,10 @@ class Partition:
         undecided, folds = torch.zeros_like(same), ~same
         if bool(folds.any()):
             pairs = walls.regions[inner[folds]]
-            if self._network().jumps:  # the maps at the corners decide, since derivatives do not show a jump
-                rounding = max(self.stats.rounding, self._least_jump)
-                apart = different_maps(self._corner_maps, pairs, rounding=rounding)
-                same[folds] = ~apart & (self.jumps[inner[folds]] <= self._least_jump)
-            else:
-                same[folds], undecided[folds] = compare(self._network(), self, self._corner_maps, pairs)
+            same[folds], undecided[folds] = compare(self._network(), self, self._corner_maps, pairs)
+            if self._network().jumps:  # which derivatives do not show
+                jumped = self.jumps[inner] > self._least_jump
+                same, undecided = same & ~jumped, undecided & ~jumped
         return same, undecided
 
     @cached_property
@@ -261,7 +277,7 @@ class Partition:
     @cached_property
     def maps(self) -> AffineMaps:
         """The affine map of each region: ``outputs = constant + coords @ slope``; of thin ones from derivatives."""
-        if self.program is None or self.program.jumps:
+        if self.program is None:
             return self._corner_maps
         middle = mean_of_rows(self.outputs[self.corners].double(), self.offsets)
         return with_derivatives(self._corner_maps, self.interior, middle, partial(slopes_at, self.program, self))

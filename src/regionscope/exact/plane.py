@@ -16,15 +16,18 @@ from regionscope.exact.carry import Parts, State, Walk
 from regionscope.exact.zero_tolerance import at_vertices, snapped_signs
 from regionscope.geometry import Slice
 from regionscope.geometry import arrays as xp
+from regionscope.geometry.arrays import rows_at_a_time
 from regionscope.geometry.crossing import Units
 from regionscope.geometry.interpolation import Interpolation
 from regionscope.geometry.maxima import Candidates
 from regionscope.geometry.planar.cut import PlanarCut, cut_units
 from regionscope.geometry.planar.envelope import cut_maxima
+from regionscope.geometry.planar.largest import cut_largest
 from regionscope.geometry.planar.mesh import Mesh
+from regionscope.geometry.planar.split import side_by_side, split_edges
 from regionscope.geometry.planar.stitch import Part, groups_of_cells, stitch, tag_borders
-from regionscope.geometry.ragged import gather_rows, next_in_row, offsets_of, owners
-from regionscope.network import Maxima, Program, Thresholds
+from regionscope.geometry.ragged import gather_rows, mean_of_rows, next_in_row, offsets_of, owners
+from regionscope.network import Fold, Largest, Maxima, Program, Thresholds, Values
 
 FinishedMesh = tuple[Mesh, Tensor, Tensor]
 """The mesh of some cells, the coordinates (v, 2) and the outputs of the network (v, c) at its vertices."""
@@ -105,6 +108,8 @@ class PlaneState(State[FinishedMesh]):
             return part_state, len(group) / mesh.n_cells
 
         def joined(parts: list[FinishedMesh]) -> FinishedMesh:
+            if walk.program.jumps:
+                return side_by_side(parts)
             finished = [Part(part[0], part[1:], v) for part, v in zip(parts, vertices_of_parts, strict=True)]
             stitched, arrays = stitch(finished, mesh.n_vertices, first_tag, n_tags)
             return stitched, arrays[0], arrays[1]
@@ -113,6 +118,23 @@ class PlaneState(State[FinishedMesh]):
 
     def behind(self, values: dict[str, Tensor]) -> PlaneState:
         return PlaneState(self.mesh, self.coords, self.slice_id, values)
+
+    def advanced(self, walk: Walk[FinishedMesh], fold: Fold) -> PlaneState:
+        """Behind a fold that jumps, cells on different pieces share no vertices; each has the pieces of its middle."""
+        if fold.chosen is None:
+            return self.behind(fold.advance(self.values, consume=True))
+        mesh = xp.as_tensors(self.mesh)
+        pieces = _pieces_of_cells(mesh, fold, self.values)
+        left, right = mesh.edge_cells().unbind(1)
+        apart = (left >= 0) & (right >= 0) & (pieces[left] != pieces[right]).any(1)
+        mesh, origin = split_edges(mesh, apart, walk.next_tag)
+        walk.next_tag += int(apart.sum())
+        cell = torch.empty_like(origin)
+        cell[mesh.corners] = mesh.corner_cells()
+        values = {name: value[origin] for name, value in self.values.items()}
+        values = fold.advance(values, consume=True, pieces=pieces[cell])
+        slice_id = xp.take(self.slice_id, xp.numpy_on_cpu(origin))
+        return PlaneState(xp.numpy_on_cpu(mesh), self.coords[origin], slice_id, values)
 
     def region_slices(self, single: bool) -> Tensor:
         return self.mesh.slice_id
@@ -168,8 +190,28 @@ def cut_plane(
         return cut_units(state.mesh, units, layer=layer, cells=state.cells, zeros=state.zeros)
     candidates = Candidates(compared.values, compared.groups, zero_tolerance)
     mesh, cells = xp.as_tensors(state.mesh), xp.as_tensors(state.cells)
-    result = cut_maxima(mesh, candidates, state.coords, layer=layer, cells=cells, extent=extent)
+    if isinstance(compared, Largest):
+        result = cut_largest(mesh, candidates, compared.k, state.coords, layer=layer, cells=cells, extent=extent)
+    else:
+        result = cut_maxima(mesh, candidates, state.coords, layer=layer, cells=cells, extent=extent)
     return xp.numpy_on_cpu(result)
+
+
+def _pieces_of_cells(mesh: Mesh, fold: Fold, values: Values) -> Tensor:
+    """(r, n_units): the pieces of the fold in the middle of each cell, some cells at a time."""
+    row_bytes = sum(value[0].numel() * value.element_size() for value in values.values())
+    step, pieces = rows_at_a_time(row_bytes, mesh.offsets.device), []
+    for start in range(0, mesh.n_cells, step):
+        offsets = mesh.offsets[start : start + step + 1]
+        corners = mesh.corners[offsets[0] : offsets[-1]]
+        middle = {
+            name: mean_of_rows(value[corners].reshape(len(corners), -1), offsets - offsets[0]).view(
+                -1, *value.shape[1:]
+            )
+            for name, value in values.items()
+        }
+        pieces.append(fold.pattern(middle))
+    return torch.cat(pieces)
 
 
 def _expected_vertices(compared: Thresholds | Maxima, state: PlaneState) -> int:

@@ -15,6 +15,7 @@ from regionscope.exact.polytopes import CellPartition
 from regionscope.exact.space import SpacePartition
 from regionscope.geometry import arrays as xp
 from regionscope.geometry.planar.mesh import areas
+from regionscope.geometry.planar.split import split_walls
 from regionscope.geometry.polytope.complex import Complex
 from regionscope.geometry.polytope.faces import facets, volumes
 from regionscope.geometry.ragged import gather_rows, offsets_of, owners
@@ -111,8 +112,17 @@ class RegionBatch:
         return RegionBatch(state.coords[:, None], outputs, state.slice_id, corners, offsets, sizes, walls)
 
     @staticmethod
-    def of_mesh(finished: FinishedMesh) -> RegionBatch:
+    def of_mesh(finished: FinishedMesh, *, jumps: bool = False) -> RegionBatch:
+        """jumps: whether the network jumps; then each region has vertices of its own."""
         mesh, coords, outputs = finished
+        if jumps:
+            split, corners = split_walls(mesh, coords), torch.arange(len(mesh.corners), device=coords.device)
+            walls = Walls(split.ends.reshape(-1), 2 * torch.arange(len(split.cells) + 1, device=coords.device),
+                          split.cells, split.layer)  # fmt: skip
+            slice_id, sizes = mesh.slice_id[mesh.corner_cells()], areas(mesh, coords)
+            return RegionBatch(
+                coords[mesh.corners], outputs[mesh.corners], slice_id, corners, mesh.offsets, sizes, walls
+            )
         arrays = xp.numpy_on_cpu(mesh)
         slice_id = xp.full(arrays.n_vertices, 0, arrays.corners)
         xp.put(slice_id, arrays.corners, xp.take(arrays.slice_id, arrays.corner_cells()))

@@ -28,6 +28,7 @@ import builtins
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -36,7 +37,7 @@ from torch import Tensor
 from regionscope.exact.affine_maps import AffineMaps, different_maps
 from regionscope.exact.zero_tolerance import probe_points
 from regionscope.geometry import Slice
-from regionscope.network import Compared, Fold, Pieces, Program, Thresholds, Values, full_precision
+from regionscope.network import Fold, Pieces, Program, Thresholds, Values, full_precision
 from regionscope.network.program import Instruction
 
 _SCALE = 2.0**160
@@ -232,11 +233,11 @@ class _Walls:
         inputs = [self._perturbed(tangents[name]) for name in first.reads]
         for name in first.frees:
             del tangents[name]
-        pieces = _pieces(sloped.fold.compared(values))
+        pieces = _pieces(sloped.fold, values)
         self.changes += (pieces[: self.walls] != pieces[self.walls :]).sum(1)
         before, behind = (half.repeat(self.dim, 1) for half in pieces.split(self.walls))
         out = self._apply(sloped, inputs, behind)
-        for count, slope, jump in ((1, 0, 1), (self.copies, 2, 2 + self.copies)):
+        for count, slope, jump in ((1, 0, 1), *([(self.copies, 2, 2 + self.copies)] if self.copies else [])):
             block = self._block(slope, count)
             before_output = self._apply(sloped, [x[block] for x in inputs], before)
             out[self._block(jump, count)] += out[block] - before_output
@@ -246,6 +247,11 @@ class _Walls:
     def _apply(self, sloped: _SlopedFold, tangents: Sequence[Tensor], piece: Tensor) -> Tensor:
         """The derivative of the output with every unit on its ``piece`` (for maxima: the column of the largest)."""
         blocks = len(tangents[0]) // self.n
+        if sloped.fold.chosen is not None:
+            on_pieces = partial(sloped.fold.chosen, pieces=piece.repeat(blocks, 1))
+            zeros = [torch.zeros_like(tangent) for tangent in tangents]
+            constants = sloped.first.constants
+            return on_pieces(*tangents, *constants) - on_pieces(*zeros, *constants)
         if not sloped.slopes:
             chosen = tangents[0].flatten(1).gather(1, piece.repeat(blocks, 1))
             return chosen.reshape(-1, *sloped.shape)
@@ -257,10 +263,13 @@ class _Walls:
         return total.flatten(0, 1)
 
 
-def _pieces(compared: Compared) -> Tensor:
+def _pieces(fold: Fold, values: Values) -> Tensor:
     """The piece of every unit (rows, units), counted from the lowest threshold; or the column of the largest candidate
-    of every group (rows, groups).
+    of every group (rows, groups). Of a fold that jumps, those that it takes itself.
     """
+    if fold.chosen is not None:
+        return fold.pattern(values)
+    compared = fold.compared(values)
     if isinstance(compared, Thresholds):
         return torch.stack([compared.values > threshold for threshold in compared.at]).sum(0)
     return compared.groups.expand(len(compared.values), -1, -1).gather(2, compared.pieces().long()[..., None])[..., 0]

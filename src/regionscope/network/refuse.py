@@ -30,7 +30,7 @@ LEAVE_OFF = {
     "increasing": "If it is the last layer, leave it off: the order of the outputs stays the same, and "
     f"sigmoid(x) > 0.5 and tanh(x) > 0 where x > 0. {_BEFORE}",
 }
-JUMP_ADVICE = "On a line, linear_regions(model, slice, jumps=True) follows most jumps. "
+JUMP_ADVICE = "On a line or a plane, linear_regions(model, slice, jumps=True) follows most jumps. "
 CHECK = "a check of the data"
 
 _CURVED = "elu selu celu gelu silu mish softplus softsign tanhshrink hardswish glu exp log sqrt "

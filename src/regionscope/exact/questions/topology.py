@@ -21,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regionscope.errors import InputError
 from regionscope.exact.partition import Partition
 from regionscope.formatting import counted
 from regionscope.geometry import arrays as xp
@@ -82,6 +83,11 @@ def topology(part: Partition, regions: Tensor, labels: Tensor) -> Topology:
 
     regions: (r,) the decision region of each piece. labels: (count,) the label of each decision region.
     """
+    if part.is_split and len(part) > 1:
+        raise InputError(
+            "Expected the decision regions of a continuous network, got those of one that jumps, whose pieces share no "
+            "vertices. Take count and labels."
+        )
     vertices, walls, corners = part.vertices, part.walls, part.corners
     basis = part.slice.basis.flatten(1)
     ends = walls.vertices.reshape(-1, 2)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -70,13 +70,26 @@ class _Contests:
         return _Contests(self.cell[chosen], self.group[chosen], self.pair[chosen])
 
 
+@dataclass(frozen=True)
+class Leaders:
+    """The candidates that lead somewhere in a cell, and the triples of them whose pieces meet in a point."""
+
+    alive: list[int]
+    triples: list[tuple[int, ...]]
+
+
+Known = Mapping[tuple[int, int], Leaders]
+"""What is known before about a cell and a group."""
+
+
 def cut_maxima(
     mesh: Mesh, candidates: Candidates, coords: Tensor, *, layer: int, cells: Tensor | None = None,
-    extent: float = math.inf,
+    extent: float = math.inf, known: Known | None = None,
 ) -> PlanarCut:  # fmt: skip
     """Cut the cells (all, or the listed ones) into the pieces where one candidate of each group leads.
 
-    ``coords`` (v, 2) of the vertices place the points where three candidates tie. extent: as in ``Units``.
+    ``coords`` (v, 2) of the vertices place the points where three candidates tie. extent: as in ``Units``. Without what
+    is ``known``, the time of a cell grows with the third power of the number of its leaders.
     """
     leading = leaders(candidates)
     breaks = _edge_breaks(mesh, candidates, leading, cells, partial(shares_of_slice, mesh, coords, extent))
@@ -95,7 +108,7 @@ def cut_maxima(
     if len(triple.cell):
         unsettled = torch.cat([unsettled, triple.cell])
         new, interpolation, doubtful = _triple_cells(
-            result.n_vertices, interpolation, edge_cut.mesh, triple, evaluate, coords
+            result.n_vertices, interpolation, edge_cut.mesh, triple, evaluate, coords, known or {}
         )
         result, old_cell = replace_cells(result, old_cell, new, layer)
         snapped = torch.cat([snapped, mesh.corners[mesh.offsets[doubtful]]])
@@ -204,6 +217,7 @@ def _triple_cells(
     triple: _Contests,
     evaluate: OnPoints,
     coords: Tensor,
+    known: Known,
 ) -> tuple[NewCells, Interpolation, Tensor]:
     """Cut the cells of the contests (cells of ``with_points``) by the envelope of one group each, cell by cell.
 
@@ -222,7 +236,8 @@ def _triple_cells(
         tolerance = float(evaluate.tolerance_at(loop[:1], loop[:1]))
         first, names = n_vertices + len(corners), loop.tolist()
         old = [k for k, vertex in enumerate(names) if vertex < interpolation.n_old]
-        envelope = envelope_on_cell(place[loop].cpu().numpy(), values, tolerance, old)
+        leaders_of_cell = known.get((cell, group))
+        envelope = envelope_on_cell(place[loop].cpu().numpy(), values, tolerance, old, leaders_of_cell)
         corners += [[names[k] for k in point.corners] for point in envelope.points]
         weights += [point.weights for point in envelope.points]
         names += range(first, first + len(envelope.points))
@@ -279,15 +294,18 @@ class CellEnvelope:
     doubtful: bool
 
 
-def envelope_on_cell(points: FloatArray, values: FloatArray, tolerance: float, corners: Sequence[int]) -> CellEnvelope:
+def envelope_on_cell(
+    points: FloatArray, values: FloatArray, tolerance: float, corners: Sequence[int], known: Leaders | None = None
+) -> CellEnvelope:
     """Cut a convex cell into one piece for each candidate that leads.
 
     points (m, 2), values (m, c): all points on the border where a leader changes, and the corners of the cell,
     counter-clockwise. Ties are up to ``tolerance``. corners: which of the points the values of others come from.
     """
     leads = values >= values.max(1, keepdims=True) - tolerance
-    alive = _alive(values, tolerance)
-    triple, doubtful = _triple_points(values, leads, alive, tolerance, corners)
+    alive = _alive(values, tolerance) if known is None else known.alive
+    triples = combinations(alive, 3) if known is None else known.triples
+    triple, doubtful = _triple_points(values, leads, alive, list(triples), tolerance, corners)
     border = [frozenset(c for c in alive if row[c]) for row in leads]
     loops: list[list[int]] = []
     for candidate in alive:
@@ -308,14 +326,20 @@ def _alive(values: FloatArray, tolerance: float) -> list[int]:
 
 
 def _triple_points(
-    values: FloatArray, leads: BoolArray, alive: list[int], tolerance: float, corners: Sequence[int]
+    values: FloatArray,
+    leads: BoolArray,
+    alive: list[int],
+    possible: list[tuple[int, ...]],
+    tolerance: float,
+    corners: Sequence[int],
 ) -> tuple[list[TriplePoint], bool]:
     """The points inside the cell at which three or more candidates tie for the lead; and whether one is doubtful.
+    possible: the triples that may.
 
     As functions x and y of the point, the differences of one candidate to two others map the cell to a convex polygon.
     The three tie inside the cell if the origin lies inside that polygon: on the same side of all its edges.
     """
-    triples = np.array(list(combinations(alive, 3)), dtype=np.int64).reshape(-1, 3)
+    triples = np.array(possible, dtype=np.int64).reshape(-1, 3)
     triples = triples[~leads[:, triples].all(2).any(0)]  # they tie on the border, so nowhere else
     at_corners = values[list(corners)]
     differences = at_corners[:, triples[:, :1]] - at_corners[:, triples[:, 1:]]  # (corners, triples, 2)
