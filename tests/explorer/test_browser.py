@@ -19,6 +19,7 @@ from regionscope.explorer.figures import curve_figures, map_figure
 from regionscope.geometry import Box, Segment, Slice
 from regionscope.monitor.frames import Frame, ModelAtStep, TrainingFrames, frames_of_models, frames_of_partitions
 from regionscope.monitor.tracking import locate
+from regionscope.smooth import decision_map
 from regionscope_lab.zoo import mlp
 
 Open = Callable[..., Any]
@@ -373,3 +374,22 @@ def test_a_partition_alone_and_a_line(open_page: Open, training: TrainingFrames,
     assert shown["size"] == pytest.approx(float(line.sizes[line.piece_regions[cell]]), rel=1e-5)
     whole = linear_regions(mlp([2, 6, 2], seed=1), line.partition.slice)
     assert page.locator("#count-linear").inner_text() == str(whole.n_linear_regions)
+
+
+def test_a_proven_map_has_cells_labels_and_what_is_undecided(open_page: Open, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.GELU(), torch.nn.Linear(8, 2))
+    result = decision_map(net, Box([0.0, 0.0], torch.eye(2), 2.0), undecided=0.1)
+    names = ["cat", "dog"]
+    page = open_page(explore(result, tmp_path / "map.html", class_names=names).path)
+    assert page.locator("#count-cell").inner_text() == str(len(result))
+    assert page.locator("#modes label").all_inner_texts() == ["Proven labels"]
+    assert "undecided" in page.locator("#notes").inner_text()
+    assert page.locator("#legend").inner_text().split() == [*names, "undecided"]
+    cell = int(result.sizes.argmax())
+    state = click(page, result.cells[cell].mean(0))
+    assert state["piece"] == cell
+    assert state["label"] == int(result.labels[cell])
+    assert state["size"] == pytest.approx(float(result.sizes[cell]), rel=1e-5)
+    pairs = result.parts.neighbours()
+    assert sorted(state["neighbours"]) == sorted({*pairs[pairs[:, 0] == cell, 1], *pairs[pairs[:, 1] == cell, 0]})

@@ -11,16 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from devices import needs_cuda
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, decision_regions, level_set, linear_regions
 from regionscope.explorer import explore, inline
-from regionscope.explorer.encode import Packed, encode, slope_norms
+from regionscope.explorer.encode import Packed, encode, encode_map, slope_norms
 from regionscope.explorer.write import _fitting
 from regionscope.geometry import Box, Segment, Simplex, Slice
 from regionscope.monitor.frames import ModelAtStep, TrainingFrames, frames_of_models, frames_of_partitions, thin
 from regionscope.monitor.tracking import follow
+from regionscope.smooth import decision_map
 from regionscope_lab.zoo import mlp
 
 
@@ -170,3 +172,34 @@ def test_the_units_of_decision_regions_are_those_of_the_layers() -> None:
         mesh = frame.linear
         first = (model[0](mesh.slice.embed(mesh.interior).float()) > 0).sum(1)
         assert active[0].tolist() == first.tolist()
+
+
+@pytest.mark.parametrize("where", [Box([0.0, 0.0], torch.eye(2), 2.0), *MIRRORED[:2], Segment([0.0, 0.0], [2.0, 1.0])])
+def test_a_proven_map_reads_back(where: Slice) -> None:
+    torch.manual_seed(0)
+    result = decision_map(nn.Sequential(nn.Linear(2, 8), nn.GELU(), nn.Linear(8, 3)), where, undecided=0.05)
+    packed = encode_map(result)
+    arrays, n = unpacked(packed), len(result)
+    assert packed.about["counts"] == {"cell": n}
+    assert arrays["label"].tolist() == [3 if label < 0 else label for label in result.labels.tolist()]
+    np.testing.assert_allclose(arrays["size"], result.sizes, rtol=1e-6)
+    corners = np.split(np.stack([arrays["x"], arrays["y"]], 1)[arrays["corners"]], arrays["sides"].cumsum()[:-1])
+    for outline, cell in zip(corners, result.cells, strict=True):
+        if where.dim == 1:
+            assert np.ptp(outline[:, 0]) == pytest.approx(float(cell[1] - cell[0]), abs=1e-6)
+            continue
+        sides = np.roll(outline, -1, 0) - outline
+        area = (outline[:, 0] * np.roll(outline[:, 1], -1) - np.roll(outline[:, 0], -1) * outline[:, 1]).sum() / 2
+        assert area > 0  # counter-clockwise as shown
+        assert len(sides) == len(cell)
+    assert {*arrays["wall_left"].tolist(), *arrays["wall_right"].tolist()} == {*range(n + 1)}
+    inside = (arrays["wall_left"] > 0) & (arrays["wall_right"] > 0)
+    assert (arrays["wall_layer"][inside] == 1).all()
+    assert (arrays["wall_layer"][~inside] == 0).all()
+
+
+def test_a_map_in_space_has_no_page(tmp_path: Path) -> None:
+    net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    result = decision_map(net, Box([0.0] * 3, torch.eye(3), 0.1), undecided=0.5)
+    with pytest.raises(InputError, match="dimension 1 or 2"):
+        explore(result, tmp_path / "map.html")

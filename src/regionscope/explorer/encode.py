@@ -14,9 +14,11 @@ from torch import Tensor
 
 from regionscope.exact import Partition
 from regionscope.geometry import Slice
-from regionscope.monitor.frames import Frame
+from regionscope.monitor.frames import Frame, TrainingCurve, TrainingFrames
 from regionscope.monitor.tracking import locate
 from regionscope.plot import style
+from regionscope.smooth import DecisionMap
+from regionscope.smooth.cells import Intervals, Polygons
 from regionscope.types import Array
 
 
@@ -35,6 +37,33 @@ class Packed:
         return len(self.payload)
 
 
+@dataclass(frozen=True, eq=False)
+class ProvenFrame:
+    """A proven map in the place of ``TrainingFrames``: no data and no curves.
+
+    labels_shown: the labels of its cells; the label after the last class is that of undecided cells.
+    """
+
+    slice: Slice
+    class_names: tuple[str, ...]
+    labels_shown: Tensor
+    title: str = "Proven labels"
+    notes: tuple[str, ...] = ()
+    curves: tuple[TrainingCurve, ...] = ()
+    input_names: tuple[str, ...] = ()
+    steps_per_epoch: float | None = None
+
+    @property
+    def points(self) -> Tensor:
+        """No data lie on the map."""
+        return torch.empty(0, self.slice.dim, device="cpu")
+
+    labels = property(lambda self: torch.empty(0, dtype=torch.int64, device="cpu"))
+
+
+Shown = TrainingFrames | ProvenFrame
+
+
 def encode(frame: Frame) -> Packed:
     """Pack what the page shows of a frame: the pieces of equal label (or the linear regions, where labels are unknown),
     their walls, and for each piece its linear, activation and decision region, label, size, slope and pattern.
@@ -46,7 +75,10 @@ def encode(frame: Frame) -> Packed:
     home, activation = _rows_of_pieces(frame, mesh)
     lines, line_of = frame.ids.unique(return_inverse=True)
     palette, colour = np.unique(style.region_colours(lines), axis=0, return_inverse=True)
-    arrays = _geometry(mesh) | {
+    walls = mesh.walls
+    arrays = _geometry(
+        mesh.slice, mesh.vertices, mesh.corners, mesh.offsets, walls.vertices, walls.regions, walls.layer
+    ) | {
         "activation": activation,
         "linear": line_of[home],
         "ids": lines,
@@ -71,6 +103,32 @@ def encode(frame: Frame) -> Packed:
     if mesh.program is not None and mesh.by_layer:
         arrays["wall_unit"] = _wall_units(mesh)
     return _pack(about, arrays)
+
+
+def encode_map(result: DecisionMap) -> Packed:
+    """Pack the cells of a proven map with their labels; the label after the last one is that of undecided cells.
+
+    Cost: in proportion to the number of corners.
+    """
+    parts, labels = result.parts, result.labels
+    if isinstance(parts, Polygons):
+        vertices, corners, offsets = parts.coords, parts.loops, parts.offsets
+        ends, sides = np.asarray(parts.mesh.edges), np.asarray(parts.mesh.edge_cells())
+    else:
+        assert isinstance(parts, Intervals)
+        number = np.arange(len(parts))
+        vertices, offsets, ends = parts.ends[:, None], 2 * np.arange(len(parts) + 1), np.arange(len(parts) + 1)
+        corners, sides = parts.vertices(number).reshape(-1), np.stack([ends - 1, np.append(number, -1)], 1)
+    layer = np.where((sides >= 0).all(1), 0, -1)
+    tensors = [torch.from_numpy(array) for array in (vertices, corners, offsets, ends, sides, layer)]
+    arrays: dict[str, Any] = dict(_geometry(result.slice, *tensors))
+    arrays |= {
+        "cell": np.arange(len(result)),
+        "label": torch.where(labels < 0, result.judge.n_labels, labels),
+        "size": result.sizes,
+    }
+    counts = {"cell": len(result)}
+    return _pack({"step": 0, "epoch": None, "pieces": len(result), "layers": [], "counts": counts}, arrays)
 
 
 def slope_norms(part: Partition) -> Tensor:
@@ -110,19 +168,24 @@ def _rows_of_pieces(frame: Frame, mesh: Partition) -> tuple[Tensor, Tensor]:
     return locate(frame.linear, mesh.interior[largest]).clamp(min=0)[parents], parents
 
 
-def _geometry(mesh: Partition) -> dict[str, Tensor]:
-    """Corners, counter-clockwise outlines and walls in the plane; an interval becomes a band of height 1."""
-    coords, v = shown(mesh.slice, mesh.vertices), len(mesh.vertices)
-    corners, ends = mesh.corners, mesh.walls.vertices.reshape(-1, mesh.dim)
-    if mesh.dim == 1:
+def _geometry(
+    slice: Slice, vertices: Tensor, corners: Tensor, offsets: Tensor, walls: Tensor, pieces: Tensor, layer: Tensor
+) -> dict[str, Tensor]:
+    """Corners, counter-clockwise outlines and walls in the plane; an interval becomes a band of height 1.
+
+    walls: the vertices of each. pieces: those on both sides (-1 outside). layer: of each wall (-1 for the border).
+    """
+    coords, v = shown(slice, vertices), len(vertices)
+    ends = walls.reshape(-1, slice.dim)
+    if slice.dim == 1:
         coords = torch.cat(
             [torch.cat([coords, torch.zeros_like(coords)], 1), torch.cat([coords, torch.ones_like(coords)], 1)]
         )
         a, b = corners.reshape(-1, 2).T
         corners = torch.stack([a, b, b + v, a + v], 1).reshape(-1)
         ends = torch.cat([ends, ends + v], 1)
-    sides = mesh.offsets.diff() * (3 - mesh.dim)
-    if _mirrored(mesh.slice):
+    sides = offsets.diff() * (3 - slice.dim)
+    if _mirrored(slice):
         corners = _reversed(corners, sides)
     return {
         "x": coords[:, 0],
@@ -131,9 +194,9 @@ def _geometry(mesh: Partition) -> dict[str, Tensor]:
         "sides": sides,
         "wall_from": ends[:, 0],
         "wall_to": ends[:, 1],
-        "wall_left": mesh.walls.regions[:, 0] + 1,  # 0 is outside the slice
-        "wall_right": mesh.walls.regions[:, 1] + 1,
-        "wall_layer": mesh.walls.layer + 1,  # 0 is the border of the slice
+        "wall_left": pieces[:, 0] + 1,  # 0 is outside the slice
+        "wall_right": pieces[:, 1] + 1,
+        "wall_layer": layer + 1,  # 0 is the border of the slice
     }
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regionscope.explorer.encode import is_input_space, shown
+from regionscope.explorer.encode import Shown, is_input_space, shown
 from regionscope.extras import import_extra
-from regionscope.monitor.frames import TrainingCurve, TrainingFrames
+from regionscope.monitor.frames import TrainingCurve
 from regionscope.plot import style
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def bokeh() -> Any:
     return [import_extra(part, who="The explorer needs", library="Bokeh", extra="explorer") for part in parts][-1]
 
 
-def map_figure(training: TrainingFrames) -> Figure:
+def map_figure(training: Shown) -> Figure:
     """The map of the regions: empty sources by name, which the page fills, and the data points."""
     from bokeh.models import BoxZoomTool, PanTool, Range1d, ResetTool, SaveTool, WheelZoomTool
     from bokeh.plotting import figure
@@ -64,7 +64,7 @@ def map_figure(training: TrainingFrames) -> Figure:
     return plot
 
 
-def _axis_names(training: TrainingFrames) -> list[str]:
+def _axis_names(training: Shown) -> list[str]:
     """What each axis of the map shows, as in the figures of ``regionscope.plot``."""
     dim = training.slice.dim
     if not is_input_space(training.slice):
@@ -73,7 +73,7 @@ def _axis_names(training: TrainingFrames) -> list[str]:
     return [names[i] or f"input {i}" for i in range(dim)]
 
 
-def _add_points(plot: Figure, training: TrainingFrames) -> None:
+def _add_points(plot: Figure, training: Shown) -> None:
     """The data points, one marker and colour for each class; on a line, in the middle of the band."""
     points = shown(training.slice, training.points).numpy()
     if training.slice.dim == 1:
@@ -103,14 +103,14 @@ def _connect(plot: Figure) -> None:
     plot.js_on_change("inner_height", moved)
 
 
-def extent(training: TrainingFrames) -> tuple[list[float], list[float]]:
+def extent(training: Shown) -> tuple[list[float], list[float]]:
     """Lowest and highest coordinates that the map shows."""
     corners = shown(training.slice, training.slice.corners)
     low, high = corners.amin(0).tolist(), corners.amax(0).tolist()
     return (low, high) if training.slice.dim == 2 else ([*low, 0.0], [*high, 1.0])
 
 
-def curve_figures(training: TrainingFrames) -> list[tuple[str, list[TrainingCurve], Figure]]:
+def curve_figures(training: Shown) -> list[tuple[str, list[TrainingCurve], Figure]]:
     """For each panel its name, its curves and its figure, with a cursor called "cursor"."""
     panels: dict[str, list[TrainingCurve]] = {}
     for curve in training.curves:
@@ -120,7 +120,7 @@ def curve_figures(training: TrainingFrames) -> list[tuple[str, list[TrainingCurv
     return [(name, panels[name], _curves(training, panels[name])) for name in order]
 
 
-def _curves(training: TrainingFrames, curves: Sequence[TrainingCurve]) -> Figure:
+def _curves(training: Shown, curves: Sequence[TrainingCurve]) -> Figure:
     from bokeh.models import CustomJS, Range1d
     from bokeh.models.annotations import Span
     from bokeh.plotting import figure

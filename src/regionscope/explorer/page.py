@@ -14,20 +14,21 @@ import numpy as np
 import torch
 from matplotlib.colors import to_hex
 
-from regionscope.explorer.encode import Packed, is_input_space
+from regionscope.explorer.encode import Packed, ProvenFrame, Shown, is_input_space
 from regionscope.explorer.figures import CURVE_COLOURS, bokeh, curve_figures, extent, map_figure
-from regionscope.monitor.frames import TrainingCurve, TrainingFrames
+from regionscope.monitor.frames import TrainingCurve
 from regionscope.plot import style
 from regionscope.plot.marks import is_image, square
 from regionscope.plot.palette import Colours
 
 _LEAST_PIXELS, _MOST_PIXELS = 49, 20_000  # numbers of an input that is shown as an image
 _MOST_IMAGES = 8
+_UNDECIDED = "#4b5563"
 _SCALE_STEPS = 48  # colours of a scale; each is one path in the picture
 
 
 def page(
-    training: TrainingFrames, packed: Sequence[Packed], *, scales: dict[str, tuple[float, float]], notes: Sequence[str]
+    training: Shown, packed: Sequence[Packed], *, scales: dict[str, tuple[float, float]], notes: Sequence[str]
 ) -> str:
     """The text of the file.
 
@@ -67,31 +68,31 @@ def whole_page(title: str, *, main: str, data: Sequence[str], programs: Sequence
 
 
 def _facts(
-    training: TrainingFrames, packed: Sequence[Packed], scales: dict[str, tuple[float, float]], notes: Sequence[str]
+    training: Shown, packed: Sequence[Packed], scales: dict[str, tuple[float, float]], notes: Sequence[str]
 ) -> dict[str, Any]:
     """What the program needs to know besides the frames."""
     low, high = extent(training)
-    layers = len(training.frames[0].linear.by_layer)
+    n, proven = len(training.class_names), isinstance(training, ProvenFrame)
     return {
         "title": training.title or "Regions",
         "where": _where(training),
         "size": training.slice.size,
         "area": (high[0] - low[0]) * (high[1] - low[1]),
-        "classes": list(training.class_names),
+        "classes": [*training.class_names, *["undecided"] * proven],
         "notes": [*training.notes, *notes],
         "frames": [frame.about | _moment(training, frame) for frame in packed],
         "shown": _classes(training),
         "marked": training.labels.unique().tolist(),
-        "full": _hexes(style.class_colours(torch.arange(len(training.class_names), device="cpu"))),
+        "full": _hexes(style.class_colours(torch.arange(n, device="cpu"))),
         "images": _images(training),
-        "pale": _hexes(_pale(len(training.class_names))),
-        "layerColours": _hexes(style.layer_colours(layers)),
+        "pale": [*_hexes(_pale(n)), *[_UNDECIDED] * proven],
+        "layerColours": _hexes(style.layer_colours(max(len(frame.about["layers"]) for frame in packed))),
         "ramp": _hexes(matplotlib.colormaps["cividis"](np.linspace(0, 1, _SCALE_STEPS))[:, :3]),
         "scales": {name: {"low": low, "high": high} for name, (low, high) in scales.items()},
     }
 
 
-def _images(training: TrainingFrames) -> dict[str, Any] | None:
+def _images(training: Shown) -> dict[str, Any] | None:
     """What the page needs to show inputs as images: the slice, the shape, the range of values and the data points."""
     slice = training.slice
     if (
@@ -114,8 +115,10 @@ def _images(training: TrainingFrames) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _classes(training: TrainingFrames) -> list[int]:
+def _classes(training: Shown) -> list[int]:
     """The classes that occur on the slice, at any moment, or in the data."""
+    if isinstance(training, ProvenFrame):
+        return [int(label) for label in training.labels_shown.unique()]
     parts = [training.labels, *(frame.decision.labels for frame in training.frames if frame.decision is not None)]
     return [int(label) for label in torch.cat([labels.cpu() for labels in parts]).unique()]
 
@@ -127,15 +130,16 @@ def _pale(n: int) -> Colours:
     return np.asarray(pale + (full - pale) * np.minimum(0.45 * again, 0.9)[:, None])
 
 
-def _where(training: TrainingFrames) -> str:
+def _where(training: Shown) -> str:
     slice = training.slice
     kind, measure = ("line", "length") if slice.dim == 1 else ("plane", "area")
     entries = "×".join(map(str, slice.input_shape))
     place = f"the input {kind}" if slice.origin.numel() == slice.dim else f"a {kind} in the {entries} inputs"
-    return f"exact regions on {place}, {measure} {slice.size:.4g}"
+    what = "proven labels" if isinstance(training, ProvenFrame) else "exact regions"
+    return f"{what} on {place}, {measure} {slice.size:.4g}"
 
 
-def _moment(training: TrainingFrames, frame: Packed) -> dict[str, Any]:
+def _moment(training: Shown, frame: Packed) -> dict[str, Any]:
     """Where a frame stands on the axis of the curves, and how it is called."""
     step, epoch = frame.about["step"], frame.about["epoch"]
     steps = f"step {step:,}"

@@ -16,18 +16,26 @@ from numpy.typing import NDArray
 from regionscope.checks import check_class_names
 from regionscope.errors import InputError
 from regionscope.exact import DecisionRegions, LevelSet, Partition
-from regionscope.explorer.encode import Packed, encode, slope_norms
+from regionscope.explorer.encode import Packed, ProvenFrame, encode, encode_map, slope_norms
 from regionscope.explorer.figures import bokeh
 from regionscope.explorer.page import json_text, page, read_part, script, whole_page
 from regionscope.file_io import check_parent, replace_file
 from regionscope.geometry.ragged import owners
 from regionscope.monitor.frames import Frame, TrainingFrames, frames_of_partitions, thin
 from regionscope.plot import style
+from regionscope.smooth import DecisionMap
 
 LIMIT = 30_000_000  # bytes of one page
 _EMPTY_PAGE_BYTES = 2_000_000  # Bokeh and the page itself
 _FIRST_HEIGHT = 720  # pixels, the height of a frame until its page fits it
-Explorable = TrainingFrames | Partition | DecisionRegions | LevelSet | Sequence[tuple[int, Partition | DecisionRegions]]
+Explorable = (
+    TrainingFrames
+    | Partition
+    | DecisionRegions
+    | LevelSet
+    | DecisionMap
+    | Sequence[tuple[int, Partition | DecisionRegions]]
+)
 """What a page shows; a list has a training step and a partition in each entry."""
 
 
@@ -52,8 +60,8 @@ def explore(
     """Write the explorer of a partition to ``path``: one HTML file that works offline.
 
     Pairs of a training step and a partition become the frames of a training; ``TrainingFrames`` hold data and curves
-    too. A level set in three dimensions becomes a page with a surface that you can turn; the file is as large as its
-    mesh.
+    too. A proven map of a smooth network becomes a page with its cells. A level set in three dimensions becomes a page
+    with a surface that you can turn; the file is as large as its mesh.
 
     class_names: one name for each class, in the order of the labels; by default they are numbers.
     If the page would exceed ``limit`` bytes, frames are left out evenly; regions are never left out. The page and the
@@ -116,6 +124,8 @@ def _page(
             raise InputError("Expected no class_names with a level set, whose page names no class. Leave them out.")
         return _Page(surface_page(what), 1, 1, ())
     bokeh()
+    if isinstance(what, DecisionMap):
+        return _Page(_map_page(what, class_names), 1, 1, ())
     training = _frames_of(what, class_names)
     packed = [encode(frame) for frame in training.frames]
     kept = _fitting(packed, limit - _EMPTY_PAGE_BYTES)
@@ -129,6 +139,17 @@ def _page(
     return _Page(text, len(kept), len(packed), (*training.notes, *notes))
 
 
+def _map_page(result: DecisionMap, class_names: Sequence[str] | None) -> str:
+    if result.slice.dim > 2:
+        raise InputError(f"Expected a map of dimension 1 or 2, got dimension {result.slice.dim}. Map a plane.")
+    n = result.judge.n_labels
+    names = tuple(map(str, range(n))) if class_names is None else check_class_names(class_names, n)
+    stopped = [] if result.status else [result.status.reason]
+    shown = ProvenFrame(result.slice, tuple(names), torch.where(result.labels < 0, n, result.labels))
+    notes = [f"{100 * result.undecided:.2g} % of the slice is undecided.", *stopped]
+    return page(shown, [encode_map(result)], scales={}, notes=notes)
+
+
 def _frames_of(what: Any, class_names: Sequence[str] | None) -> TrainingFrames:
     if isinstance(what, TrainingFrames):
         if class_names is None:
@@ -137,8 +158,9 @@ def _frames_of(what: Any, class_names: Sequence[str] | None) -> TrainingFrames:
     parts = [(0, what)] if isinstance(what, Partition | DecisionRegions) else what
     if not isinstance(parts, list | tuple) or not all(map(_is_moment, parts)):
         raise InputError(
-            "Expected a partition, decision regions, a level set, pairs of a step and a partition, or training frames, "
-            f"got {type(what).__name__}. Compute one, for example with regionscope.linear_regions(model, slice)."
+            "Expected a partition, decision regions, a proven map, a level set, pairs of a step and a partition, or "
+            f"training frames, got {type(what).__name__}. Compute one, for example with "
+            "regionscope.linear_regions(model, slice)."
         )
     return frames_of_partitions(parts, class_names=class_names)
 

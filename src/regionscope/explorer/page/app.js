@@ -10,9 +10,10 @@ const MODES = {
   neurons: { title: "Neurons", kind: "activation", walls: true },
   size: { title: "Size", kind: "linear", walls: true },
   slope: { title: "Slope norm", kind: "linear", walls: true },
+  proven: { title: "Proven labels", kind: "cell", walls: true },
 };
 const MOST_WALLED = 20000; // pieces: the walls of more would hide their colours, and take long to draw
-const NOUNS = { linear: "linear region", activation: "activation region", decision: "decision region" };
+const NOUNS = { linear: "linear region", activation: "activation region", decision: "decision region", cell: "cell" };
 
 const state = { frame: -1, mode: "linear", playing: false, mesh: null, hover: null, pin: null, chosen: null };
 const renderers = {}, cursors = [], meshes = new Map();
@@ -133,11 +134,13 @@ function refill() {
   queueMicrotask(() => { due = false; fill(); }); // once for all the ranges that change together
 }
 
+const coloursLabels = () => state.mode === "decision" || state.mode === "proven";
+
 /* A colour number for every piece, and the colours. */
 function fills(m) {
   const colours = new Uint16Array(m.n);
   if (state.mode === "neurons") return [colours, ["#ffffff"]];
-  if (state.mode === "decision") {
+  if (coloursLabels()) {
     for (let i = 0; i < m.n; i++) colours[i] = m.label[i];
     return [colours, training.pale];
   }
@@ -168,7 +171,7 @@ function walls(m) {
 
 function writeCounts() {
   const counts = training.frames[state.frame].counts, rows = [];
-  for (const kind of ["linear", "activation", "decision"]) {
+  for (const kind of ["linear", "activation", "decision", "cell"]) {
     if (!(kind in counts)) continue;
     const value = make("dd", counts[kind].toLocaleString("en-US")), row = make("div");
     value.id = `count-${kind}`;
@@ -196,7 +199,7 @@ function writeLegend() {
   if (state.mode === "linear") {
     const followed = training.frames.length > 1 ? "; a region keeps its colour as long as it can be tracked" : "";
     legend.replaceChildren(`One colour for each affine map${followed}.`);
-  } else if (state.mode === "decision") {
+  } else if (coloursLabels()) {
     legend.replaceChildren(...training.shown.map((i) => key("swatch", className(i), training.pale[i])));
   } else if (state.mode === "neurons") {
     legend.replaceChildren("Zero lines of ", ...m.layers.map((name, i) => key("rule", name, training.layerColours[i])));
@@ -252,7 +255,7 @@ function setMode(name) {
   by(`mode-${name}`).checked = true;
   by("show-walls").checked = MODES[name].walls && training.frames[Math.max(0, state.frame)].pieces <= MOST_WALLED;
   by("show-walls").disabled = name === "neurons";
-  by("show-boundary").disabled = name === "neurons" || !("decision" in training.frames[0].counts);
+  by("show-boundary").disabled = name === "neurons" || !["decision", "cell"].some((kind) => kind in training.frames[0].counts);
   writeLegend();
   if (state.mesh) paint();
 }
@@ -286,7 +289,7 @@ function buildControls() {
   by("where").textContent = training.where;
   by("notes").textContent = training.notes.join(" ");
   for (const [name, mode] of Object.entries(MODES)) {
-    if (name === "decision" && !("decision" in training.frames[0].counts)) continue;
+    if (!(mode.kind in training.frames[0].counts)) continue;
     const label = make("label", mode.title), input = make("input");
     Object.assign(input, { type: "radio", name: "mode", id: `mode-${name}`, value: name });
     input.addEventListener("change", () => setMode(name));
@@ -406,7 +409,7 @@ async function start() {
     const panel = await embed(`figure-${p}`, `panel-${p}`);
     cursors.push(...panel.center.filter((part) => part.name === "cursor"));
   }
-  setMode("linear");
+  setMode(MODES.linear.kind in training.frames[0].counts ? "linear" : "proven");
   await show(training.frames.length - 1);
   document.body.dataset.ready = "yes";
 }

@@ -20,7 +20,7 @@ class Mesh {
     this.totals = {};
   }
 
-  /* Size of every region of one kind ("linear", "activation", "decision"): its pieces added up. */
+  /* Size of every region of one kind ("linear", "activation", "decision", "cell"): its pieces added up. */
   sizes(kind) {
     if (!this.totals[kind]) {
       const group = this[kind], total = new Float64Array(this.about.counts[kind]);

@@ -3,7 +3,7 @@
 
 function describe(m, piece) {
   const kind = MODES[state.mode].kind, group = m[kind], g = group[piece];
-  const size = m.sizes(kind)[g], found = { kind, group: g, piece, size, share: size / training.size, norm: m.norm[piece] };
+  const size = m.sizes(kind)[g], found = { kind, group: g, piece, size, share: size / training.size, norm: m.norm?.[piece] };
   found.id = kind === "linear" ? m.ids[g] : g;
   if (m.label) found.label = m.label[piece];
   if (m.active) found.active = m.about.units.map((_, layer) => m.active[layer * m.n + piece]);
@@ -14,7 +14,7 @@ function rowsOf(m, found) {
   const rows = [];
   if (found.label !== undefined) rows.push(["label", className(found.label)]);
   rows.push(["size", `${number(found.size)} (${(100 * found.share).toPrecision(3)} %)`]);
-  rows.push([found.kind === "decision" ? "slope here" : "slope norm", number(found.norm)]);
+  if (m.norm) rows.push([found.kind === "decision" ? "slope here" : "slope norm", number(found.norm)]);
   if (found.active) {
     const parts = found.active.map((n, layer) => `${m.about.layers[layer]} ${n}/${m.about.units[layer]}`);
     rows.push(["active units", parts.join(", ")]);
@@ -88,16 +88,16 @@ function choose(at) {
   }
   const found = describe(m, piece), group = m[found.kind];
   found.neighbours = m.neighbours(group, found.group);
-  found.walls = [...m.wallsByLayer(group, found.group)];
+  found.walls = m.about.layers.length ? [...m.wallsByLayer(group, found.group)] : [];
   state.chosen = found;
   outline("near", found.neighbours);
   outline("chosen", [found.group]);
   const names = [...m.about.layers, "decision boundary"];
   const units = m.unitsByLayer(group, found.group);
   const drawn = found.walls.map((n, i) => (n ? `${names[i]} ${n}${unitsText(units[i])}` : "")).filter(Boolean).join(", ") || "none";
-  const beside = make("dd", counted(found.neighbours.length, "region"));
+  const beside = make("dd", counted(found.neighbours.length, found.kind === "cell" ? "cell" : "region"));
   beside.id = "neighbours";
-  const list = facts([...rowsOf(m, found), ["walls by layer", drawn]]);
+  const list = facts(m.about.layers.length ? [...rowsOf(m, found), ["walls by layer", drawn]] : rowsOf(m, found));
   list.prepend(make("dt", "neighbours"), beside);
   card.replaceChildren(make("h2", titleOf(found)), list);
 }
