@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
 
+from regionscope.measures.fit import linear_fit
 from regionscope_lab.papers.declaration import Finding, Table
-from regionscope_lab.papers.rules import every_case
+from regionscope_lab.papers.rules import Graded, every_case, in_range
 from regionscope_lab.papers.seed_table import SeedRun, SeedTable
 
 LEMMAS = {"lemma64": "lemma_6_4", "lemma65": "lemma_6_5", "theorem63": "second"}
+_TIGHT = -0.5  # exponent of N from which the share of the bound that is used does not fall
 
 
 def section6(table: SeedTable, runs: Mapping[str, Sequence[SeedRun]]) -> Finding:
@@ -18,6 +23,7 @@ def section6(table: SeedTable, runs: Mapping[str, Sequence[SeedRun]]) -> Finding
         name: every_case(failures, cases, f"least slack {min(one['least_slack'][key] for one in rows):.1%}")
         for name, key in LEMMAS.items()
     }
+    names = ("data", "n", "rate", "edge", "regions", "low", "high", "sharpness", "loss")
     columns = (
         "data",
         "points",
@@ -29,20 +35,41 @@ def section6(table: SeedTable, runs: Mapping[str, Sequence[SeedRun]]) -> Finding
         "rate x sharpness, late",
         "loss",
     )
-    cells = tuple(
+    cells = tuple(tuple(one[name] for name in names) for one in rows)
+    descents = Table("Gradient descent of two-layer networks, 50 starts a rate", columns, cells, detail=True)
+    more, lines = _on_lines(table.answers("li2025.theory.on_a_line"))
+    return Finding({**claims, **more}, (descents, lines))
+
+
+def _on_lines(answers: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Graded], Table]:
+    """Claims on N points of a line with alternating labels. A share is that of the bound of Theorem 6.3, without its 2."""
+
+    def share(one: Mapping[str, Any]) -> float:
+        return float((one["regions"] - 2) * one["radius"] ** 2 / (2 * one["n"] * one["sharpness"]))
+
+    def over(one: Mapping[str, Any]) -> bool:
+        return bool(one["regions"] > 2 + 8 * math.log2(one["n"]) * one["sharpness"] / one["radius"] ** 2)
+
+    built = sorted((one for one in answers if one["seed"] is None), key=lambda one: int(one["n"]))
+    trained = [one for one in answers if one["seed"] is not None]
+    fit = linear_fit([math.log(one["n"]) for one in built], [math.log(share(one)) for one in built])
+    ends = (fit.slope - 2 * fit.slope_stderr, fit.slope + 2 * fit.slope_stderr)
+    groups = [("alternates", one["n"], [one]) for one in built]
+    groups += [("trained", n, [one for one in trained if one["n"] == n]) for n in sorted({one["n"] for one in trained})]
+    columns = ("network", "points", "labels right", "mean count", "sharpness", "share of the bound")
+    rows = tuple(
         (
-            one["data"],
-            one["n"],
-            one["rate"],
-            one["edge"],
-            one["regions"],
-            one["low"],
-            one["high"],
-            one["sharpness"],
-            one["loss"],
+            name,
+            n,
+            *(fmean(one[key] for one in same) for key in ("accuracy", "regions", "sharpness")),
+            fmean(map(share, same)),
         )
-        for one in rows
+        for name, n, same in groups
     )
-    return Finding(
-        claims, (Table("Gradient descent of two-layer networks, 50 starts a rate", columns, cells, detail=True),)
+    claims = {
+        "tight": in_range((fit.slope, *ends), _TIGHT, math.inf),
+        "line": every_case(sum(map(over, answers)), len(answers)),
+    }
+    return claims, Table(
+        "N points on a line with alternating labels, means over five starts where trained", columns, rows
     )
