@@ -16,7 +16,7 @@ from regionscope_lab import zoo
 from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
 from regionscope_lab.papers.declaration import find_items, runs_of
 from regionscope_lab.papers.humayun2023.seeds import double_descent, turning_points
-from regionscope_lab.papers.li2025 import reparametrisation
+from regionscope_lab.papers.li2025 import reparametrisation, theory
 from regionscope_lab.papers.qi2023 import decay, paper, theorem1
 from regionscope_lab.papers.safran2022 import end_to_end, flows
 from regionscope_lab.papers.seed_table import SeedTable
@@ -148,6 +148,15 @@ def test_flows_at_the_asked_scale_stop_near_the_wanted_loss() -> None:
     assert max(found["hidden"]) < 1e-12
     alone = end_to_end.flows_as_asked(theorem="3.1", r=2, n=8, width=300, first=1, flows=1)
     assert alone["log_loss"] == pytest.approx(found["log_loss"][1:])
+
+
+@pytest.mark.parametrize("n", [4, 6, 8, 10])
+def test_the_zigzag_alternates_at_every_point_of_the_line(n: int) -> None:
+    """Mean of |i - j| + 1 over all ordered pairs of points."""
+    built = theory.on_a_line(n=n, seed=None, steps=0)
+    assert built["accuracy"] == 1
+    assert built["regions"] == pytest.approx(1 + (n * n - 1) / (3 * n))
+    assert built["radius"] == pytest.approx(math.hypot(1, 1 / (n - 1)))
 
 
 @pytest.mark.parametrize("kind", ["layers", "neurons", "last"])

@@ -23,26 +23,20 @@ def section6(table: SeedTable, runs: Mapping[str, Sequence[SeedRun]]) -> Finding
         name: every_case(failures, cases, f"least slack {min(one['least_slack'][key] for one in rows):.1%}")
         for name, key in LEMMAS.items()
     }
-    names = ("data", "n", "rate", "edge", "regions", "low", "high", "sharpness", "loss")
-    columns = (
-        "data",
-        "points",
-        "rate",
-        "rate x sharpness(0)",
-        "regions",
-        "low",
-        "high",
-        "rate x sharpness, late",
-        "loss",
+    shown = {
+        "data": "data", "n": "points", "rate": "rate", "edge": "rate x sharpness(0)", "regions": "regions",
+        "low": "low", "high": "high", "sharpness": "rate x sharpness, late", "loss": "loss",
+    }  # fmt: skip
+    cells = tuple(tuple(one[name] for name in shown) for one in rows)
+    descents = Table(
+        "Gradient descent of two-layer networks, 50 starts a rate", tuple(shown.values()), cells, detail=True
     )
-    cells = tuple(tuple(one[name] for name in names) for one in rows)
-    descents = Table("Gradient descent of two-layer networks, 50 starts a rate", columns, cells, detail=True)
     more, lines = _on_lines(table.answers("li2025.theory.on_a_line"))
     return Finding({**claims, **more}, (descents, lines))
 
 
 def _on_lines(answers: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Graded], Table]:
-    """Claims on N points of a line with alternating labels. A share is that of the bound of Theorem 6.3, without its 2."""
+    """Claims on N points of a line with alternating labels. A share is that of the bound of Theorem 6.3, but its 2."""
 
     def share(one: Mapping[str, Any]) -> float:
         return float((one["regions"] - 2) * one["radius"] ** 2 / (2 * one["n"] * one["sharpness"]))
@@ -54,22 +48,16 @@ def _on_lines(answers: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Graded], 
     trained = [one for one in answers if one["seed"] is not None]
     fit = linear_fit([math.log(one["n"]) for one in built], [math.log(share(one)) for one in built])
     ends = (fit.slope - 2 * fit.slope_stderr, fit.slope + 2 * fit.slope_stderr)
-    groups = [("alternates", one["n"], [one]) for one in built]
-    groups += [("trained", n, [one for one in trained if one["n"] == n]) for n in sorted({one["n"] for one in trained})]
-    columns = ("network", "points", "labels right", "mean count", "sharpness", "share of the bound")
+    groups = [("alternates", [one]) for one in built]
+    groups += [("trained", [one for one in trained if one["n"] == n]) for n in sorted({one["n"] for one in trained})]
+    numbers = ("n", "accuracy", "regions", "sharpness")
     rows = tuple(
-        (
-            name,
-            n,
-            *(fmean(one[key] for one in same) for key in ("accuracy", "regions", "sharpness")),
-            fmean(map(share, same)),
-        )
-        for name, n, same in groups
+        (name, *(fmean(one[key] for one in same) for key in numbers), fmean(map(share, same))) for name, same in groups
     )
+    columns = ("network", "points", "labels right", "mean count", "sharpness", "share of the bound")
     claims = {
         "tight": in_range((fit.slope, *ends), _TIGHT, math.inf),
         "line": every_case(sum(map(over, answers)), len(answers)),
     }
-    return claims, Table(
-        "N points on a line with alternating labels, means over five starts where trained", columns, rows
-    )
+    title = "N points on a line with alternating labels; trained: means over five starts"
+    return claims, Table(title, columns, rows)
