@@ -138,15 +138,15 @@ class Item:
 class Paper:
     """A paper: the sentence with the verdict, the headline claims in the paper's order, and all items.
 
-    abstract: its sentences, with the claims that stand for each. weakest: our weakest evidence. change: what would
-    change the verdict.
+    abstract: its sentences, with the claims that stand for each, or why there is none. weakest: our weakest evidence.
+    change: what would change the verdict.
     """
 
     name: str
     sentence: str
     headlines: tuple[str, ...]
     items: tuple[Item, ...] = field(repr=False)
-    abstract: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    abstract: tuple[tuple[str, tuple[str, ...], str], ...] = ()
     weakest: str = ""
     change: str = ""
 
@@ -162,7 +162,7 @@ def read_paper(name: str) -> Paper:
     items = tuple(
         _item(name, file, declared) for file in summary["files"] for declared in _document(name, file).get("item", ())
     )
-    abstract = tuple((one["says"], tuple(one["claims"])) for one in summary.get("abstract", ()))
+    abstract = tuple((one["says"], tuple(one["claims"]), one.get("why", "")) for one in summary.get("abstract", ()))
     known = (summary.get(part, "") for part in ("weakest", "change"))
     return Paper(name, " ".join(summary["sentence"].split()), tuple(summary["headlines"]), items, abstract, *known)
 

@@ -15,6 +15,7 @@ from regionscope_lab.papers.seed_table import SeedTable
 Findings = Mapping[str, Finding]  # by the full name of an item
 _EXPONENT_FROM = 1e15  # floats from here on are written with an exponent
 _HEADLINES = ("Claim", "The paper", "Ours [95%]", "Verdict", "Fidelity", "Why")
+_ABSTRACT = ("The abstract says", "Verdict", "Ours")
 _CLAIMS = ("Claim", "The paper", "Ours [95%]", "Verdict", "Rule", "Why")
 _LOG = ("Item", "Before", "Now", "Rules that decide")
 
@@ -29,7 +30,7 @@ def pages(found: Findings) -> dict[str, str]:
     papers = [read_paper(name) for name in PAPERS]
     every = [*papers, read_paper(BEYOND)]
     return {
-        "papers.md": _headlines(papers, found),
+        "papers.md": _summary(papers, found),
         **{f"papers/{paper.name}.md": _paper_page(paper, found) for paper in every},
         "results/changes.md": _log(every, found),
     }
@@ -63,40 +64,54 @@ def tally(verdicts: Iterable[Verdict]) -> str:
     return ", ".join(f"{counts[verdict]} {word}" for verdict, word in words.items() if counts[verdict])
 
 
-def _headlines(papers: Sequence[Paper], found: Findings) -> str:
+def _summary(papers: Sequence[Paper], found: Findings) -> str:
     lines = [
         "# Results of the papers",
         "",
-        "Claims of four papers, graded from our own runs by rules that were fixed before: what each abstract says, "
-        "then about twenty headline claims in the paper's order. Fidelity is A for the paper's setting, B if something "
-        "is shortened, C if something is replaced; the page of each paper says what, and has all claims with their "
-        "numbers and rules. [Findings](findings.md) is about what the papers do not say.",
+        "What four papers say, graded from our own runs by [rules](#how-claims-are-graded) that were fixed before: the "
+        "sentences of the abstract, by the claims that stand for each, with our number for the first of them; and the "
+        "headline claims that our runs contradict. The page of each paper has all claims, and what our runs shorten or "
+        "replace. [Findings](findings.md) is about what the papers do not say.",
         "",
     ]
     for paper in papers:
         items = {item.name: item for item in paper.items}
         chosen = [_claim(items, name) for name in paper.headlines]
-        rows = [
-            (f"{item.where}: {claim.says}", *_numbers(found, item, claim), claim.fidelity, claim.why)
-            for item, claim in chosen
-        ]
         verdicts = [_verdict(found, item, claim) for item, claim in chosen]
+        against = [
+            (f"{item.where}: {claim.says}", *_numbers(found, item, claim)[:2])
+            for (item, claim), verdict in zip(chosen, verdicts, strict=True)
+            if verdict is Verdict.CONTRADICTED
+        ]
         lines += [f"## {paper.title}", "", f"**Verdict.** {paper.sentence}", ""]
+        lines += [*markdown_table(_ABSTRACT, _abstract(paper, items, found)), ""]
         lines += [f"**Weakest evidence.** {paper.weakest}", "", f"**What would change it.** {paper.change}", ""]
-        lines += [*markdown_table(("The abstract says", "Verdict"), _abstract(paper, items, found)), ""]
-        lines += [f"Of {len(rows)} headline claims: {tally(verdicts)}. [All claims](papers/{paper.name}.md).", ""]
-        lines += [*markdown_table(_HEADLINES, rows), ""]
+        lines += [f"[Headline claims](papers/{paper.name}.md): {tally(verdicts)}.", ""]
+        if against:
+            lines += [*markdown_table(("Contradicted", "The paper", "Ours [95%]"), against), ""]
     return "\n".join([*lines, *rules_markdown()])
 
 
-def _abstract(paper: Paper, items: Mapping[str, Item], found: Findings) -> list[tuple[str, str]]:
-    """Each sentence with the verdict that those of its claims give together."""
+def _abstract(paper: Paper, items: Mapping[str, Item], found: Findings) -> list[tuple[str, str, str]]:
+    """Each sentence with the verdict that those of its claims give together, and our number for the first of them."""
     rows = []
-    for says, names in paper.abstract:
+    for says, names, why in paper.abstract:
         chosen = [_claim(items, name) for name in names]
         parts = [Graded(_verdict(found, item, claim), "combined", "") for item, claim in chosen]
-        rows.append((says, f"{combined(parts).verdict.value} ({tally(part.verdict for part in parts)})"))
+        shown = "; ".join(f"{item.where}: {_numbers(found, item, claim)[1]}" for item, claim in chosen[:1]) or why
+        counts = f" ({tally(part.verdict for part in parts)})" if len(parts) > 1 else ""
+        rows.append((says, f"{combined(parts).verdict.value}{counts}", shown))
     return rows
+
+
+def _headlines(paper: Paper, found: Findings) -> list[str]:
+    """The table of the headline claims, in the paper's order."""
+    items = {item.name: item for item in paper.items}
+    rows = [
+        (f"{item.where}: {claim.says}", *_numbers(found, item, claim), claim.fidelity, claim.why)
+        for item, claim in (_claim(items, name) for name in paper.headlines)
+    ]
+    return ["## Headline claims", "", *markdown_table(_HEADLINES, rows), ""] if rows else []
 
 
 def _claim(items: Mapping[str, Item], name: str) -> tuple[Item, Claim]:
@@ -125,6 +140,7 @@ def _paper_page(paper: Paper, found: Findings) -> str:
         "[rules](../papers.md#how-claims-are-graded). The name below each heading is that of the item: "
         "`regionscope-lab paper run NAME --size full` makes its runs.",
         "",
+        *_headlines(paper, found),
     ]
     for item in paper.items:
         lines += _item(item, found[item.full_name], details=False)

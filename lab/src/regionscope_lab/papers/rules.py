@@ -57,49 +57,38 @@ class Graded:
 
 _TEXTS = {
     "by_seed": f"""
-        A statement about a curve (a peak, a second ascent, an order, a sign) is checked in the curve of each
-        seed, never in an average. With at least {FEWEST_SEEDS} seeds it holds if it is true in two thirds of
-        them or more, and is contradicted if the opposite is true in two thirds of them or more; else it is
-        undecided. A rise or a fall along a curve counts if it exceeds {CLEAR:g} joint standard errors over the
-        points at which that seed was measured. Values along a setting, such as the width, are in the stated
-        order if Kendall's tau of that seed is at least {_ORDERED:g}, and in the opposite one if it is at most
-        -{_ORDERED:g}.""",
+        A statement about a curve (a peak, an order, a sign) is checked in the curve of each seed, never in an
+        average. With at least {FEWEST_SEEDS} seeds it holds if it is true in two thirds of them, and is contradicted
+        if its opposite is; else it is undecided. A rise or fall counts if it exceeds {CLEAR:g} joint standard errors
+        over the points of that seed. Values are in an order if Kendall's tau is at least {_ORDERED:g}.""",
     "in_range": f"""
-        A statement about a mean over seeds uses Student's 95% interval over at least {FEWEST_SEEDS} seeds; one
-        about a share of cases uses Wilson's. It holds if the interval lies inside the range that the statement
-        allows, is contradicted if it lies outside, and is undecided if it covers an end of it. A number without
-        chance is its own interval.""",
+        The 95% interval of a mean over seeds (Student, at least {FEWEST_SEEDS}) or of a share (Wilson), or a number
+        without chance: inside the range that the statement allows it holds, outside it is contradicted, across an end
+        it is undecided.""",
     "correlated": f"""
-        A correlation needs at least {FEWEST_SETTINGS} settings that fit their data (training error at most
-        {FIT:g}%) and differ in more than the weight decay; with fewer it is undecided. Its 95% interval is a
-        bootstrap over these settings, then over the seeds of each. A strong correlation holds if the interval
-        lies above {_STRONG:g} and reaches within {_NEAR:g} of the paper's value, holds partly if it lies above
-        0, and is contradicted if it lies below {_STRONG:g}. A weak one holds if the interval lies between
-        -{_STRONG:g} and {_STRONG:g}, and is contradicted if it lies outside. Else the verdict is undecided.""",
+        At least {FEWEST_SETTINGS} settings that fit their data (training error at most {FIT:g}%) and differ in more
+        than the weight decay, else undecided; the interval is a bootstrap over settings, then seeds. A strong
+        correlation holds if the interval lies above {_STRONG:g} and reaches within {_NEAR:g} of the paper's value,
+        holds partly above 0, and is contradicted below {_STRONG:g}. A weak one holds between -{_STRONG:g} and
+        {_STRONG:g}, and is contradicted outside.""",
     "single_run": f"""
         A number of one run of the paper is compared with the 95% prediction interval of a further run of ours
-        (Student's t on the logarithm, at least {FEWEST_SEEDS} seeds), not with the interval of our mean. It
-        holds if it lies inside and the interval spans a factor of {_WIDEST:g} or less, and is contradicted if
-        it lies outside. Inside a wider interval it is undecided.""",
+        (Student's t on the logarithm, at least {FEWEST_SEEDS} seeds). Inside it holds, or is undecided if the interval
+        spans more than a factor of {_WIDEST:g}; outside it is contradicted.""",
     "every_case": """
-        A theorem must hold in every case: one failure contradicts it. Without a case it is not tested.""",
+        A theorem must hold in every case: one failure contradicts it.""",
     "combined": """
-        A claim with parts (one for each depth, network or epoch) holds if at least nine tenths of its decided
-        parts hold and no more parts are undecided than hold. It is contradicted if at most a tenth of the
-        decided parts hold, even in part, and no more are undecided than contradicted; it holds partly if some
-        parts hold and others do not. Else it is undecided, or not tested if no part is tested.""",
+        A claim with parts (depths, networks, epochs) holds if nine tenths of its decided parts hold, and is
+        contradicted if at most a tenth hold, even in part, unless more parts are undecided. It holds partly if some
+        parts hold and others do not; else it is undecided.""",
 }
 RULES = {name: " ".join(text.split()) for name, text in _TEXTS.items()}
 """Each rule in words, as the page of the papers shows it."""
 
-_INTRO = (
-    "The verdict of a claim is *holds*, *partly*, *contradicted*, *undecided* or *not tested*. The rules were fixed "
-    "before the stored runs were graded with them. Drawings and definitions are not claims."
-)
+_INTRO = "The rules were fixed before the stored runs were graded. Drawings and definitions are not claims."
 _FIDELITY = (
-    "The fidelity of a claim is **A** if our setting is that of the paper as far as it is printed, **B** if something "
-    "is shortened (fewer steps, seeds or settings, or a choice that the paper does not state), and **C** if something "
-    "is replaced (another network, data set or reading). The table says what."
+    "Fidelity, on the pages of the papers: **A** the paper's setting as far as it is printed; **B** something is "
+    "shortened or is our choice; **C** something is replaced."
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
@@ -51,12 +52,13 @@ def _on_lines(answers: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Graded], 
     groups = [("alternates", [one]) for one in built]
     groups += [("trained", [one for one in trained if one["n"] == n]) for n in sorted({one["n"] for one in trained})]
     numbers = ("n", "accuracy", "regions", "sharpness")
-    rows = tuple(
+    rows: tuple[tuple[str | float, ...], ...] = tuple(
         (name, *(fmean(one[key] for one in same) for key in numbers), fmean(map(share, same))) for name, same in groups
     )
     columns = ("network", "points", "labels right", "mean count", "sharpness", "share of the bound")
+    tight = in_range((fit.slope, *ends), _TIGHT, math.inf, said=".2f")
     claims = {
-        "tight": in_range((fit.slope, *ends), _TIGHT, math.inf),
+        "tight": replace(tight, ours=f"share of the bound that is used: N to the power {tight.ours}"),
         "line": every_case(sum(map(over, answers)), len(answers)),
     }
     title = "N points on a line with alternating labels; trained: means over five starts"

@@ -153,8 +153,9 @@ def theorem1_biases(table: SeedTable, runs: Runs) -> Finding:
     reach = max(levels.values()) / min(levels.values())
     rows = tuple((f"{variance:g}", level) for variance, level in levels.items())
     columns = ("variance of biases / variance of weights", "regions / (neurons x length)")
+    graded = in_range((reach, reach, reach), 1.0, _REACH)
     return Finding(
-        {"constant": in_range((reach, reach, reach), 1.0, _REACH)},
+        {"constant": replace(graded, ours=f"largest by smallest ratio {graded.ours}")},
         (Table("Before training, on [-1/2, 1/2]", columns, rows),),
     )
 
