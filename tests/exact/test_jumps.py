@@ -4,6 +4,7 @@ derivatives, cell by cell; on planes beside lines in them.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -196,6 +197,67 @@ def test_the_k_largest_lead_where_they_are_largest(k: int) -> None:
     assert sets <= set(kept)
     assert all(len({*kept[a]} - {*kept[b]}) == 1 for a, b in part.neighbours.tolist())
     assert part.n_jumps == len(part.neighbours)
+
+
+class Mixture(nn.Module):
+    """A layer of experts that a gate chooses for each input, beside a skip, in the ways in which it is written."""
+
+    def __init__(self, combine: Callable[[Mixture, Tensor, list[Tensor]], Any], n: int = 5) -> None:
+        super().__init__()
+        self.gate, self.head = nn.Linear(4, n), nn.Linear(4, 3)
+        self.experts = nn.ModuleList(nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 4)) for _ in range(n))
+        self.combine = combine
+
+    def forward(self, x: Tensor) -> Any:
+        return self.head(x + self.combine(self, self.gate(x), [expert(x) for expert in self.experts]))
+
+
+def chosen_by(masks: Callable[[int, Tensor], Tensor], gates: Tensor, results: list[Tensor]) -> Tensor:
+    return sum((masks(i, gates) * result for i, result in enumerate(results)), torch.zeros_like(results[0]))
+
+
+MIXTURES: dict[str, Callable[[Mixture, Tensor, list[Tensor]], Any]] = {
+    "best in a loop": lambda net, gates, results: chosen_by(
+        lambda i, z: (z.argmax(-1) == i).unsqueeze(-1).to(z), gates, results
+    ),
+    "where": lambda net, gates, results: functools.reduce(
+        lambda total, i: torch.where((gates.argmax(-1) == i)[:, None], results[i], total), range(5), 0 * results[0]
+    ),
+    "one hot": lambda net, gates, results: torch.einsum(
+        "bi,bid->bd", F.one_hot(gates.argmax(-1), 5).to(gates), torch.stack(results, 1)
+    ),
+    "product of matrices": lambda net, gates, results: (
+        F.one_hot(gates.argmax(-1), 5).to(gates)[:, None] @ torch.stack(results, 1)
+    ).squeeze(1),
+    "two best": lambda net, gates, results: (
+        torch.zeros_like(gates).scatter(-1, gates.topk(2).indices, 0.5).unsqueeze(-1) * torch.stack(results, 1)
+    ).sum(1),
+    "among the best": lambda net, gates, results: chosen_by(
+        lambda i, z: (z.topk(3, dim=1)[1] == i).any(dim=-1, keepdim=True), gates, results
+    ),
+    "large gates": lambda net, gates, results: chosen_by(
+        lambda i, z: ((z[:, i] > 0) & (z[:, i] < 0.5))[:, None], gates, results
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_experts_are_read_as_they_are_written(name: str) -> None:
+    torch.manual_seed(3)
+    net, corners = Mixture(MIXTURES[name]).double(), 2 * torch.randn(3, 4).double()
+    for slice in (rs.Segment(*corners[:2]), rs.Simplex(corners)):
+        part = rs.linear_regions(net, slice, jumps=True)
+        part.check()
+        assert part.n_jumps > 0
+        with torch.no_grad():
+            values = net(slice.embed(part.interior))
+        maps = part.maps
+        torch.testing.assert_close(maps.constant + (part.interior[:, None] @ maps.slope)[:, 0], values)
+        for i, point in enumerate(slice.embed(part.interior[:20])):
+            jacobian = torch.autograd.functional.jacobian(lambda x: net(x[None])[0], point)
+            torch.testing.assert_close(maps.slope[i], slice.basis @ jacobian.T, atol=1e-9, rtol=1e-6)
+    with pytest.raises(rs.NotPiecewiseAffine, match="jumps"):
+        rs.linear_regions(net, slice)
 
 
 def test_counts_are_those_of_the_formula() -> None:

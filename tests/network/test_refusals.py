@@ -121,7 +121,7 @@ NOT_AFFINE: dict[str, tuple[Callable[[Any, Tensor], Any], str]] = {
         "'mul' calls torch.mul, .* do not meet where the compar",
     ),
     "two comparisons": (
-        lambda s, x: x * ((x > 0) & (x < 1)),
+        lambda s, x: x * ((x > 0) & (x.flip(1) < 1)),
         "(it jumps: it combines comparisons of different values)",
     ),
     "sign": (lambda s, x: x.sign() + x, "calls torch.add, .* (it jumps: its two sides do not meet"),

@@ -123,9 +123,13 @@ class Groups:
 
 @dataclass(frozen=True)
 class Jump:
-    """A fold that jumps: ``chosen(*inputs, *constants, pieces=...)`` is its result on the pieces (v, n_units)."""
+    """A fold that jumps: ``chosen(*inputs, *constants, pieces=...)`` is its result on the pieces (v, n_units).
+
+    constant: whether the result is constant on each piece.
+    """
 
     chosen: Callable[..., Tensor]
+    constant: bool = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -75,7 +75,8 @@ class Choice(Pending):
     @property
     def dtype(self) -> torch.dtype | None:
         """That of constant sides, where a comparison is true or false."""
-        return self.above.dtype if isinstance(self.above, Tensor) and isinstance(self.below, Tensor) else None
+        dtypes = {side.dtype if isinstance(side, Tensor | Choice) else None for side in (self.above, self.below)}
+        return dtypes.pop() if len(dtypes) == 1 else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from regionscope.network.operations import Fixed
 from regionscope.network.record import Call, Data, rule
+from regionscope.network.rules.masks import masked
 
 Operand = Data | Tensor | float | int
 
@@ -81,7 +82,8 @@ def _rsub(call: Call, a: Operand, b: Operand, alpha: float = 1) -> Any:
 )  # fmt: skip
 def _mul(call: Call, a: Operand, b: Operand) -> Any:
     if isinstance(a, Data) and isinstance(b, Data):
-        call.refuse_product()
+        same_layout(call, a, b)
+        return masked(call, torch.mul, a, b, np.broadcast_shapes(a.shape, b.shape))
     x, factor = (a, b) if isinstance(a, Data) else (b, a)
     assert isinstance(x, Data)
     if isinstance(factor, Tensor):
@@ -144,7 +146,7 @@ def _addcdiv(call: Call, x: Operand, a: Operand, b: Operand, *, value: float = 1
 @rule("matmul", "mm", "bmm", "__matmul__", "__rmatmul__", data=("a", "b"), when="one factor is a constant")
 def _matmul(call: Call, a: Operand, b: Operand) -> Any:
     if isinstance(a, Data) and isinstance(b, Data):
-        call.refuse_product()
+        return masked(call, torch.matmul, a, b)
     if isinstance(a, Data):
         assert isinstance(b, Tensor)
         if b.dim() > 2 and (b.dim() > a.ndim or (b.dim() == a.ndim and b.shape[0] != 1)):
@@ -178,6 +180,8 @@ def _einsum(call: Call, equation: str, *operands: Any) -> Data:
     terms, arrow, result = equation.replace(" ", "").partition("->")
     inputs = terms.split(",")
     places = [i for i, operand in enumerate(flat) if isinstance(operand, Data)]
+    if places == [0, 1] == [*range(len(flat))]:
+        return _product_of_rows(call, inputs, result if arrow else "", flat)
     if len(places) != 1:
         call.refuse_product()
     place = places[0]
@@ -188,6 +192,14 @@ def _einsum(call: Call, equation: str, *operands: Any) -> Data:
     constants = tuple(call.constant(operand) for i, operand in enumerate(flat) if i != place)
     run = partial(_contracted, equation=equation, place=place)
     return call.affine(run, flat[place], constants=constants, memory="fresh" if constants else "view")
+
+
+def _product_of_rows(call: Call, terms: list[str], result: str, operands: list[Any]) -> Data:
+    """An einsum of two values whose first index is the batch, which the result has too."""
+    first = {term[:1] for term in (*terms, result)}
+    if len(first) > 1 or "." in first:
+        call.refuse_product()
+    return masked(call, partial(torch.einsum, f"{terms[0]},{terms[1]}->{result}"), *operands)
 
 
 def _contracted(x: Tensor, *constants: Tensor, equation: str, place: int) -> Tensor:

@@ -7,12 +7,16 @@ With the sides a and b as functions of u, and the comparison u > t,
     where(u > t, a(u), b(u)) = a(max(u, t)) + b(min(u, t)) - b(t).
 
 A choice whose sides do not meet jumps. It is refused when something else uses it.
+
+Several comparisons, as in ``(u > 0) & (u < 1)``, are a choice whose side is a choice itself: where u > 0, whether
+u < 1. Of one value, the comparison with the lowest level is the outer one; below that level, the others are known.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -23,10 +27,10 @@ import torch
 from torch import Tensor
 
 from regionscope.network.operations import Affine, Jump, Largest, Rounded, Thresholds
-from regionscope.network.record import Call, Choice, Data, Pending, RecordedStep, rule
+from regionscope.network.record import RULES, Call, Choice, Data, Pending, RecordedStep, rule
 from regionscope.network.rules.activations import activated, larger
 from regionscope.network.rules.arithmetic import Operand, aligned, same_layout, sum_of
-from regionscope.network.rules.indexing import is_empty, select
+from regionscope.network.rules.indexing import index_select, is_empty, select
 from regionscope.network.rules.shapes import reshaped
 from regionscope.network.second_reading import named
 
@@ -72,10 +76,10 @@ def _sign(call: Call, x: Data) -> Choice:
 @rule(
     "logical_not", "bitwise_not", "invert", "inv", "__invert__", takes=(Choice,), any_axis=True, when="of a comparison"
 )
-def _not(call: Call, x: Data) -> Choice:
+def _not(call: Call, x: Data) -> Any:
     if not isinstance(x, Choice):
         call.refuse(JUMPS)
-    return _with_sides(call, x, *map(torch.logical_not, (x.above, x.below)))
+    return _combined(call, torch.logical_not, x)
 
 
 @rule(
@@ -86,10 +90,10 @@ def _not(call: Call, x: Data) -> Choice:
     data=("a", "b"),
     takes=(Choice,),
     any_axis=True,
-    when="of one comparison",
+    when="of comparisons of one value",
 )
-def _and(call: Call, a: Any, b: Any) -> Choice:
-    return _combined(call, a, b, torch.logical_and)
+def _and(call: Call, a: Any, b: Any) -> Any:
+    return _combined(call, torch.logical_and, a, b)
 
 
 @rule(
@@ -100,18 +104,37 @@ def _and(call: Call, a: Any, b: Any) -> Choice:
     data=("a", "b"),
     takes=(Choice,),
     any_axis=True,
-    when="of one comparison",
+    when="of comparisons of one value",
 )
-def _or(call: Call, a: Any, b: Any) -> Choice:
-    return _combined(call, a, b, torch.logical_or)
+def _or(call: Call, a: Any, b: Any) -> Any:
+    return _combined(call, torch.logical_or, a, b)
 
 
-def _combined(call: Call, a: Any, b: Any, function: Callable[..., Tensor]) -> Choice:
-    test = next((value for value in (a, b) if isinstance(value, Choice)), None)
+@rule(
+    "logical_xor",
+    "bitwise_xor",
+    "xor",
+    "__xor__",
+    data=("a", "b"),
+    takes=(Choice,),
+    any_axis=True,
+    when="of comparisons of one value",
+)
+def _xor(call: Call, a: Any, b: Any) -> Any:
+    return _combined(call, torch.logical_xor, a, b)
+
+
+def _combined(call: Call, function: Callable[..., Tensor], *values: Any) -> Any:
+    """A logical function of comparisons."""
+    test = _first_test(call, values)
     if test is None:
-        call.refuse(JUMPS)
-    sides = (function(*(_on(test, value, side, call) for value in (a, b))) for side in ("above", "below"))
-    return _with_sides(call, test, *sides)
+        if any(isinstance(value, Data) for value in values):
+            call.refuse(JUMPS)
+        return function(*map(torch.as_tensor, values))
+    above, below = (
+        _combined(call, function, *(_on(test, value, side) for value in values)) for side in ("above", "below")
+    )
+    return _with_sides(call, test, above, below)
 
 
 @rule("bool", takes=(Choice,), any_axis=True, when="of a comparison")
@@ -129,12 +152,15 @@ def _truth(call: Call, x: Data) -> Choice:
 )
 def where(call: Call, condition: Any, a: Any, b: Any) -> Any:
     """A fixed mask chooses between two values, or a comparison does."""
-    test = next((value for value in (condition, a, b) if isinstance(value, Choice)), None)
+    test = _first_test(call, (condition, a, b))
     if test is not None:
-        parts = ([_on(test, value, side, call) for value in (condition, a, b)] for side in ("above", "below"))
+        parts = ([_on(test, value, side) for value in (condition, a, b)] for side in ("above", "below"))
         return settled(call, test, *(where(call, *values) for values in parts))
     if isinstance(condition, Data):
-        call.refuse("its condition depends on the input")
+        if not call.recorder.jumps:
+            call.refuse("its condition depends on the input")
+        opposite = sum_of(call, 1.0, condition, -1.0)
+        return sum_of(call, _times(call, condition, a), _times(call, opposite, b), 1.0)
     data = a if isinstance(a, Data) else b
     if not isinstance(data, Data):
         return torch.where(condition, a, b)
@@ -147,6 +173,11 @@ def where(call: Call, condition: Any, a: Any, b: Any) -> Any:
     if isinstance(a, Data):
         return call.affine(_chosen, a, constants=(aligned(call, data, b), mask), entrywise=True)
     return call.affine(_chosen, b, constants=(aligned(call, data, a), ~mask), entrywise=True)
+
+
+def _times(call: Call, mask: Data, value: Any) -> Data:
+    product: Data = RULES["mul"].function(call, mask, value)
+    return product
 
 
 def _chosen(a: Tensor, b: Tensor, mask: Tensor) -> Tensor:
@@ -179,16 +210,16 @@ def _jump(call: Call, choice: Choice) -> Data:
     return call.fold(
         partial(_chosen_side, swapped=swapped, closed=choice.closed, middle=choice.middle), u, *data,
         constants=constants, compare=partial(_above_zero, n=u.numel), n_units=u.numel,
-        pieces=Jump(partial(_side_of_piece, swapped=swapped)),
+        pieces=Jump(partial(_side_of_piece, swapped=swapped), constant=not data),
     )  # fmt: skip
 
 
 def _parts(call: Call, u: Data, choice: Choice) -> tuple[tuple[Data, ...], tuple[Tensor, ...], bool]:
     """The sides that are data, those that are constants, and whether below stands first among both."""
     sides = [
-        side if isinstance(side, Data) else call.constant(aligned(call, u, side))
-        for side in (choice.above, choice.below)
+        call.recorder.with_jump(side) if isinstance(side, Choice) else side for side in (choice.above, choice.below)
     ]
+    sides = [side if isinstance(side, Data) else call.constant(aligned(call, u, side)) for side in sides]
     if any(side.axis != u.axis for side in sides if isinstance(side, Data)):
         call.refuse_row_mixing()
     data = tuple(side for side in sides if isinstance(side, Data))
@@ -221,7 +252,7 @@ def _rounding_rule(name: str, function: Callable[[Tensor], Tensor], offset: floa
     def _round(call: Call, x: Data) -> Data:
         _allowed(call)
         compare = partial(_at_whole_numbers, n=x.numel, offset=offset, function=function)
-        return call.fold(function, x, compare=compare, n_units=x.numel, pieces=Jump(_as_pieces))
+        return call.fold(function, x, compare=compare, n_units=x.numel, pieces=Jump(_as_pieces, constant=True))
 
 
 def _at_whole_numbers(x: Tensor, *, n: int, offset: float, function: Callable[[Tensor], Tensor]) -> Rounded:
@@ -263,17 +294,6 @@ def _argmax(call: Call, x: Data, dim: int | None = None, keepdim: bool = False) 
     return Index("", shape, x.axis, refusal=call.refusal(JUMPS), compared=x, keepdim=keepdim)
 
 
-@rule("eq", "__eq__", data=("a", "b"), takes=(Index,), when=WITH_JUMPS)
-def _is(call: Call, a: Any, b: Any) -> Winner:
-    if not isinstance(a, Index) or isinstance(b, Data):
-        call.refuse(JUMPS)
-    return Winner(
-        "", a.shape, a.axis, refusal=a.refusal, compared=a.compared, level=int(b), closed=False,
-        above=torch.tensor(True, device="cpu"), below=torch.tensor(False, device="cpu"),
-        resolved=partial(_jump_of_winner, call, a),
-    )  # fmt: skip
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Top(Choice):
     """The ``level`` largest entries of ``compared`` along its last dimension: those of ``above`` in their places."""
@@ -285,6 +305,39 @@ class TopIndex(Pending):
 
     compared: Data
     k: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AmongTop(Pending):
+    """Which of the k largest entries of ``compared`` is this ``entry``."""
+
+    compared: Data
+    k: int
+    entry: int
+
+
+@rule("eq", "__eq__", data=("a", "b"), takes=(Index, TopIndex), when=WITH_JUMPS)
+def _is(call: Call, a: Any, b: Any) -> Winner | AmongTop:
+    if isinstance(a, TopIndex) and not isinstance(b, Data):
+        return AmongTop("", a.shape, a.axis, refusal=a.refusal, compared=a.compared, k=a.k, entry=int(b))
+    if not isinstance(a, Index) or isinstance(b, Data):
+        call.refuse(JUMPS)
+    return Winner(
+        "", a.shape, a.axis, refusal=a.refusal, compared=a.compared, level=int(b), closed=False,
+        above=torch.tensor(True, device="cpu"), below=torch.tensor(False, device="cpu"),
+        resolved=partial(_jump_of_winner, call, a),
+    )  # fmt: skip
+
+
+@rule("any", takes=(AmongTop,), when="with `jumps=True`, whether an entry is among the k largest")
+def _any(call: Call, x: Data, dim: int | None = None, keepdim: bool = False) -> Data:
+    if not isinstance(x, AmongTop) or dim not in (-1, len(x.shape)):
+        call.refuse(JUMPS)
+    place = [x.entry] if keepdim else x.entry
+    mask = kept(call, x.compared, x.k, None)
+    return (
+        select(call, mask, -1, x.entry) if isinstance(place, int) else index_select(call, mask, -1, torch.tensor(place))
+    )
 
 
 def top(call: Call, x: Data, k: int, values: Callable[[], Data]) -> tuple[Top, TopIndex]:
@@ -307,6 +360,10 @@ def _refused(call: Call) -> Data:
 def _scatter(call: Call, x: Any, dim: int, index: Any, src: Any) -> Data:
     """The largest entries in their places, and zeros elsewhere, as in a sparse autoencoder."""
     _allowed(call)
+    if isinstance(index, TopIndex) and not isinstance(src, Data) and dim in (-1, len(index.shape)):
+        number = float(src) if not isinstance(src, Tensor) or src.numel() == 1 else math.nan
+        if math.isfinite(number) and (is_empty(call, x) if isinstance(x, Data) else not bool(x.any())):
+            return _times(call, kept(call, index.compared, index.k, None), number)
     same = isinstance(index, TopIndex) and isinstance(src, Top) and src.compared is index.compared
     empty = is_empty(call, x) if isinstance(x, Data) else not bool(x.any())
     if not same or dim not in (-1, len(src.compared.shape)) or not empty:
@@ -352,7 +409,7 @@ def kept(call: Call, x: Data, k: int, source: Data | None, *, first: bool = Fals
     inputs = (x,) if source is None else (x, source)
     return call.fold(
         partial(_keep, k=k, first=first), *inputs, constants=(groups,), compare=partial(_largest, k=k), n_units=x.numel,
-        pieces=Jump(_keep_pieces),
+        pieces=Jump(_keep_pieces, constant=source is None),
     )  # fmt: skip
 
 
@@ -376,33 +433,72 @@ def _keep_pieces(x: Tensor, *rest: Tensor, pieces: Tensor) -> Tensor:
 
 def on_sides(call: Call, function: Callable[..., Any], bound: inspect.BoundArguments) -> Data:
     """An entrywise rule on each side of the choices among its arguments."""
-    test = next(value for value in bound.arguments.values() if isinstance(value, Choice))
     if call.recorder.jumps:
+        first = next(value for value in bound.arguments.values() if isinstance(value, Choice))
         for name, value in bound.arguments.items():
-            if isinstance(value, Choice) and not _same_test(test, value):
+            if isinstance(value, Choice) and not _same_value(first, value):
                 bound.arguments[name] = call.recorder.with_jump(value)
-    sides = []
-    for side in ("above", "below"):
-        args = [_on(test, value, side, call) for value in bound.args[1:]]
-        kwargs = {name: _on(test, value, side, call) for name, value in bound.kwargs.items()}
-        if any(isinstance(value, Data) for value in (*args, *kwargs.values())):
-            sides.append(function(call, *args, **kwargs))
-        else:
-            sides.append(_of_constants(call, args, kwargs))
+    result: Data = _on_sides(call, function, list(bound.args[1:]), dict(bound.kwargs))
+    return result
+
+
+def _on_sides(call: Call, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    values = (*args, *kwargs.values())
+    test = _first_test(call, values)
+    if test is None:
+        data = any(isinstance(value, Data) for value in values)
+        return function(call, *args, **kwargs) if data else _of_constants(call, args, kwargs)
+    sides = (
+        _on_sides(
+            call, function, [_on(test, value, side) for value in args],
+            {name: _on(test, value, side) for name, value in kwargs.items()},
+        )
+        for side in ("above", "below")
+    )  # fmt: skip
     return settled(call, test, *sides)
 
 
-def _on(test: Choice, value: Any, side: str, call: Call) -> Any:
-    """The value on one side of a comparison."""
+def _first_test(call: Call, values: Iterable[Any]) -> Choice | None:
+    """The outermost comparison of the choices among these values."""
+    choices = [value for value in values if isinstance(value, Choice)]
+    for choice in choices[1:]:
+        if not _same_value(choices[0], choice) and not call.recorder.jumps:
+            call.refuse(SEVERAL)
+    first = choices[0] if choices else None
+    for choice in choices[1:]:
+        first = choice if first is not None and _above(choice, first) else first
+    return first
+
+
+def _on(test: Choice, value: Any, side: str) -> Any:
+    """The value on one side of a comparison; there, comparisons of the same value at higher levels may be known."""
     if not isinstance(value, Choice):
         return value
-    if not _same_test(test, value):
-        call.refuse(SEVERAL)
-    return getattr(value, side)
+    if _same_test(test, value):
+        return getattr(value, side)
+    if side == "below" and _above(test, value):
+        return _on(test, value.below, side)
+    return replace(value, above=_on(test, value.above, side), below=_on(test, value.below, side))
+
+
+def _same_value(a: Choice, b: Choice) -> bool:
+    """Whether both compare one value with constants, or are the same comparison."""
+    constant = not isinstance(a.level, Data) and not isinstance(b.level, Data)
+    return type(a) is type(b) and a.compared is b.compared and (_same_test(a, b) or (constant and type(a) is Choice))
 
 
 def _same_test(a: Choice, b: Choice) -> bool:
-    return type(a) is type(b) and a.compared is b.compared and a.level is b.level
+    if type(a) is not type(b) or a.compared is not b.compared:
+        return False
+    numbers = not isinstance(a.level, Data | Tensor) and not isinstance(b.level, Data | Tensor)
+    return a.level is b.level or (numbers and bool(a.level == b.level))
+
+
+def _above(low: Choice, high: Choice) -> bool:
+    """Whether the second one compares the same value with higher numbers, entry by entry."""
+    if not _same_value(low, high) or _same_test(low, high):
+        return False
+    return bool((torch.as_tensor(high.level) > torch.as_tensor(low.level)).all())
 
 
 def _of_constants(call: Call, args: list[Any], kwargs: dict[str, Any]) -> Tensor:

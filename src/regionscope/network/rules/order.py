@@ -96,7 +96,8 @@ def _topk(call: Call, x: Data, k: int, dim: int = -1, largest: bool = True, sort
     if not sorted and k > 1:
         call.refuse("the order of its values is open; pass sorted=True")
     order = range(x.shape[call.row_dim(x, dim)])
-    return _values(_entries_in_order(call, x, dim, [*(reversed(order) if largest else order)][:k]))
+    values = _entries_in_order(call, x, dim, [*(reversed(order) if largest else order)][:k])
+    return MaxResult(values, Refused("it jumps: its indices do, its values do not"))
 
 
 @rule("kthvalue", when="the values")
