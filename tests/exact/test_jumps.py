@@ -244,8 +244,8 @@ MIXTURES: dict[str, Callable[[Mixture, Tensor, list[Tensor]], Any]] = {
 @pytest.mark.parametrize("name", MIXTURES)
 def test_experts_are_read_as_they_are_written(name: str) -> None:
     torch.manual_seed(3)
-    net, corners = Mixture(MIXTURES[name]).double(), 2 * torch.randn(3, 4).double()
-    for slice in (rs.Segment(*corners[:2]), rs.Simplex(corners)):
+    net, directions = Mixture(MIXTURES[name]).double(), torch.randn(2, 4).double()
+    for slice in (rs.Segment(-3 * directions[0], 3 * directions[0]), rs.Box(torch.zeros(4), directions, 3.0)):
         part = rs.linear_regions(net, slice, jumps=True)
         part.check()
         assert part.n_jumps > 0

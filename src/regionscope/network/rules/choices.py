@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -90,7 +90,7 @@ def _not(call: Call, x: Data) -> Any:
     data=("a", "b"),
     takes=(Choice,),
     any_axis=True,
-    when="of comparisons of one value",
+    when="of comparisons of one value; of several with `jumps=True`",
 )
 def _and(call: Call, a: Any, b: Any) -> Any:
     return _combined(call, torch.logical_and, a, b)
@@ -104,7 +104,7 @@ def _and(call: Call, a: Any, b: Any) -> Any:
     data=("a", "b"),
     takes=(Choice,),
     any_axis=True,
-    when="of comparisons of one value",
+    when="of comparisons of one value; of several with `jumps=True`",
 )
 def _or(call: Call, a: Any, b: Any) -> Any:
     return _combined(call, torch.logical_or, a, b)
@@ -118,7 +118,7 @@ def _or(call: Call, a: Any, b: Any) -> Any:
     data=("a", "b"),
     takes=(Choice,),
     any_axis=True,
-    when="of comparisons of one value",
+    when="of comparisons of one value; of several with `jumps=True`",
 )
 def _xor(call: Call, a: Any, b: Any) -> Any:
     return _combined(call, torch.logical_xor, a, b)
@@ -199,19 +199,82 @@ def _masked_fill(call: Call, x: Data, mask: Any, value: Any) -> Any:
 
 def _jump(call: Call, choice: Choice) -> Data:
     """The choice as a map that jumps where the comparison changes."""
-    if isinstance(choice.level, Data):
-        u = sum_of(call, choice.compared, choice.level, -1.0)
-    elif isinstance(choice.level, Tensor) or choice.level != 0:
-        level = aligned(call, choice.compared, choice.level)
-        u = call.affine(torch.sub, choice.compared, constants=(level,), entrywise=True)
-    else:
-        u = choice.compared
+    if choice.dtype is not None and any(isinstance(side, Choice) for side in (choice.above, choice.below)):
+        return _jumps_together(call, choice)
+    u = _margin(call, choice)
     data, constants, swapped = _parts(call, u, choice)
     return call.fold(
         partial(_chosen_side, swapped=swapped, closed=choice.closed, middle=choice.middle), u, *data,
         constants=constants, compare=partial(_above_zero, n=u.numel), n_units=u.numel,
         pieces=Jump(partial(_side_of_piece, swapped=swapped), constant=not data),
     )  # fmt: skip
+
+
+def _margin(call: Call, choice: Choice) -> Data:
+    """What is positive where the choice takes the side above."""
+    if isinstance(choice.level, Data):
+        margin: Data = sum_of(call, choice.compared, choice.level, -1.0)
+        return margin
+    if isinstance(choice.level, Tensor) or choice.level != 0:
+        level = aligned(call, choice.compared, choice.level)
+        return call.affine(torch.sub, choice.compared, constants=(level,), entrywise=True)
+    return choice.compared
+
+
+@dataclass(frozen=True)
+class _Leaves:
+    """Constants chosen by several comparisons, as a tree: the number of a constant, or (number of a comparison,
+    closed, middle, above, below). shapes: of a row of what each comparison compares.
+    """
+
+    tree: Any
+    shapes: tuple[tuple[int, ...], ...]
+
+    def __call__(self, *arguments: Tensor) -> Tensor:
+        margins, leaves = arguments[: len(self.shapes)], arguments[len(self.shapes) :]
+        return self._of(self.tree, margins, leaves)
+
+    def _of(self, tree: Any, margins: Sequence[Tensor], leaves: Sequence[Tensor]) -> Tensor:
+        if isinstance(tree, int):
+            return leaves[tree]
+        test, closed, middle, *sides = tree
+        above, below = (self._of(side, margins, leaves) for side in sides)
+        return _chosen_side(margins[test], above, below, swapped=False, closed=closed, middle=middle)
+
+    def on_pieces(self, *arguments: Tensor, pieces: Tensor) -> Tensor:
+        """The constants on the sides of the margins that the pieces say."""
+        leaves = arguments[len(self.shapes) :]
+        signs = pieces.split([math.prod(shape) for shape in self.shapes], 1)
+        sides = [2.0 * sign.reshape(-1, *shape) - 1 for sign, shape in zip(signs, self.shapes, strict=True)]
+        return self._of(self.tree, sides, leaves).to(arguments[0].dtype)
+
+
+def _jumps_together(call: Call, choice: Choice) -> Data:
+    """Constants that several comparisons choose, as one map that jumps where any of them changes."""
+    tests, leaves = list[Choice](), list[Tensor]()
+
+    def tree_of(value: Any) -> Any:
+        if not isinstance(value, Choice):
+            leaves.append(call.constant(aligned(call, choice.compared, value)))
+            return len(leaves) - 1
+        number = next((i for i, test in enumerate(tests) if _same_test(test, value)), len(tests))
+        if number == len(tests):
+            tests.append(value)
+        return number, value.closed, value.middle, tree_of(value.above), tree_of(value.below)
+
+    tree = tree_of(choice)
+    if any(type(test) is not Choice or test.axis != choice.axis for test in tests):
+        call.refuse(SEVERAL)
+    margins = [_margin(call, test) for test in tests]
+    chosen = _Leaves(tree, tuple(margin.shape for margin in margins))
+    return call.fold(
+        chosen, *margins, constants=tuple(leaves), compare=partial(_above_zero_each, n=len(margins)),
+        n_units=sum(margin.numel for margin in margins), pieces=Jump(chosen.on_pieces, constant=True),
+    )  # fmt: skip
+
+
+def _above_zero_each(*arguments: Tensor, n: int) -> Thresholds:
+    return Thresholds(torch.cat([margin.reshape(len(margin), -1) for margin in arguments[:n]], 1), (0.0,))
 
 
 def _parts(call: Call, u: Data, choice: Choice) -> tuple[tuple[Data, ...], tuple[Tensor, ...], bool]:
