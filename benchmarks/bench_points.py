@@ -23,7 +23,7 @@ from bench_exact import peak_gib
 from regionscope_lab import zoo
 from results import surroundings
 from table import store
-from timing import timed
+from timing import busy_seconds, timed
 
 PASSES = 1 << 15  # of the floor that are timed; the others are taken to cost the same
 
@@ -49,7 +49,7 @@ CASES = [
 
 
 def floor(model: nn.Module, x: Tensor, batches: tuple[int, ...]) -> float:
-    """Seconds of one forward pass in float64 for each entry of each input."""
+    """Seconds of one forward pass in float64 for each entry of each input; on a CPU those of the processor."""
     passes = len(x) * x[0].numel()
     model = model.double()
 
@@ -62,7 +62,7 @@ def floor(model: nn.Module, x: Tensor, batches: tuple[int, ...]) -> float:
     def seconds(batch: int) -> float:
         n = min(passes, PASSES)
         forward(batch, batch)
-        return timed(lambda: forward(batch, n), x.device)[1].clock * passes / n
+        return busy_seconds(lambda: forward(batch, n), x.device) * passes / n
 
     return min(map(seconds, batches))
 
@@ -88,12 +88,13 @@ def measure(case: Case, device: torch.device) -> dict[str, object] | None:
     rs.regions_at(model, x[:2])
     at, took = timed(lambda: rs.regions_at(model, x), device)
     bottom = floor(model, x, case.batches)
+    seconds = took.clock if device.type == "cuda" else took.processor
     peak = torch.cuda.max_memory_allocated(device) / 2**30 if device.type == "cuda" else peak_gib()
     assert len(at) == points
     return {
         "case": f"regions of points, {case.name}", "network": case.name, "points": points,
         "directions": math.prod(case.shape), "seconds": took.clock, "cpu": took.processor, "floor": bottom,
-        "ratio": took.clock / bottom, "peak_gib": peak,
+        "ratio": seconds / bottom, "peak_gib": peak,
     }  # fmt: skip
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         CheckFailed,
         InputError,
         LimitReached,
-        MissingLibrary,
         NotPiecewiseAffine,
         RegionscopeError,
         SliceError,
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from regionscope.monitor import Monitor, every, log_spaced
     from regionscope.network import Program, block, select_output, trace
     from regionscope.network.onnx import read_onnx
-    from regionscope.points import PointRegions, regions_at
+    from regionscope.points import PointRegions, regions_at, walk_regions
     from regionscope.provenance import show_versions
     from regionscope.sampled import embedding_slice
     from regionscope.smooth import DecisionMap, decision_map
@@ -64,7 +63,6 @@ __all__ = [
     "LevelSet",
     "LimitReached",
     "LocalComplexity",
-    "MissingLibrary",
     "Monitor",
     "NotPiecewiseAffine",
     "Partition",
@@ -103,6 +101,7 @@ __all__ = [
     "show_versions",
     "trace",
     "verify",
+    "walk_regions",
 ]
 
 

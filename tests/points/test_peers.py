@@ -1,4 +1,8 @@
-"""Half-spaces, facets and maps of data points against relucent, where it is installed (dependency group ``peers``)."""
+"""Half-spaces, facets and maps of data points against relucent, where it is installed (dependency group ``peers``).
+
+Two other tools know the region of a point and are not compared: Aletheia is not on the package index, and parx needs
+Julia.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 
 import pytest
@@ -261,6 +262,20 @@ def test_blocks_of_any_size_give_the_same() -> None:
     regions_at(net, x, memory=1 << 20, progress=shares.append)
     assert len(shares) > 4
     assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+
+
+def test_the_time_is_estimated_before_the_work_starts() -> None:
+    """An image of 150,528 pixels: three passes tell that the limit is too short, and no share is reported."""
+    net = nn.Sequential(nn.Conv2d(3, 16, 7, 2), nn.ReLU(), nn.MaxPool2d(4), nn.Conv2d(16, 16, 3), nn.ReLU(),
+                        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10))  # fmt: skip
+    shares: list[float] = []
+    began = time.perf_counter()
+    with pytest.raises(rs.LimitReached, match=r"time_limit=20 seconds, got an estimate of .* 150,528 directions"):
+        regions_at(net, torch.rand(1, 3, 224, 224), time_limit=20, progress=shares.append)
+    assert time.perf_counter() - began < 20
+    assert not shares
+    regions_at(net, torch.rand(1, 3, 32, 32), time_limit=600, progress=shares.append)
     assert shares[-1] == 1.0
 
 

@@ -27,7 +27,6 @@ _ROW_BYTES = {"cpu": 4 << 20, "cuda": 8 << 30}  # bytes of live tangents at a ti
 _CELL_BYTES = {"cpu": 64 << 20, "cuda": 4 << 30}  # bytes of cells and distances at a time
 _TERM_BYTES = 64  # of a term of a point
 _FEWEST_ROWS = 64
-_QR_ROWS = 4096  # rows of a matrix that a QR decomposition takes at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,19 +41,21 @@ class Directions:
     matrix: Live | None
 
     @staticmethod
-    def of(tangents: Tangents, norm: float) -> Directions:
-        """The fewest directions for this norm."""
-        program = tangents.program
+    def count(tangents: Tangents, norm: float) -> int:
+        """How many are enough for this norm."""
+        d = math.prod(tangents.program.input_shape)
+        return min(d, sum(math.prod(shape) for shape in tangents.live_shapes.values())) if norm == 2 else d
+
+    @staticmethod
+    def of(tangents: Tangents, norm: float, memory: int) -> Directions:
+        """The fewest directions for this norm, or the axes where the matrix M does not fit in half of the memory."""
+        program, m = tangents.program, Directions.count(tangents, norm)
         d = math.prod(program.input_shape)
-        m = sum(math.prod(shape) for shape in tangents.live_shapes.values())
-        axes = Directions(tangents, d, None)
-        if norm != 2 or m >= d:
-            return axes
-        triangle = torch.empty(0, m, dtype=program.dtype, device=program.device)
-        for start in range(0, d, _QR_ROWS):  # of M transposed, (d, m)
-            live = axes.live(start, min(start + _QR_ROWS, d))
-            rows = torch.cat([x[0].flatten(1) for x in live.values()], 1)
-            triangle = torch.linalg.qr(torch.cat([triangle, rows]), mode="r").R  # (at most m, m)
+        if m == d or 16 * m * d > memory // 2:
+            return Directions(tangents, d, None)
+        rows = min(m, max(1, memory // 4 // program.row_bytes))
+        columns = tangents.gradients(lambda live: torch.cat([x.flatten(2) for x in live.values()], 2), m, rows)
+        triangle = torch.linalg.qr(columns.T, mode="r").R  # (m, m)
         parts = triangle.split([math.prod(shape) for shape in tangents.live_shapes.values()], 1)
         shapes = tangents.live_shapes.items()
         matrix = {name: x.reshape(m, *shape).contiguous() for x, (name, shape) in zip(parts, shapes, strict=True)}

@@ -65,7 +65,7 @@ def halfspaces_of(
     """The half-spaces of the cell of one point (1, *input_shape). within: the farthest fold to return."""
     kept = [side.in_reach[0] for side in cells.sides[:-1]]
     if within is not None:
-        directions = Directions.of(tangents, norm)
+        directions = Directions.of(tangents, norm, memory)
         by_fold = distances(cells, directions, norm, Blocks.of(tangents, directions.n, memory))
         kept = [mask & (distance[0] <= within) for mask, distance in zip(kept, by_fold, strict=False)]
     terms = [mask.nonzero()[:, 0] for mask in kept]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -56,15 +57,7 @@ def _jacobian(tangents: Tangents, cells: Cells, memory: int) -> Tensor:
         axes = Directions(tangents, d, None)
         parts = [_through(tangents, cells, axes.live(start, min(start + rows, d))) for start in range(0, d, rows)]
         return torch.cat([part[0] for part in parts]).T
-    gradients = []
-    for start in range(0, c, rows):
-        n = min(rows, c - start)
-        leaf = torch.zeros((1, n, *program.input_shape), dtype=program.dtype, device=program.device, requires_grad=True)
-        with torch.enable_grad():
-            outputs = _through(tangents, cells, tangents.begin(leaf))[0]
-            total = outputs[:, start : start + n].diagonal().sum() + 0 * leaf.sum()
-            gradients.append(torch.autograd.grad(total, leaf)[0][0].flatten(1))
-    return torch.cat(gradients)
+    return tangents.gradients(partial(_through, tangents, cells), c, rows)
 
 
 def _through(tangents: Tangents, cells: Cells, live: Live) -> Tensor:

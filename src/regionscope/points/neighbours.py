@@ -92,9 +92,9 @@ def neighbours_of(source: Source, i: int) -> Neighbours:
 
 
 def walk_regions(
-    model: nn.Module | Program, x: PointLike, n: int, *, output: Output | None = None, args: Arguments = ()
+    model: nn.Module | Program, point: PointLike, count: int, *, output: Output | None = None, args: Arguments = ()
 ) -> RegionWalk:
-    """The n cells (activation regions) of the input space that are closest to ``x``, in order of their distance.
+    """The ``count`` cells (activation regions) that are closest to ``point``, in order of their distance.
 
     Goes from cell to cell across facets, always on from the closest cell so far. A cell at some distance touches its
     closest point together with cells that are no farther, and these are joined by facets, so none is missed.
@@ -105,16 +105,16 @@ def walk_regions(
     >>> walk_regions(lines, [0.0, 0.0], 9).distance.numpy().round(3).tolist()
     [0.0, 1.0, 2.0, 2.236]
     """
-    read_integer("n", n)
-    point = read_point(x, "the point")[None]
-    program = read_logits(select_output(model, output, args), point)
-    source = Source(Tangents(with_decision(program)), Examples(1, inputs=point), 2.0)
-    shape, start = program.input_shape, point.flatten().cpu().numpy()
+    read_integer("count", count)
+    origin = read_point(point, "the point")[None]
+    program = read_logits(select_output(model, output, args), origin)
+    source = Source(Tangents(with_decision(program)), Examples(1, inputs=origin), 2.0)
+    shape, start = program.input_shape, origin.flatten().cpu().numpy()
     with torch.no_grad():
         first = _cell(source, source.points([0]), generic_direction(source.program)[None])
         waiting, seen, ties = [(0.0, 0, first, start)], {first.key}, itertools.count(1)
         visited: list[tuple[float, FloatArray, FloatArray]] = []
-        while waiting and len(visited) < n:
+        while waiting and len(visited) < count:
             distance, _, cell, closest = heapq.heappop(waiting)
             facets = facets_of(cell.halfspaces)
             visited.append((distance, closest, inside_of(facets)))

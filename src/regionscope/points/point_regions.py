@@ -35,8 +35,9 @@ from regionscope.points.tangents import Tangents
 from regionscope.tolerance import SLOPE_ROUNDING
 from regionscope.types import Array, IntArray, Progress, Reading
 
-_MEASURED = 2.0  # seconds of work, or
-_MEASURED_SHARE = 0.02  # share of it, after which the time of the rest is estimated
+_TRIAL = 1.0  # seconds, or
+_TRIAL_SHARE = 0.05  # share of the time limit, from which the time of all the work is estimated
+_AT_ONCE = 100  # a pass of many rows takes at least this part of as many passes of a row
 _PROBES = 8  # points at which two affine maps are compared, in as many mixtures of the outputs
 
 
@@ -269,7 +270,7 @@ def regions_at(
     norm: of the distances, 1, 2 or ``math.inf``.
     merge: "affine" gives one id to all regions with the same affine map, whether or not they touch.
     memory: bytes of live values held at a time, as in ``linear_regions``.
-    time_limit: seconds; LimitReached is raised as soon as the work is estimated to take longer.
+    time_limit: seconds; LimitReached is raised as soon as the work is estimated to take longer, first before it starts.
     progress: called with the finished share of the work, 0 to 1.
     output, args: for a model that returns several tensors or takes further arguments, as in ``linear_regions``.
 
@@ -293,7 +294,7 @@ def regions_at(
     program = read_logits(select_output(model, output, args), examples.first[None])
     with torch.no_grad():
         source = Source(Tangents(with_decision(program)), examples, read_norm(norm))
-        clock = _Clock(started, time_limit, progress, len(examples))
+        clock = _Clock(started, time_limit, progress, source, Directions.count(source.tangents, source.norm))
         return _measure(source, Budget.of(program.device, memory, None).memory, merge, clock)
 
 
@@ -347,27 +348,61 @@ def read_norm(norm: object) -> float:
     return float(value)
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class _Clock:
-    """Reports progress, and stops work that will take too long."""
+    """Reports progress, and stops work that will take too long. passes: number of directions of each input."""
 
     started: float
     limit: float | None
     progress: Progress | None
-    n: int
+    source: Source
+    passes: int
 
-    def tick(self, share: float, passes: int) -> None:
-        """A share of all the work is done. passes: number of directions, for the error."""
+    def trial(self) -> None:
+        """Estimate the time of all the work: from a forward pass, then from 1, 2, 4, ... directions of the first input.
+
+        Their number grows until they take a second or a twentieth of the limit.
+        """
+        if self.limit is None:
+            return
+        source, all_passes = self.source, self.passes * len(self.source.examples)
+        share = min(_TRIAL, _TRIAL_SHARE * self.limit)
+        x, began = source.points([0]), self._now()
+        source.program(x)
+        if (seconds := self._now() - began) > share and seconds * all_passes > _AT_ONCE * self.limit:
+            self._check(seconds * all_passes)
+        cells, size = source.cells(x), 1
+        self._seconds(cells, size)  # a GPU loads its kernels
+        while (seconds := self._seconds(cells, size)) < share and size < self.passes:
+            size = min(2 * size, self.passes)
+        self._check(seconds / size * all_passes)
+
+    def tick(self, share: float) -> None:
+        """A share of all the work is done."""
+        if self.progress is None and self.limit is None:
+            return
+        seconds = self._now() - self.started
         if self.progress is not None:
             self.progress(min(1.0, share))
-        seconds = time.perf_counter() - self.started
-        if self.limit is None or (seconds < min(_MEASURED, self.limit) and share < _MEASURED_SHARE):
-            return
-        if share < 1 and (estimate := seconds / share) > self.limit:
+        if share < 1 and self.limit is not None and seconds > min(2 * _TRIAL, self.limit):
+            self._check(seconds / share)
+
+    def _now(self) -> float:
+        if self.source.program.device.type == "cuda":
+            torch.cuda.synchronize(self.source.program.device)
+        return time.perf_counter()
+
+    def _seconds(self, cells: Cells, size: int) -> float:
+        began = self._now()
+        distances(cells, Directions(self.source.tangents, size, None), self.source.norm, Blocks(1, 1, size))
+        return self._now() - began
+
+    def _check(self, estimate: float) -> None:
+        if self.limit is not None and estimate > self.limit:
             raise LimitReached(
                 f"Expected work of at most time_limit={self.limit:g} seconds, got an estimate of {estimate:.3g} "
-                f"seconds for {counted(self.n, 'input')} and {counted(passes, 'direction')}. Raise time_limit= or pass "
-                "fewer inputs."
+                f"seconds for {counted(len(self.source.examples), 'input')} and {counted(self.passes, 'direction')}. "
+                "Raise time_limit= or pass fewer inputs."
             )
 
 
@@ -375,7 +410,8 @@ def _measure(source: Source, memory: int, merge: str | None, clock: _Clock) -> P
     if merge is not None:
         one_of("merge", merge, ("affine",))
     tangents = source.tangents
-    directions = Directions.of(tangents, source.norm)
+    clock.trial()
+    directions = Directions.of(tangents, source.norm, memory)
     blocks = Blocks.of(tangents, directions.n, memory)
     n = len(source.examples)
     parts: list[tuple[Tensor, ...]] = []
@@ -388,7 +424,7 @@ def _measure(source: Source, memory: int, merge: str | None, clock: _Clock) -> P
         cells = source.cells(points)
 
         def tick(done: float, start: int = start, p: int = len(points)) -> None:
-            clock.tick((start + p * done) / n, directions.n)
+            clock.tick((start + p * done) / n)
 
         parts.append(_summary(tangents, cells, distances(cells, directions, source.norm, blocks, tick)))
         keys += source.keys(cells)

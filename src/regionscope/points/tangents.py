@@ -155,6 +155,20 @@ class Tangents:
         self.folds[index].run(live, chosen, overwrite=overwrite)
         return run(self.stretches[index], live)
 
+    def gradients(self, numbers: Callable[[Live], Tensor], n: int, rows: int) -> Tensor:
+        """(n, d): the gradients of n numbers with respect to the input, some rows at a time.
+
+        numbers: from the tangents (1, rows, *shape) before the first fold, (1, rows, n). Cost: a backward pass of each.
+        """
+        program, parts = self.program, []
+        for start in range(0, n, rows):
+            size = min(rows, n - start)
+            leaf = _zeros(program, (size, *program.input_shape)).requires_grad_()
+            with torch.enable_grad():
+                wanted = numbers(self.begin(leaf))[0, :, start : start + size].diagonal()
+                parts.append(torch.autograd.grad(wanted.sum() + 0 * leaf.sum(), leaf)[0][0].flatten(1))
+        return torch.cat(parts)
+
     def outputs(self, live: Live) -> Tensor:
         """(p, n, c): the tangents of the outputs, at the end."""
         return live[self.program.output_name].flatten(2)
