@@ -12,6 +12,7 @@ import pytest
 from regionscope.errors import InputError
 from regionscope_lab.papers.declaration import Item, all_items, find_items, runs_of
 from regionscope_lab.papers.figures import draw
+from regionscope_lab.papers.pages import item_lines
 from regionscope_lab.papers.rules import Verdict
 from regionscope_lab.papers.seed_table import SeedTable
 
@@ -55,6 +56,8 @@ def test_every_claim_is_graded_from_the_stored_runs_or_says_why_not(item: Item, 
     }
     for place, value in BEFORE.get(item.full_name, {}).items():  # as the reports had it before the runs were declared
         assert math.isclose(float(cells[place]), value, rel_tol=1e-9), place
+    page = (DOCS / "papers" / f"{item.paper}.md").read_text()
+    assert "\n".join(item_lines(item, finding)) in page, "write the pages with regionscope-lab paper report"
 
 
 def test_missing_runs_and_unknown_items_are_refused() -> None:

@@ -18,7 +18,7 @@ from regionscope.errors import InputError
 from regionscope_lab.config import DataSpec, Experiment, MeasureSpec, NetworkSpec, Training
 from regionscope_lab.experiment import run
 from regionscope_lab.papers.archive import pack, unpack
-from regionscope_lab.papers.workspace import Place, Workspace, last_model, nearest, stored_steps
+from regionscope_lab.papers.workspace import Place, Workspace, last_model, stored_steps
 from regionscope_lab.store import RunFolder
 
 EXPERIMENT = Experiment(
@@ -246,4 +246,3 @@ def test_a_run_of_an_archive_knows_the_steps_of_its_weights(checkpoints: str, tm
     archived = RunFolder.open(tmp_path / "there" / "runs" / trained.key)
     assert archived.checkpoints() == []
     assert stored_steps(archived) == stored_steps(trained)
-    assert nearest(archived, 1) == nearest(trained, 1)

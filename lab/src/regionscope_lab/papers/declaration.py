@@ -3,7 +3,8 @@
 A file ``<paper>/<name>.toml`` has ``[[runs]]`` (a sweep; ``like`` starts from an earlier one, and ``desk`` and
 ``smoke`` hold what the smaller sizes change) and ``[[item]]`` (a table, figure or theorem of the paper). The
 module of the same name, or of the name in ``module``, has one function for each item, from the runs to a ``Finding``.
-What is computed from stored networks, or without any, comes from ``compute`` of the module that ``compute`` names.
+What is computed from stored networks, or without any, comes from ``compute`` of that module, or of the one that
+``compute`` names.
 ``beyond`` is declared in the same way: its items are our own questions.
 """
 
@@ -23,7 +24,7 @@ from regionscope.errors import InputError
 from regionscope_lab.config import Experiment
 from regionscope_lab.papers.figures import Figure
 from regionscope_lab.papers.rules import Graded
-from regionscope_lab.papers.seed_table import SeedRun, SeedTable
+from regionscope_lab.papers.seed_table import Runs, SeedTable
 from regionscope_lab.sweep.grid import Sweep, override
 
 if TYPE_CHECKING:
@@ -101,14 +102,16 @@ class Item:
         """Such as "humayun2023-figure8"."""
         return f"{self.paper}-{self.name}"
 
-    @property
-    def function(self) -> Callable[[SeedTable, Mapping[str, tuple[SeedRun, ...]]], Finding] | None:
-        """What reads the runs of this item; None for one that no run tests."""
-        name = self.reader or self.file
+    def _module(self, name: str) -> Any:
+        """A module of the paper; None where there is no such file."""
         if not resources.files("regionscope_lab.papers").joinpath(self.paper, f"{name}.py").is_file():
             return None
-        module = importlib.import_module(f"regionscope_lab.papers.{self.paper}.{name}")
-        return getattr(module, self.name, None)
+        return importlib.import_module(f"regionscope_lab.papers.{self.paper}.{name}")
+
+    @property
+    def function(self) -> Callable[[SeedTable, Runs], Finding] | None:
+        """What reads the runs of this item; None for one that no run tests."""
+        return getattr(self._module(self.reader or self.file), self.name, None)
 
     def experiments(self, size: Size) -> dict[str, tuple[Experiment, ...]]:
         """The runs that the item reads, by name."""
@@ -116,9 +119,9 @@ class Item:
 
     def compute(self, workspace: Workspace, size: Size) -> None:
         """Make the stored answers that the item reads beside its runs."""
-        if self.computing:
-            module = importlib.import_module(f"regionscope_lab.papers.{self.paper}.{self.computing}")
-            module.compute(workspace, size, self.experiments(size))
+        make = getattr(self._module(self.computing or self.reader or self.file), "compute", None)
+        if make is not None:
+            make(workspace, size, self.experiments(size))
 
     def find(self, table: SeedTable, size: Size = "full") -> Finding:
         """Grade the stored runs; an item without a function is not tested by any run."""

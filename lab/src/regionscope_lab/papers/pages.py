@@ -41,7 +41,7 @@ def item_page(item: Item, finding: Finding, size: Size) -> str:
     lines = [f"# {item.full_name}", ""]
     if size != "full":
         lines += [f"Size {size}: the verdicts are about this shortened setting, not about the paper.", ""]
-    lines += _item(item, finding, details=True)
+    lines += item_lines(item, finding, details=True)
     for i, figure in enumerate(finding.figures, 1):
         lines += [f"![{figure.title}]({item.full_name}-{i}.png)", ""]
     return "\n".join(lines)
@@ -143,11 +143,12 @@ def _paper_page(paper: Paper, found: Findings) -> str:
         *_headlines(paper, found),
     ]
     for item in paper.items:
-        lines += _item(item, found[item.full_name], details=False)
+        lines += item_lines(item, found[item.full_name])
     return "\n".join(lines)
 
 
-def _item(item: Item, finding: Finding, *, details: bool) -> list[str]:
+def item_lines(item: Item, finding: Finding, *, details: bool = False) -> list[str]:
+    """The claims and the tables of an item. details: whether with those of each seed."""
     mine = {item.full_name: finding}
     rows = [(claim.says, *_numbers(mine, item, claim), _rule(finding, claim), claim.why) for claim in item.claims]
     first = item.claims[0]

@@ -132,6 +132,10 @@ class SeedTable:
         return found
 
 
+Runs = Mapping[str, Sequence[SeedRun]]
+"""The runs of an item by the name of their sweep."""
+
+
 def by_setting(runs: Iterable[SeedRun], *settings: str) -> dict[Any, tuple[SeedRun, ...]]:
     """The runs that share these settings, in the order of the first of each; one setting gives plain keys."""
     groups: dict[Any, list[SeedRun]] = {}

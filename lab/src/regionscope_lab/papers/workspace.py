@@ -129,6 +129,11 @@ class Workspace:
         """
         return self._compute(function, partial(function, self.place), settings, torch.device(self.device))
 
+    def compute_at_steps(self, function: Computation, runs: Sequence[Experiment], settings: Settings) -> None:
+        """``function(place, run=..., step=..., **settings)`` at every step of these runs with stored weights."""
+        steps = [(run.path.name, step) for run in self.runs(runs) for step in stored_steps(run)]
+        self.compute_with_place(function, [{"run": run, "step": step, **settings} for run, step in steps])
+
     def _in_processes(
         self, function: Computation, lacking: Mapping[Path, dict[str, Any]], device: torch.device | None
     ) -> None:
@@ -190,11 +195,6 @@ def stored_steps(run: RunFolder) -> tuple[int, ...]:
         return schedule.steps(result["steps"], per_epoch=result["steps"] // result["epochs"])
     run.checkpoint()  # raises where there is none
     return tuple(stored.step for stored in run.checkpoints())
-
-
-def nearest(run: RunFolder, step: int) -> int:
-    """The one of ``stored_steps`` that is nearest to ``step``."""
-    return min(stored_steps(run), key=lambda other: abs(other - step))
 
 
 def model_at(run: RunFolder, step: int) -> nn.Module:

@@ -17,7 +17,7 @@ from regionscope_lab.papers.beyond.factor_statistics import Design
 from regionscope_lab.papers.declaration import Finding, Table
 from regionscope_lab.papers.figures import Figure, Series, side_by_side
 from regionscope_lab.papers.rules import FEWEST_SEEDS, FEWEST_SETTINGS, FIT, Graded, Verdict, by_seed, order_vote
-from regionscope_lab.papers.seed_table import SeedRun, SeedTable
+from regionscope_lab.papers.seed_table import Runs, SeedRun, SeedTable
 
 FEWEST_CONTEXTS, _STRONG = 3, 0.5
 MEASURES = {  # words, and the sign with which the measure is expected to go with the gap
@@ -39,7 +39,6 @@ POINT_MEASURES = {
 _WORDS = {Verdict.HOLDS: "follows", Verdict.CONTRADICTED: "does not follow", Verdict.UNDECIDED: "undecided"}
 _FACTORS = ("data size", "label noise", "width", "weight decay", "crops and flips")
 _GRID = 3  # factors of a full factorial, which come first
-Runs = Mapping[str, Sequence[SeedRun]]
 Levels = tuple[float, ...]
 Question = tuple[Callable[[Design], Coefficient], int, bool]  # coefficient, fewest settings or contexts, of the grid
 

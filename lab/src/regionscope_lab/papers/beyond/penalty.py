@@ -18,7 +18,7 @@ from regionscope_lab.config import DataSpec, Experiment
 from regionscope_lab.data import Dataset, load
 from regionscope_lab.papers.declaration import Finding, Size, Table
 from regionscope_lab.papers.rules import ABOVE_ZERO, FIT, in_range, over_seeds
-from regionscope_lab.papers.seed_table import SeedRun, SeedTable
+from regionscope_lab.papers.seed_table import Runs, SeedTable
 from regionscope_lab.papers.workspace import Place, Workspace
 
 _DIMS, _TEMPERATURE = 4, 0.5  # of the penalty: new directions at each step
@@ -130,7 +130,7 @@ def _asked(setting: Setting, strength: float, seed: int) -> dict[str, Any]:
     return {"setting": asdict(setting), "strength": strength, "seed": seed}
 
 
-def penalty(table: SeedTable, runs: Mapping[str, Sequence[SeedRun]]) -> Finding:
+def penalty(table: SeedTable, runs: Runs) -> Finding:
     stored = table.answers("beyond.penalty.trained")
     largest = max(one["setting"]["n_train"] for one in stored)  # an archive has smaller sizes, too
     every = [one for one in stored if one["seed"] != _PILOT_SEED and one["setting"]["n_train"] == largest]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,14 +13,13 @@ from regionscope_lab.papers.declaration import Finding, Table
 from regionscope_lab.papers.figures import Figure, Series
 from regionscope_lab.papers.li2025.settings_table import means_table, scatter, settings_of
 from regionscope_lab.papers.rules import ABOVE_ZERO, Graded, correlated, every_case, in_range, over_seeds
-from regionscope_lab.papers.seed_table import SeedRun, SeedTable
+from regionscope_lab.papers.seed_table import Runs, SeedRun, SeedTable
 
 MEMORISED, UNSOLVED, SOLVED = 0.99, 0.5, 0.95  # accuracies: train at least, test at most, test at least
 _LAST = "position.2"  # MLP units at "=": with one layer, those at a and b cannot change the output
 _RESNET = 0.98  # Li et al. 2025, Table 2
 _COUNTS = {"lines": "regions", "refined": "regions_refined", "test": "regions_test", "planes": "regions_2d"}
 _COMPARED = {"norm of the weights": "norm.l2", "mean output margin": "margin"}
-Runs = Mapping[str, Sequence[SeedRun]]
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from regionscope_lab.papers.declaration import Finding
 from regionscope_lab.papers.humayun2023 import seeds
 from regionscope_lab.papers.humayun2023.seeds import is_true, sign
 from regionscope_lab.papers.rules import Graded, by_seed, combined
-from regionscope_lab.papers.seed_table import SeedRun, SeedTable, by_setting
-
-Runs = Mapping[str, Sequence[SeedRun]]
+from regionscope_lab.papers.seed_table import Runs, SeedRun, SeedTable, by_setting
 
 
 def figure6(table: SeedTable, runs: Runs) -> Finding:

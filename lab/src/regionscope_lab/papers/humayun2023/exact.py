@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from regionscope.complexity import local_complexity, orthonormal_frames
@@ -12,8 +13,12 @@ from regionscope.exact import linear_regions
 from regionscope.geometry import Box
 from regionscope.types import Estimate
 from regionscope_lab.config import Experiment
-from regionscope_lab.papers.declaration import Size
-from regionscope_lab.papers.workspace import Place, Workspace, model_at, stored_steps, training_points
+from regionscope_lab.papers.declaration import Finding, Size, Table
+from regionscope_lab.papers.humayun2023 import seeds
+from regionscope_lab.papers.humayun2023.seeds import double_descent
+from regionscope_lab.papers.rules import by_seed, in_range, over_seeds
+from regionscope_lab.papers.seed_table import Curve, Runs, SeedTable
+from regionscope_lab.papers.workspace import Place, Workspace, model_at, training_points
 
 _DIMS = 25
 
@@ -28,8 +33,8 @@ def counts_at(place: Place, run: str, step: int, points: int, radius: float) -> 
     model = model_at(folder, step)
     squares = linear_regions(model, [Box(point, plane, radius) for point in around])
     exact = Estimate.of(torch.tensor([part.n_linear_regions for part in squares]))
-    found = local_complexity(model, around, dims=min(_DIMS, around[0].numel()), radius=radius)
-    return {"exact": exact.value, "exact_error": exact.stderr, "lc": found.mean, "lc_error": found.stderr}
+    complexity = local_complexity(model, around, dims=min(_DIMS, around[0].numel()), radius=radius)
+    return {"exact": exact.value, "exact_error": exact.stderr, "lc": complexity.mean, "lc_error": complexity.stderr}
 
 
 _SIZES: dict[Size, dict[str, Any]] = {
@@ -41,6 +46,35 @@ _SIZES: dict[Size, dict[str, Any]] = {
 
 def compute(workspace: Workspace, size: Size, runs: Mapping[str, Sequence[Experiment]]) -> None:
     """Both counts at every stored step."""
-    stored = workspace.runs(runs["depth 3"])
-    asked = [{"run": run.path.name, "step": step, **_SIZES[size]} for run in stored for step in stored_steps(run)]
-    workspace.compute_with_place(counts_at, asked)
+    workspace.compute_at_steps(counts_at, runs["depth 3"], _SIZES[size])
+
+
+def figure14(table: SeedTable, runs: Runs) -> Finding:
+    answers = table.answers("humayun2023.exact.counts_at")
+    curves = {
+        run.seed: [seeds.along(run, answers, name, f"{name}_error") for name in ("lc", "exact")]
+        for run in runs["depth 3"]
+    }
+
+    def phases(curve: Curve) -> int:
+        return seeds.phases_vote(double_descent(curve.steps, curve.values.tolist(), curve.errors.tolist()))
+
+    similar = [float(np.corrcoef(lc.values, exact.values)[0, 1]) for lc, exact in curves.values()]
+    rows = tuple(
+        (seed, one, float(lc.values.max()), float(exact.values.max()))
+        for (seed, (lc, exact)), one in zip(curves.items(), similar, strict=True)
+    )
+    return Finding(
+        {
+            "lc": by_seed([phases(lc) for lc, _ in curves.values()]),
+            "exact": by_seed([phases(exact) for _, exact in curves.values()]),
+            "similar": in_range(over_seeds(similar), 0.5, 1.0, said="+.2f"),
+        },
+        (
+            Table(
+                "LC and exact linear regions at 500 points, r = 0.001",
+                ("seed", "correlation", "largest LC", "most regions"),
+                rows,
+            ),
+        ),
+    )

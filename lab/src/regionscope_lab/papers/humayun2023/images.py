@@ -1,4 +1,4 @@
-"""Convolutional networks: Figures 4, 5, 7, 16, 18 and 19."""
+"""Convolutional networks: Figures 4, 5, 7 and 16."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean
 
 import numpy as np
 
-from regionscope_lab.papers.declaration import Finding, Table
+from regionscope_lab.papers.declaration import Finding
 from regionscope_lab.papers.humayun2023 import seeds
 from regionscope_lab.papers.humayun2023.seeds import is_true, sign
-from regionscope_lab.papers.rules import Graded, by_seed, combined, order_vote
-from regionscope_lab.papers.seed_table import SeedRun, SeedTable, by_setting
+from regionscope_lab.papers.rules import Graded, by_seed, combined
+from regionscope_lab.papers.seed_table import Runs, SeedRun, SeedTable, by_setting
 
-Runs = Mapping[str, Sequence[SeedRun]]
 Pairs = Mapping[str, Sequence[tuple[SeedRun, SeedRun]]]  # without and with batch normalisation, seed by seed
 _PARTS = ("train", "test", "random")
-_TRUSTED = 0.014  # radius up to which the paper calls neighbourhoods reliable
 _PEAKED = 0.98  # share of its largest value from which an accuracy has peaked
 
 
@@ -192,66 +189,3 @@ def figure16(table: SeedTable, runs: Runs) -> Finding:
             *((f"LC at training points, {name}", {"": mine}, start + name) for name in (*shallow, layers[-1]))
         ),
     )
-
-
-def _sizes(table: SeedTable, runs: Sequence[SeedRun], kind: str) -> dict[float, list[list[float]]]:
-    """Mean size of the neighbourhood by radius, for each seed at the input and after each layer that changes it."""
-    found: dict[float, list[list[float]]] = {}
-    for run in runs:
-        for one in sorted(
-            table.answers("humayun2023.deform.sizes_at", run=run.key), key=lambda one: float(one["radius"])
-        ):
-            course = [value for value, _ in one[kind]]
-            changed = [course[0], *course[2:]]  # the first convolution receives the input
-            found.setdefault(one["radius"], []).append(changed)
-    return found
-
-
-def _deformation(table: SeedTable, runs: Sequence[SeedRun], number: str) -> tuple[dict[str, Graded], tuple[Table, ...]]:
-    claims, tables = {}, []
-    for kind in ("eccentricity", "diameter"):
-        sizes = _sizes(table, runs, kind)
-        largest = sizes[max(sizes)]
-
-        def change(course: Sequence[float]) -> float:
-            """The largest change by any layer as a share of the size at the input."""
-            return max(abs(value / course[0] - 1) for value in course)
-
-        by_trust = [
-            [fmean(change(sizes[r][i]) for r in sizes if (r <= _TRUSTED) is small) for small in (True, False)]
-            for i in range(len(runs))
-        ]
-        below, above = (fmean(pair[i] for pair in by_trust) for i in (0, 1))
-        words = f"change of {below:.3g} of the input's size for r <= 0.014, {above:.3g} above"
-        claims[f"grows-{kind}"] = by_seed(
-            [order_vote(course) for course in largest],
-            " to ".join(f"{fmean(one[i] for one in largest):.3g}" for i in (0, -1)),
-        )
-        claims[f"reduced-{kind}"] = combined(
-            [by_seed([sign(course[0] - course[-1]) for course in mine]) for mine in sizes.values()],
-            ", ".join(f"{fmean(c[-1] / c[0] for c in mine):.3g} times at r = {r:g}" for r, mine in sizes.items()),
-        )
-        claims[f"calm-{kind}"] = by_seed([sign(large - small) for small, large in by_trust], words)
-        rows = [(r, run.seed, *course) for r, mine in sizes.items() for run, course in zip(runs, mine, strict=True)]
-        tables.append(
-            Table(
-                f"{number}: average {kind} of the neighbourhood",
-                ("radius", "seed", *(f"layer {i}" for i in range(len(rows[0]) - 2))),
-                tuple(rows),
-                detail=True,
-            )
-        )
-    return claims, tuple(tables)
-
-
-def figure18(table: SeedTable, runs: Runs) -> Finding:
-    deepest = max(run["network.options.depth"] for run in runs["cnn"])
-    mine = [run for run in runs["cnn"] if run["network.options.depth"] == deepest and not run["network.options.bn"]]
-    claims, tables = _deformation(table, mine, "Figure 18")
-    return Finding({name: one for name, one in claims.items() if not name.startswith("reduced")}, tables)
-
-
-def figure19(table: SeedTable, runs: Runs) -> Finding:
-    mine = [run for run in runs["resnet"] if run["network.options.bn"]]
-    claims, tables = _deformation(table, mine, "Figure 19")
-    return Finding({name: one for name, one in claims.items() if not name.startswith("grows")}, tables)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -11,9 +10,8 @@ from regionscope_lab.papers.declaration import Finding, Table
 from regionscope_lab.papers.humayun2023 import seeds
 from regionscope_lab.papers.humayun2023.seeds import is_true, sign
 from regionscope_lab.papers.rules import Graded, by_seed, combined
-from regionscope_lab.papers.seed_table import SeedRun, SeedTable, by_setting
+from regionscope_lab.papers.seed_table import Runs, SeedRun, SeedTable, by_setting
 
-Runs = Mapping[str, Sequence[SeedRun]]
 FINE, COARSE = "lc.train", "coarse.train"
 _FITS = 0.98  # share of its largest value from which an accuracy has peaked
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,8 +11,12 @@ import torch
 from regionscope.complexity import FoldProfile, fold_migration
 from regionscope.geometry import Simplex
 from regionscope_lab.config import Experiment
-from regionscope_lab.papers.declaration import Size
-from regionscope_lab.papers.workspace import Place, Workspace, model_at, stored_steps, training_points
+from regionscope_lab.papers.declaration import Finding, Size, Table
+from regionscope_lab.papers.humayun2023 import seeds
+from regionscope_lab.papers.humayun2023.seeds import sign
+from regionscope_lab.papers.rules import by_seed, in_range, over_seeds
+from regionscope_lab.papers.seed_table import Curve, Runs, SeedTable
+from regionscope_lab.papers.workspace import Place, Workspace, model_at, training_points
 
 _MOST_REGIONS = 500_000
 
@@ -46,6 +51,79 @@ _SIZES: dict[Size, dict[str, int]] = {
 
 def compute(workspace: Workspace, size: Size, runs: Mapping[str, Sequence[Experiment]]) -> None:
     """The folds at every stored step."""
-    stored = workspace.runs(runs["depth 4"])
-    asked = [{"run": run.path.name, "step": step, **_SIZES[size]} for run in stored for step in stored_steps(run)]
-    workspace.compute_with_place(folds, asked)
+    workspace.compute_at_steps(folds, runs["depth 4"], _SIZES[size])
+
+
+def figure1(table: SeedTable, runs: Runs) -> Finding:
+    mine = runs["depth 4"]
+    every = table.answers("humayun2023.partition.folds")
+    flat = [
+        {
+            **one,
+            "close": one["to_data"]["density"][0],
+            "close_error": math.nan,
+            **one["to_data"],
+            "boundary": one["to_boundary"]["ratio"],
+            "boundary_error": one["to_boundary"]["ratio_error"],
+        }
+        for one in every
+    ]
+    density, relative, border = (
+        [seeds.along(run, flat, name, f"{name}_error") for run in mine] for name in ("close", "near", "boundary")
+    )
+    turns = [(course.steps[course.valley or 0], course.steps[course.peak or 0]) for course in map(seeds.shape, mine)]
+
+    def change(curves: Sequence[Curve], *, late: bool) -> list[float]:
+        """From valley to peak of the seed's own LC, or from the peak to the end."""
+        pairs = [
+            (top, curve.steps[-1]) if late else (valley, top)
+            for curve, (valley, top) in zip(curves, turns, strict=True)
+        ]
+        return [
+            float(one.values[one.place(b)] - one.values[one.place(a)])
+            for one, (a, b) in zip(curves, pairs, strict=True)
+        ]
+
+    ends = [float(one.values[-1]) for one in border]
+    rows = [
+        (run.seed, step, *(float(curve.values[curve.place(step)]) for curve in (dense, rel, edge)))
+        for run, dense, rel, edge, turn in zip(mine, density, relative, border, turns, strict=True)
+        for step in (*turn, dense.steps[-1])
+    ]
+    columns = (
+        "seed",
+        "step",
+        "folds next to data, length per area",
+        "over the mean density",
+        "distance to boundary / uniform",
+    )
+    return Finding(
+        {
+            "phases": by_seed(
+                [seeds.three_phases(run) for run in mine], seeds.listed({"mean peak": map(seeds.peak, mine)})
+            ),
+            "gather": by_seed(
+                [sign(x) for x in change(density, late=False)],
+                seeds.signed("change of the density", change(density, late=False)),
+            ),
+            "gather-relative": by_seed(
+                [sign(x) for x in change(relative, late=False)],
+                seeds.signed("change of the ratio", change(relative, late=False)),
+            ),
+            "leave": by_seed(
+                [-sign(x) for x in change(density, late=True)],
+                seeds.signed("change of the density", change(density, late=True)),
+            ),
+            "boundary": by_seed(
+                [-sign(x) for x in change(border, late=True)],
+                seeds.signed("change of the distance", change(border, late=True)),
+            ),
+            "at-boundary": in_range(over_seeds(ends), 0.0, 1.0),
+        },
+        *seeds.shown(
+            ("LC at training points, depth 4", {"r = 0.005": mine}, "lc.train"),
+            more=[
+                Table("Where the folds are, on 20 triangles between training points", columns, tuple(rows), detail=True)
+            ],
+        ),
+    )

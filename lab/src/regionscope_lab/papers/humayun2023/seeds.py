@@ -331,3 +331,15 @@ def shown(
         ]
         figures.append(Figure(title=title, x_label="step", y_label="local complexity", series=series, log_x=True))
     return (*tables, *more), tuple(figures)
+
+
+def along(run: SeedRun, answers: Sequence[Mapping[str, Any]], name: str, error: str) -> Curve:
+    """A number of the stored answers about this run, by step."""
+    mine = sorted((one for one in answers if one["run"] == run.key), key=lambda one: one["step"])
+    values, errors = (np.array([one[key] for one in mine], dtype=np.float64) for key in (name, error))
+    return Curve(tuple(one["step"] for one in mine), values, errors)
+
+
+def signed(what: str, values: Sequence[float]) -> str:
+    """The mean over seeds with its sign, in words."""
+    return f"{what} {fmean(values):+.3g}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 from typing import Any, TypeVar
 
 import torch
@@ -14,7 +15,9 @@ from regionscope.geometry import Segment
 from regionscope.network.call.precision import full_precision
 from regionscope.sampled.components import count_components
 from regionscope_lab.config import Experiment
-from regionscope_lab.papers.declaration import Size
+from regionscope_lab.papers.declaration import Finding, Size, Table
+from regionscope_lab.papers.rules import in_range, share
+from regionscope_lab.papers.seed_table import Runs, SeedTable
 from regionscope_lab.papers.workspace import Place, Workspace, last_model, training_points
 
 _GRID = 200
@@ -95,3 +98,30 @@ def compute(workspace: Workspace, size: Size, runs: Mapping[str, Sequence[Experi
     (run,) = workspace.runs([first[len(first) // 2]])
     lines = 4 if size == "smoke" else 20
     workspace.compute_with_place(on_segment, [{"run": run.path.name, "line": line} for line in range(lines)])
+
+
+_EXACT = (
+    "line", "linear pieces", "decision regions", "on a grid of 200", "seconds",
+    "seconds of a forward pass over the vertices",
+)  # fmt: skip
+
+
+def exact(table: SeedTable, runs: Runs) -> Finding:
+    lines = sorted(table.answers("li2025.exact.on_segment"), key=lambda one: int(one["line"]))
+    seen, there = (sum(one[name] for one in lines) for name in ("grid", "regions"))
+    rows = tuple(
+        (one["line"], one["pieces"][-1], one["regions"], one["grid"], one["seconds"], one["floor"]) for one in lines
+    )
+    means: tuple[str | float, ...] = ("mean", *(fmean(float(row[k]) for row in rows) for k in range(1, 6)))
+    return Finding(
+        {"grid": in_range(share(seen, there), 0.99, 1.0)},
+        (
+            Table(
+                "Lines between training points, one ResNet18",
+                _EXACT,
+                (*rows, means),
+                detail=True,
+            ),
+            Table("Means over 20 lines between training points, one ResNet18", ("", *_EXACT[1:]), (means,)),
+        ),
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -12,7 +13,9 @@ from regionscope.errors import InputError
 from regionscope.measures import distance_from, output_margin, parameter_norms, region_count, sharpness
 from regionscope_lab import zoo
 from regionscope_lab.config import Experiment
-from regionscope_lab.papers.declaration import Size
+from regionscope_lab.papers.declaration import Finding, Size, Table
+from regionscope_lab.papers.rules import by_seed, every_case
+from regionscope_lab.papers.seed_table import Runs, SeedTable
 from regionscope_lab.papers.workspace import Place, Workspace, last_model, training_points
 
 _KINDS = {
@@ -84,3 +87,38 @@ def compute(workspace: Workspace, size: Size, runs: Mapping[str, Sequence[Experi
     stored = workspace.runs(runs["digits"])
     asked = [{"run": run.path.name, "kind": kind, "lines": lines} for run in stored for kind in ("none", *_KINDS)]
     workspace.compute_with_place(rescaled, asked)
+
+
+_MOVES = {"distance": ("layers", "neurons"), "margin": ("last",), "norm": ("neurons",), "sharpness": ("neurons",)}
+
+
+def section3(table: SeedTable, runs: Runs) -> Finding:
+    networks: dict[str, dict[str, dict[str, Any]]] = {}
+    for one in table.answers("li2025.reparametrisation.rescaled"):
+        networks.setdefault(one["run"], {})[one["kind"]] = one
+    pairs = [
+        pair
+        for mine in networks.values()
+        for kind in _KINDS
+        for pair in zip(mine["none"]["regions"], mine[kind]["regions"], strict=True)
+    ]
+    moved = {
+        name: [mine[kind][name] / mine["none"][name] for mine in networks.values() for kind in kinds]
+        for name, kinds in _MOVES.items()
+    }
+    rows: tuple[tuple[str | float, ...], ...] = tuple(
+        (kind, *(fmean(mine[kind][name] / mine["none"][name] for mine in networks.values()) for name in _MOVES))
+        for kind in _KINDS
+    )
+    return Finding(
+        {
+            "regions": every_case(sum(a != b for a, b in pairs), len(pairs)),
+            **{
+                name: by_seed(
+                    [1 if abs(one - 1) > 0.01 else -1 for one in ratios], f"changes by a factor of {fmean(ratios):.3g}"
+                )
+                for name, ratios in moved.items()
+            },
+        },
+        (Table("After / before, mean over networks", ("change", *_MOVES), rows),),
+    )

@@ -11,13 +11,13 @@ from typing import Any
 from regionscope.measures.fit import linear_fit
 from regionscope_lab.papers.declaration import Finding, Table
 from regionscope_lab.papers.rules import Graded, every_case, in_range
-from regionscope_lab.papers.seed_table import SeedRun, SeedTable
+from regionscope_lab.papers.seed_table import Runs, SeedTable
 
 LEMMAS = {"lemma64": "lemma_6_4", "lemma65": "lemma_6_5", "theorem63": "second"}
 _TIGHT = -0.5  # exponent of N from which the share of the bound that is used does not fall
 
 
-def section6(table: SeedTable, runs: Mapping[str, Sequence[SeedRun]]) -> Finding:
+def section6(table: SeedTable, runs: Runs) -> Finding:
     rows = sorted(table.answers("li2025.theory.descend_with"), key=lambda one: (one["data"], one["rate"]))
     cases, failures = sum(one["checked"] for one in rows), sum(one["failures"] for one in rows)
     claims = {

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 
 from regionscope_lab.papers.declaration import Finding, Table
 from regionscope_lab.papers.li2025.settings_table import TABLE7, by_network, graded, means_table, settings_of
 from regionscope_lab.papers.rules import Graded, correlated, in_range, share
-from regionscope_lab.papers.seed_table import SeedRun, SeedTable
-
-Runs = Mapping[str, Sequence[SeedRun]]
+from regionscope_lab.papers.seed_table import Runs, SeedRun, SeedTable
 
 
 def table7(table: SeedTable, runs: Runs) -> Finding:

@@ -19,10 +19,9 @@ from regionscope_lab.papers.declaration import Finding, Size, Table
 from regionscope_lab.papers.qi2023 import paper
 from regionscope_lab.papers.qi2023.toy import DEPTH, Counts, against, by_width, counts_of, ratios
 from regionscope_lab.papers.rules import Graded, combined, in_range, single_run
-from regionscope_lab.papers.seed_table import SeedRun, SeedTable
+from regionscope_lab.papers.seed_table import Runs, SeedTable
 from regionscope_lab.papers.workspace import Place, Workspace
 
-Runs = Mapping[str, Sequence[SeedRun]]
 NOISES, VARIANCES = (0.05, 0.1, 0.15), (1e-6, 1e-4, 1e-2, 1e-1, 1.0, 10.0)
 _REACH = 1.5  # largest by smallest value that counts as a constant
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from statistics import fmean, geometric_mean
 
 from regionscope_lab.papers.declaration import Finding, Table
 from regionscope_lab.papers.figures import Figure, Series
 from regionscope_lab.papers.qi2023 import paper
 from regionscope_lab.papers.rules import Graded, by_seed, combined, order_vote, single_run
-from regionscope_lab.papers.seed_table import SeedRun, SeedTable
+from regionscope_lab.papers.seed_table import Runs, SeedTable
 
-Runs = Mapping[str, Sequence[SeedRun]]
 HYPOTHESIS = 1e-4  # the decay that is graded; it was fixed before the runs
 
 

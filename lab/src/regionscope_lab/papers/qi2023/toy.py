@@ -20,9 +20,8 @@ from regionscope_lab.papers.rules import (
     over_seeds,
     single_run,
 )
-from regionscope_lab.papers.seed_table import SeedRun, SeedTable, by_setting
+from regionscope_lab.papers.seed_table import Runs, SeedRun, SeedTable, by_setting
 
-Runs = Mapping[str, Sequence[SeedRun]]
 Counts = dict[int, dict[int, list[float]]]  # by width and epoch, one for each seed
 DEPTH, LINE = 3, 0.5676  # hidden layers; mean length of a line from the origin to a training point
 _TEN_TO_END = (1 / 1.25, 1.25)  # range of a ratio that stays

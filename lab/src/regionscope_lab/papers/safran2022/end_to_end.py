@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import torch
 
 from regionscope_lab import shallow
 from regionscope_lab.config import Experiment
-from regionscope_lab.papers.declaration import Size
-from regionscope_lab.papers.safran2022.flows import DELTA, INITIAL, RADIUS, error_bound
+from regionscope_lab.papers.declaration import Finding, Size, Table
+from regionscope_lab.papers.rules import combined, in_range, share
+from regionscope_lab.papers.safran2022.flows import DELTA, INITIAL, RADIUS, error_bound, joined
+from regionscope_lab.papers.seed_table import Runs, SeedTable
 from regionscope_lab.papers.workspace import Workspace
 from regionscope_lab.shallow.theorems import Requirements
 
@@ -88,3 +91,48 @@ def compute(workspace: Workspace, size: Size, runs: Mapping[str, Sequence[Experi
                 cell = {"theorem": theorem, "r": r, "n": n, "width": width}
                 asked_flows += [{**cell, "first": first, "flows": together} for first in range(0, flows, together)]
     workspace.compute(flows_as_asked, asked_flows[::-1])
+
+
+def theorem31(table: SeedTable, runs: Runs) -> Finding:
+    flows = joined(table.answers("safran2022.end_to_end.flows_as_asked"), "theorem", "r", "n", "width")
+    parts: dict[Any, Any] = {}
+    first_stage: dict[Any, Any] = {}
+    rows: list[tuple[Any, ...]] = []
+    for (theorem, r, n, width), flow in flows.items():
+        need = asked(theorem, r, n, width)
+        reached = sum(value >= math.log(2 * n if theorem == "3.1" else n) for value in flow["log_loss"])
+        rows.append(
+            (
+                theorem,
+                r,
+                n,
+                width,
+                math.ceil(need.k),
+                f"{need.sigma_h:.1e}",
+                len(flow["log_loss"]),
+                reached,
+                fmean(flow["error"]),
+                fmean(flow["regions"]),
+            )
+        )
+        if width >= need.k:
+            graded = in_range(share(reached, len(flow["log_loss"])), 1 - DELTA, 1.0)
+            (parts if theorem == "3.1" else first_stage)[r, width] = graded
+    total = sum(row[7] for row in rows)
+    words = f"{total} of {sum(row[6] for row in rows)} flows of both theorems"
+    columns = (
+        "theorem",
+        "r",
+        "n",
+        "width",
+        "required width",
+        "required sigma_h",
+        "flows",
+        "reached",
+        "mean test error",
+        "mean regions so far",
+    )
+    return Finding(
+        {"loss": combined(list(parts.values()), words), "first-stage": combined(list(first_stage.values()), words)},
+        (Table("Flows at the scale of the theorems", columns, tuple(rows)),),
+    )

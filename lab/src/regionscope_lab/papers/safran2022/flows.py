@@ -95,3 +95,14 @@ def error_bound(r: int, n: int, *, delta: float = DELTA) -> float:
         return n * epsilon - r * math.log(1 / epsilon) - math.log(1 / delta)
 
     return float(brentq(excess, 1e-300, 1.0))
+
+
+def joined(answers: Sequence[Mapping[str, Any]], *names: str) -> dict[tuple[Any, ...], dict[str, list[float]]]:
+    """Lists of all flows by setting."""
+    groups: dict[tuple[Any, ...], dict[str, list[float]]] = {}
+    for one in answers:
+        lists = groups.setdefault(tuple(one[name] for name in names), {})
+        for name, value in one.items():
+            if isinstance(value, list):
+                lists.setdefault(name, []).extend(math.inf if v is None else float(v) for v in value)
+    return dict(sorted(groups.items()))
