@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -199,23 +200,75 @@ def test_sums_in_another_order_keep_their_labels() -> None:
     assert contradictions(result, Backwards(), 100_000, 1) == 0
 
 
-def test_derivatives_are_bounded() -> None:
-    net = network([3, 12, 12, 2], nn.GELU, 2)
-    slice = rs.Box([0.0] * 3, torch.eye(3)[:2], 1.0)
+@pytest.mark.parametrize("kind", ["dense", "convolution", "attention", "fold", "product"])
+def test_values_and_derivatives_are_bounded_forwards_and_backwards(kind: str) -> None:
+    net, d = BOUNDED[kind]
+    torch.manual_seed(2)
+    net = net().double()
+    slice = rs.Box(torch.randn(d).double(), torch.eye(d)[:2], 1.0)
     with torch.no_grad():
-        smooth = SmoothNetwork.of(trace_smooth(net, (3,)), 2)
+        smooth = SmoothNetwork.of(trace_smooth(net, (d,)), 2)
         center = torch.rand(8, 2, dtype=torch.float64) - 0.5
         frame = 0.1 * torch.eye(2, dtype=torch.float64).expand(8, 2, 2)
         cluster = Cluster(1000)
-        out = smooth.run(input_form(slice, center, frame, 3), cluster)
-        radius = cluster.radius(out)
+        out = smooth.run(input_form(cluster, slice, center, frame, 3), cluster)
+        labels = torch.arange(8) % 2
+        radii = cluster.radius(out).sum(2), cluster.back(out, labels, 1 - labels)
     steps = 2 * torch.rand(8, 200, 2, dtype=torch.float64) - 1
-    coords = (center[:, None] + steps @ frame).reshape(-1, 2)
-    rows = torch.func.vmap(torch.func.jacrev(lambda c: net(slice.origin + c @ slice.basis.flatten(1))))(coords)
-    derivatives = 0.1 * rows.reshape(8, 200, 2, 2).detach()  # along the axes of the frame: (cell, sample, output, axis)
-    away = (derivatives.permute(3, 0, 1, 2) - out.lines[1:, :, None]).abs()
-    assert bool((away <= radius[1:, :, None]).all())
-    assert float((away / radius[1:, :, None]).max()) > 0.05  # and not by far too much
+
+    def difference(coords: Tensor) -> Tensor:
+        outputs = net(slice.origin + coords @ slice.basis.flatten(1))
+        return outputs[:, 0] - outputs[:, 1]
+
+    coords = (center[:, None] + steps @ frame).reshape(-1, 2).requires_grad_()
+    values = difference(coords)
+    (slopes,) = torch.autograd.grad(values.sum(), coords)
+    true = torch.cat([values[:, None], 0.1 * slopes], 1).detach().reshape(8, 200, 3)  # along the axes of the frame
+    sign = (1 - 2 * labels)[:, None, None]
+    lines = (out.lines[..., 0] - out.lines[..., 1]).T  # (b, 1 + k)
+    affine = torch.cat([lines[:, None, :1] + steps @ lines[:, 1:, None], lines[:, None, 1:].expand(8, 200, 2)], 2)
+    away = ((true - affine) * sign).abs().amax(1).T
+    for radius in radii:
+        assert bool((away <= radius).all())
+    assert float((away / radii[1]).max()) > 0.05  # and not by far too much
+
+
+class Product(nn.Module):
+    """Two outputs that are products of smooth functions."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sin(x) * torch.tanh(x.flip(1)) * 3
+
+
+class Tokens(nn.Module):
+    """Attention over three tokens of four numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heads, self.last = nn.Linear(4, 12), nn.Linear(12, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = self.heads(x.reshape(-1, 3, 4)).chunk(3, -1)
+        return self.last(F.scaled_dot_product_attention(query, key, value).flatten(1))
+
+
+BOUNDED: dict[str, tuple[Callable[[], nn.Module], int]] = {
+    "dense": (lambda: nn.Sequential(nn.Linear(3, 12), nn.GELU(), nn.Linear(12, 12), nn.SiLU(), nn.Linear(12, 2)), 3),
+    "convolution": (
+        lambda: nn.Sequential(
+            nn.Unflatten(1, (1, 4, 4)),
+            nn.Conv2d(1, 3, 2),
+            nn.Tanh(),
+            nn.MaxPool2d(2, 1),
+            nn.Flatten(),
+            nn.Linear(12, 2),
+        ),
+        16,
+    ),
+    "attention": (Tokens, 12),
+    "fold": (lambda: nn.Sequential(nn.Linear(3, 8), nn.LeakyReLU(0.3), nn.Linear(8, 2), nn.Hardtanh()), 3),
+    "product": (Product, 2),
+}
 
 
 def test_signed_errors_are_tighter_than_plain_ones() -> None:
@@ -227,7 +280,7 @@ def test_signed_errors_are_tighter_than_plain_ones() -> None:
         for most_errors in (0, 1000):
             cluster = Cluster(most_errors)
             frame = 0.02 * torch.eye(2, dtype=torch.float64)[None]
-            out = smooth.run(input_form(slice, torch.zeros(1, 2, dtype=torch.float64), frame, 1), cluster)
+            out = smooth.run(input_form(cluster, slice, torch.zeros(1, 2, dtype=torch.float64), frame, 1), cluster)
             radii.append(float(cluster.radius(out)[0].max()))
     assert 4 * radii[1] < radii[0]
 

@@ -77,7 +77,7 @@ class Derivatives:
             some = missing[start : start + judge.rows]
             center, frame = cells.frames(some)
             first, last = _pair(possible[some])
-            low, high = judge.slopes(center, frame, first)
+            low, high = judge.slopes(center, frame, first, last)
             rows = np.arange(len(some))
             self.frame[some] = frame
             self.low[some] = np.nan_to_num(low[rows, :, last], nan=-np.inf)

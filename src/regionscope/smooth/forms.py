@@ -13,6 +13,11 @@ of its own. ``rest`` is what is bounded without signs, first of all rounding.
 Derivatives along the cell's directions obey the same recursion: the derivative of a value is ``line_i`` plus an error.
 They are further *channels* of the bounds: channel 0 bounds values, channel i the derivative along direction i.
 
+Outputs are bounded a second time, backwards: ``passed`` is a tensor of zeros that autograd follows through the same
+recursion with the slopes of each cell, so that the gradient of an output with respect to the ``passed`` of an operation
+is the factor by which the error of that operation reaches the output. That costs a forward and a backward pass of one
+row for each cell and each pair of labels, and no slope is replaced by a mean.
+
 Rounding: the bound holds for real arithmetic and for a float64 forward pass that sums in any order, both of which
 differ from the computed form by less than n u sum |terms| / (1 - n u), u = 2^-53, at each sum of n terms.
 """
@@ -20,7 +25,8 @@ differ from the computed form by less than n u sum |terms| / (1 - n u), u = 2^-5
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -31,6 +37,7 @@ from regionscope.smooth.operators import AffineStep
 from regionscope.tolerance import UNIT
 
 _FACTOR = 4  # sums that are rounded: of the center, the lines, the effects, and of a forward pass
+_READS = 64  # operations that read a value at most; so many factors are summed on the way back
 _SLACK = 1 + 1e-9  # pays for the rounding of the bounds themselves
 
 
@@ -39,13 +46,18 @@ class Form:
     """Values (*shape) on the b cells of a cluster.
 
     lines: (1 + k, b, *shape), the center and the lines. rest: (q, b, *shape), q channels.
+    passed: (b, *shape), zeros whose gradient leads back to the errors of all operations before, or None if there are
+        none.
     effects: (n, *shape) for each source of n errors. size: (q, b, *shape), a bound of the absolute values, or None.
+    has_rest: whether ``rest`` is more than zeros.
     """
 
     lines: Tensor
     rest: Tensor
+    passed: Tensor | None = None
     effects: dict[int, Tensor] = field(default_factory=dict)
     size: Tensor | None = None
+    has_rest: bool = True
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -63,6 +75,30 @@ class Cluster:
 
     most_errors: int
     errors: dict[int, Tensor] = field(default_factory=dict)
+    operations: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+
+    def start(self, lines: Tensor, rest: Tensor) -> Form:
+        """The form of the inputs."""
+        return Form(lines, rest, self._passed(torch.zeros_like(lines[0], requires_grad=True), rest))
+
+    def _passed(self, zeros: Tensor, errors: Tensor) -> Tensor:
+        """Note the errors (q, b, *shape) of one operation, by which its result differs from its affine part."""
+        self.operations.append((zeros, errors))
+        return zeros
+
+    def back(self, out: Form, plus: Tensor, minus: Tensor) -> Tensor:
+        """Bounds (q, b) of the errors of outputs ``plus`` minus outputs ``minus`` (b,), from the outputs backwards."""
+        assert out.passed is not None
+        rows = torch.arange(len(plus), device=plus.device)
+        with torch.enable_grad():
+            difference = (out.passed[rows, plus] - out.passed[rows, minus]).sum()
+        zeros = [zeros for zeros, _ in self.operations]
+        factors = torch.autograd.grad(difference, zeros, retain_graph=True, allow_unused=True)
+        total = out.rest.new_zeros(out.rest.shape[:2])
+        for factor, (_, errors) in zip(factors, self.operations, strict=True):
+            if factor is not None:
+                total += (factor.abs() * errors).reshape(*total.shape, -1).sum(2)
+        return total * _SLACK
 
     def signed(self, form: Form) -> Tensor:
         """Bounds (q, b, *shape) of what the sources add to a value."""
@@ -83,27 +119,25 @@ class Cluster:
     def affine(self, step: AffineStep, forms: Sequence[Form]) -> Form:
         """The form behind an affine step."""
         lines = _on_rows(step.linear, [form.lines for form in forms], 2)
+        size = _on_rows(step.absolute, [self.size(form) for form in forms], 2)
+        keeps = not step.terms and all(form.size is not None for form in forms)
+        result_size = size if keeps else None
         if step.shift is not None:
             lines[0] += step.shift
-        if step.terms:
-            share = _FACTOR * (step.terms + 4) * UNIT
-            sizes = [share * self.size(form) for form in forms]
-            rests = [form.rest + size for form, size in zip(forms, sizes, strict=True)]
-        else:
-            share, rests = 0.0, [form.rest for form in forms]
-        rest = _on_rows(step.absolute, rests, 2)
-        if step.terms:
-            rest *= _SLACK
-            if step.shift is not None:
-                rest[0] += share * step.shift.abs()
+            size[0] += step.shift.abs()
+        share = _FACTOR * (step.terms + 4) * UNIT * bool(step.terms)
+        rest = size * share
+        if any(form.has_rest for form in forms):
+            rest += _on_rows(step.absolute, [form.rest for form in forms], 2)
         effects = {}
         for source in {source: None for form in forms for source in form.effects}:
             inputs = [_effect(form, source, self.errors[source].shape[2]) for form in forms]
             effects[source] = step.linear(*inputs)
-        size = None
-        if not step.terms and all(form.size is not None for form in forms):
-            size = _on_rows(step.absolute, [form.size for form in forms if form.size is not None], 2)
-        return Form(lines, rest, effects, size)
+        with torch.enable_grad():
+            zeros = [torch.zeros_like(form.lines[0]) if form.passed is None else form.passed for form in forms]
+            passed = step.linear(*zeros)
+        back = share + (lines[0, 0].numel() + _READS) * UNIT
+        return Form(lines, rest * _SLACK, self._passed(passed, size * (back * _SLACK)), effects, result_size)
 
     def bend(self, curve: Curve, form: Form) -> Form:
         """The form behind a function of one number, applied entry by entry."""
@@ -117,7 +151,7 @@ class Cluster:
         lines[0] += shift
         errors = torch.empty_like(radius)
         size = torch.maximum(low.abs(), high.abs())
-        torch.add(error, size.mul_(slope).abs_().add_(shift.abs()), alpha=8 * UNIT, out=errors[0])
+        torch.add(error, size.mul_(slope).abs_().add_(shift.abs()), alpha=_READS * UNIT, out=errors[0])
         if len(radius) > 1:
             least, most = slope_range(curve, low, high)
             change = torch.maximum((most - slope).abs(), (slope - least).abs())
@@ -126,22 +160,27 @@ class Cluster:
 
     def _with_errors(self, form: Form, lines: Tensor, slope: Tensor, signed: Tensor, errors: Tensor) -> Form:
         """The form slope * form + errors, where the errors become a source if they are few enough."""
+        assert form.passed is not None
+        with torch.enable_grad():
+            passed = self._passed(form.passed * slope, errors * _SLACK)
         mean = slope.mean(0)
         away = (slope - mean).abs_().add_(mean.abs(), alpha=4 * UNIT)
         errors.addcmul_(away, signed).addcmul_(slope.abs(), form.rest).mul_(_SLACK)
         effects = {source: effect * mean for source, effect in form.effects.items()}
         size = _size(lines, errors + mean.abs() * signed)
-        return self._sourced(lines, errors, effects, size)
+        return self._sourced(lines, errors, passed, effects, size)
 
-    def _sourced(self, lines: Tensor, errors: Tensor, effects: dict[int, Tensor], size: Tensor | None) -> Form:
+    def _sourced(
+        self, lines: Tensor, errors: Tensor, passed: Tensor, effects: dict[int, Tensor], size: Tensor | None
+    ) -> Form:
         shape = lines.shape[2:]
         n = shape.numel()
         if n > self.most_errors:
-            return Form(lines, errors, effects, size)
+            return Form(lines, errors, passed, effects, size)
         source = len(self.errors)
         self.errors[source] = errors.reshape(*errors.shape[:2], n)
         effects[source] = torch.eye(n, dtype=lines.dtype, device=lines.device).reshape(n, *shape)
-        return Form(lines, torch.zeros_like(errors), effects, size)
+        return Form(lines, torch.zeros_like(errors), passed, effects, size, has_rest=False)
 
     def product(self, function: Callable[[Tensor, Tensor], Tensor], a: Form, b: Form) -> Form:
         """The form of a bilinear function of two values, with coefficients 0 and 1."""
@@ -158,40 +197,37 @@ class Cluster:
         for i, (x, y) in enumerate(zip(lines_a, lines_b, strict=True), start=1):
             if i < len(radii[0]):
                 errors.append(function(reach_a, y.abs() + radii[1][i]) + function(x.abs() + radii[0][i], reach_b))
-        total = torch.stack(errors)
+        own = torch.stack(errors)
         mean_a, mean_b = center_a.mean(0, keepdim=True), center_b.mean(0, keepdim=True)
+        share = _FACTOR * (2 * a.shape[-1] + 16) * UNIT + (center[0].numel() + _READS) * UNIT
+        size_a, size_b = self.size(a)[0] + mean_a.abs(), self.size(b)[0] + mean_b.abs()
+        own[0] += share * function(size_a, size_b)
+        for q in range(1, len(own)):
+            slope_a, slope_b = (x.lines[q].abs() + r[q] for x, r in zip((a, b), radii, strict=True))
+            own[q] += share * (function(size_a, slope_b) + function(slope_a, size_b))
+        own *= _SLACK
         away_a, away_b = (center_a - mean_a).abs(), (center_b - mean_b).abs()
-        total = total + torch.stack([
+        total = own + _SLACK * torch.stack([
             function(signed[0][q], away_b) + function(away_a, signed[1][q])
             + function(a.rest[q], center_b.abs()) + function(center_a.abs(), b.rest[q])
-            for q in range(len(total))
+            for q in range(len(own))
         ])  # fmt: skip
-        share = _FACTOR * (2 * a.shape[-1] + 16) * UNIT
-        size_a, size_b = self.size(a)[0] + mean_a.abs(), self.size(b)[0] + mean_b.abs()
-        rounding = share * function(size_a, size_b)
-        total = total * _SLACK
-        total[0] += rounding
-        for q in range(1, len(total)):
-            slope_a, slope_b = (x.lines[q].abs() + r[q] for x, r in zip((a, b), radii, strict=True))
-            total[q] += share * (function(size_a, slope_b) + function(slope_a, size_b))
+        assert a.passed is not None
+        assert b.passed is not None
+        with torch.enable_grad():
+            passed = self._passed(function(a.passed, center_b) + function(center_a, b.passed), own)
         effects = {}
         for source in {source: None for form in (a, b) for source in form.effects}:
             n = self.errors[source].shape[2]
             one, other = _effect(a, source, n), _effect(b, source, n)
             effects[source] = function(one, mean_b.expand(n, *b.shape)) + function(mean_a.expand(n, *a.shape), other)
-        return self._sourced(torch.stack([center, *lines]), total, effects, None)
+        return self._sourced(torch.stack([center, *lines]), total, passed, effects, None)
 
     def larger(self, a: Form, b: Form, relu: Curve) -> Form:
         """The form of max(a, b), as b + max(a - b, 0)."""
         shape = torch.broadcast_shapes(a.shape, b.shape)
-        a, b = (_broadcast(form, shape) for form in (a, b))
+        a, b = (form if form.shape == shape else self.affine(_wide(form.shape, shape), [form]) for form in (a, b))
         return self.affine(_SUM, [b, self.bend(relu, self.affine(_DIFFERENCE, [a, b]))])
-
-
-def negative(form: Form) -> Form:
-    """The form of -x."""
-    effects = {source: -effect for source, effect in form.effects.items()}
-    return Form(-form.lines, form.rest, effects, form.size)
 
 
 def _size(lines: Tensor, radius: Tensor) -> Tensor:
@@ -214,18 +250,15 @@ def _on_rows(function: Callable[..., Tensor], values: Sequence[Tensor], leading:
     return out.reshape(*first, *out.shape[1:])
 
 
-def _broadcast(form: Form, shape: torch.Size) -> Form:
-    if form.shape == tuple(shape):
-        return form
+def _wide(shape: tuple[int, ...], wanted: torch.Size) -> AffineStep:
+    expand = partial(_expanded, ones=(1,) * (len(wanted) - len(shape)) + shape, wanted=wanted)
+    return AffineStep(expand, expand, None, 0)
 
-    def wide(x: Tensor, leading: int) -> Tensor:
-        ones = (1,) * (len(shape) - (x.dim() - leading))
-        return x.reshape(*x.shape[:leading], *ones, *x.shape[leading:]).expand(*x.shape[:leading], *shape)
 
-    effects = {source: wide(effect, 1) for source, effect in form.effects.items()}
-    size = None if form.size is None else wide(form.size, 2)
-    return replace(form, lines=wide(form.lines, 2), rest=wide(form.rest, 2), effects=effects, size=size)
+def _expanded(x: Tensor, *, ones: tuple[int, ...], wanted: torch.Size) -> Tensor:
+    return x.reshape(-1, *ones).expand(-1, *wanted)
 
 
 _SUM = AffineStep(torch.add, torch.add, None, 2)
 _DIFFERENCE = AffineStep(torch.sub, torch.add, None, 2)
+NEGATIVE = AffineStep(torch.neg, torch.clone, None, 0)

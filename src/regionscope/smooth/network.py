@@ -17,7 +17,7 @@ from regionscope.network.curves import Curve, Product
 from regionscope.network.operations import Fixed
 from regionscope.network.program import Instruction
 from regionscope.network.rules.activations import without_groups
-from regionscope.smooth.forms import Cluster, Form, negative
+from regionscope.smooth.forms import NEGATIVE, Cluster, Form
 from regionscope.smooth.operators import AffineStep, read_step
 from regionscope.tolerance import UNIT
 
@@ -45,13 +45,14 @@ class Step:
 class SmoothNetwork:
     """The steps of a program of ``trace_smooth``.
 
-    row_numbers: number of numbers that are live at most for one row. shared_work, cell_work: multiplications for the
-        effects of a cluster and its calls, and for each of its cells.
+    row_numbers, all_numbers: numbers that are live at most for one row, and those behind all steps. shared_work,
+        cell_work: multiplications for the effects of a cluster and its calls, and for each of its cells.
     """
 
     program: Program
     steps: tuple[Step, ...]
     row_numbers: int
+    all_numbers: int
     shared_work: float
     cell_work: float
 
@@ -63,28 +64,29 @@ class SmoothNetwork:
         folds: dict[int, Fold] = {id(fold.instructions[0]): fold for fold in program.folds}
         instructions = [*program.instructions, *(step for fold in program.folds for step in fold.instructions)]
         steps, most = [], row.numel()
-        sources, shared, cell = 0, 0.0, 0.0
+        sources, total, shared, cell = 0, row.numel(), 0.0, 0.0
         for instruction in instructions:
             inputs = [values[name] for name in instruction.reads]
             apply = _apply(instruction, folds.get(id(instruction)), inputs)
             steps.append(Step(apply, instruction.reads, instruction.writes, instruction.frees))
             instruction.run(values, False, pure=True)
             n = values[instruction.writes].numel()
+            total += n
             values[instruction.writes] = torch.zeros_like(values[instruction.writes])
             most = max(most, sum(x.numel() for x in values.values()))
             step = apply.keywords.get("step")
             if step is not None:
                 shared += sources * n * step.terms
-                cell += (k + 2) * n * step.terms
+                cell += (k + 4) * n * step.terms
             else:
                 cell += n * (sources + _BEND_WORK)
                 sources += n if n <= MOST_ERRORS else 0
             shared += _STEP_WORK
-        return SmoothNetwork(program, tuple(steps), most, shared, cell)
+        return SmoothNetwork(program, tuple(steps), most, total, shared, cell)
 
     def rows(self, k: int, memory: int) -> int:
         """Number of cells of a cluster for which the shared work is as much as that for the cells, within memory."""
-        held = 8 * (k + 8) * self.row_numbers
+        held = 8 * ((k + 8) * self.row_numbers + 3 * self.all_numbers)
         return max(
             1, min(_MOST_ROWS, max(_FEWEST_ROWS, round(self.shared_work / self.cell_work)), memory // (2 * held))
         )
@@ -101,7 +103,7 @@ class SmoothNetwork:
         return cluster.affine(_FLATTEN, [out])
 
 
-def input_form(slice: Slice, center: Tensor, frame: Tensor, channels: int) -> Form:
+def input_form(cluster: Cluster, slice: Slice, center: Tensor, frame: Tensor, channels: int) -> Form:
     """The inputs of cells with these centers (b, k) and directions (b, k, k), in coordinates of the slice.
 
     The remainder pays for the rounding of ``slice.embed``, by which a forward pass gets its inputs.
@@ -115,7 +117,7 @@ def input_form(slice: Slice, center: Tensor, frame: Tensor, channels: int) -> Fo
     rest[0] = (6 * k + 12) * UNIT * (origin.abs() + reach @ basis.abs())
     shape = slice.input_shape
     all_lines = torch.cat([middle[None], lines])
-    return Form(all_lines.reshape(1 + k, -1, *shape), rest.reshape(channels, -1, *shape))
+    return cluster.start(all_lines.reshape(1 + k, -1, *shape), rest.reshape(channels, -1, *shape))
 
 
 _FLATTEN = AffineStep(partial(torch.flatten, start_dim=1), partial(torch.flatten, start_dim=1), None, 0)
@@ -211,7 +213,8 @@ def _larger(cluster: Cluster, forms: list[Form], *, constant: Tensor | None, sma
         b = Form(lines, a.lines.new_zeros((*a.rest.shape[:2], *shape)))
     if not smallest:
         return cluster.larger(a, b, RELU)
-    return negative(cluster.larger(negative(a), negative(b), RELU))
+    a, b = (cluster.affine(NEGATIVE, [form]) for form in (a, b))
+    return cluster.affine(NEGATIVE, [cluster.larger(a, b, RELU)])
 
 
 def _largest(cluster: Cluster, forms: list[Form], *, groups: Tensor, shape: tuple[int, ...], smallest: bool) -> Form:

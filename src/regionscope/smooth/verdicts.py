@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from regionscope.geometry import Slice
 from regionscope.smooth.cells import Cells
 from regionscope.smooth.forms import Cluster, Form
 from regionscope.smooth.network import SmoothNetwork, input_form
+from regionscope.smooth.operators import AffineStep
 from regionscope.tolerance import UNIT
 from regionscope.types import BoolArray, FloatArray, IntArray
 
+_RIVALS = 3  # outputs of a cell that are bounded backwards
 _FAR = 1.0  # times the range of a difference: a wider bound decides nothing in halves of the cell either
 _WIDER = 1e-5  # of the range of a difference: cuts are made so much further out, so that the check of a part succeeds
 
@@ -76,53 +80,80 @@ class Judge:
         """The outputs of cells with these frames, as forms."""
         device = self.slice.origin.device
         cluster = Cluster(self.most_errors)
-        first = input_form(
-            self.slice, torch.from_numpy(center).to(device), torch.from_numpy(frame).to(device), channels
-        )
-        out = self.network.run(first, cluster)
-        return (_with_zero(out, self.value) if out.shape == (1,) else out), cluster
+        middle, axes = torch.from_numpy(center).to(device), torch.from_numpy(frame).to(device)
+        out = self.network.run(input_form(cluster, self.slice, middle, axes, channels), cluster)
+        return (cluster.affine(_beside_zero(self.value, device), [out]) if out.shape == (1,) else out), cluster
 
     def judge(self, cells: Cells, chosen: IntArray, possible: BoolArray) -> Verdict:
         """The labels of cells that belong to one cluster."""
         (center, frame), corners = cells.frames(chosen), cells.corners(chosen)
         out, cluster = self.forms(center, frame, 1)
         leader = out.lines[0].argmax(1)
-        radius = pair_radius(out, cluster, leader)[0].cpu().numpy()
-        return _verdict(out.lines.cpu().numpy(), leader.cpu().numpy(), radius, center, frame, corners, possible)
+        radius = pair_radius(out, cluster, leader)
+        for rival in _open_rivals(out, leader, radius[0], torch.from_numpy(possible).to(leader.device)):
+            _tighten(radius, out, cluster, leader, rival)
+        lines = out.lines.cpu().numpy()
+        return _verdict(lines, leader.cpu().numpy(), radius[0].cpu().numpy(), center, frame, corners, possible)
 
-    def slopes(self, center: FloatArray, frame: FloatArray, label: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Bounds (b, k, c) of the derivatives of an output minus each other one, along the axes of each frame."""
+    def slopes(
+        self, center: FloatArray, frame: FloatArray, label: IntArray, rival: IntArray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Bounds (b, k, c) of the derivatives of an output minus each other one, along the axes of each frame.
+
+        rival: (b,) the one output for which the bounds are to be tight.
+        """
         out, cluster = self.forms(center, frame, 1 + self.slice.dim)
         leader = torch.from_numpy(label).to(out.lines.device)
         rows = torch.arange(len(label), device=leader.device)
-        radius = pair_radius(out, cluster, leader)[1:]
+        radius = pair_radius(out, cluster, leader)
+        if rival is not None:
+            _tighten(radius, out, cluster, leader, torch.from_numpy(rival).to(leader.device))
         middle = out.lines[1:, rows, leader][..., None] - out.lines[1:]
-        low, high = ((middle + sign * radius).transpose(0, 1).cpu().numpy() for sign in (-1, 1))
+        low, high = ((middle + sign * radius[1:]).transpose(0, 1).cpu().numpy() for sign in (-1, 1))
         return low, high
 
 
-def _with_zero(out: Form, value: float) -> Form:
+def _beside_zero(value: float, device: torch.device) -> AffineStep:
     """The outputs (0, f - value) of a single output f."""
-    lines = torch.cat([torch.zeros_like(out.lines), out.lines], -1)
-    lines[0, :, 1] -= value
-    rest = torch.cat([torch.zeros_like(out.rest), out.rest], -1)
-    rest[0, :, 1] += 4 * UNIT * (out.lines[0, :, 0].abs() + abs(value))
-    effects = {source: torch.cat([torch.zeros_like(effect), effect], -1) for source, effect in out.effects.items()}
-    return Form(lines, rest, effects)
+    pad = partial(F.pad, pad=(1, 0))
+    return AffineStep(pad, pad, torch.tensor([0.0, -value], dtype=torch.float64, device=device), 1)
 
 
 def pair_radius(out: Form, cluster: Cluster, leader: Tensor) -> Tensor:
     """Bounds (q, b, c) of the errors of output ``leader`` minus each other one, through differences of effects."""
     rows = torch.arange(len(leader), device=leader.device)
-    total = out.rest + out.rest[:, rows, leader][..., None]
-    size = out.lines.abs().sum(0)
-    total = total + 8 * UNIT * (size + size[rows, leader][:, None])
+    total = out.rest + out.rest[:, rows, leader][..., None] + _rounding(out, leader)
     for label in leader.unique().tolist():
         members = (leader == label).nonzero()[:, 0]
         for source, effect in out.effects.items():
             change = (effect - effect[:, label, None]).abs()
             total[:, members] += cluster.errors[source][:, members] @ change * (1 + 1e-9)
     return total
+
+
+def _rounding(out: Form, leader: Tensor) -> Tensor:
+    """Of the differences between output ``leader`` and each other one (b, c)."""
+    size = out.lines.abs().sum(0)
+    return 8 * UNIT * (size + size[torch.arange(len(leader), device=leader.device), leader][:, None])
+
+
+def _tighten(radius: Tensor, out: Form, cluster: Cluster, leader: Tensor, rival: Tensor) -> None:
+    """Take the bound that comes from the outputs backwards, for one other output (b,), where it is smaller."""
+    rows = torch.arange(len(leader), device=leader.device)
+    backwards = cluster.back(out, leader, rival) + _rounding(out, leader)[rows, rival]
+    radius[:, rows, rival] = torch.minimum(radius[:, rows, rival], backwards)
+
+
+def _open_rivals(out: Form, leader: Tensor, radius: Tensor, possible: Tensor) -> list[Tensor]:
+    """Outputs (b,) that may be as large as the leader somewhere in the cells, those of the smallest margins first."""
+    rows = torch.arange(len(leader), device=leader.device)
+    differences = out.lines[:, rows, leader][..., None] - out.lines
+    margin = differences[0] - differences[1:].abs().sum(0) - radius
+    is_open = possible & ~(margin > 0)
+    is_open[rows, leader] = False
+    most = min(_RIVALS, int(is_open.sum(1).max()))
+    order = torch.where(is_open, differences[0], torch.inf).argsort(dim=1, stable=True)[:, :most]
+    return list(torch.where(is_open.gather(1, order), order, leader[:, None]).T)
 
 
 def _verdict(
