@@ -3,7 +3,7 @@
 - ``point_regions``: ``regions_at`` and its result. ``cells`` finds the cell of a point, ``tangents`` carries directions
   through the network on that cell, ``distances`` has the norms of all gradients from them, ``local_maps`` the map.
 - ``halfspaces``: a cell as an intersection of half-spaces: facets, inradius, samples. ``neighbours``: the cells beside
-  it, and ``walk_regions``. ``source`` keeps the network and the inputs for these questions.
+  it, and ``walk_regions``.
 """
 
 from regionscope.points.halfspaces import HalfSpaces

@@ -17,13 +17,15 @@ whether they cancel or not.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 import torch
 from torch import Tensor
 
+from regionscope.inputs import Examples
 from regionscope.network import Maxima, Program, Thresholds, Values
 from regionscope.points.tangents import LinearFold, Live, Tangents, run
 from regionscope.tolerance import Tolerance
@@ -64,6 +66,12 @@ class Cells:
     def map(self, change: Callable[[Tensor], Tensor]) -> Cells:
         """With ``change`` applied to each tensor, such as ``lambda x: x[:3]`` for the first three points."""
         return Cells(tuple(side.map(change) for side in self.sides), change(self.outputs))
+
+    def through(self, tangents: Tangents, live: Live) -> Tensor:
+        """(p, n, c): the tangents of the outputs, from those before the first fold."""
+        for k, side in enumerate(self.sides):
+            live = tangents.advance(live, k, side.chosen)
+        return live[tangents.program.output_name].flatten(2)
 
     def patterns(self, n_folds: int) -> Tensor:
         """(p, units) int16: the pieces at the first folds side by side."""
@@ -188,3 +196,36 @@ def _numbers(size: float, dtype: torch.dtype, device: torch.device) -> Tensor:
     drawn = torch.empty(1_000_003, dtype=dtype, device="cpu")
     drawn.uniform_(-1, 1, generator=torch.Generator().manual_seed(0))
     return drawn.add_(drawn.sign(), alpha=0.5).mul_(size).add_(1).to(device)
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """The network and the inputs of a result, from which it answers further questions.
+
+    tangents: of the network with its decision as the last fold. norm: of distances.
+    numbers: the id of each pattern, by its key.
+    """
+
+    tangents: Tangents
+    examples: Examples
+    norm: float
+    numbers: dict[bytes, int] = field(default_factory=dict)
+
+    @property
+    def program(self) -> Program:
+        """The network with its decision as the last fold."""
+        return self.tangents.program
+
+    def points(self, which: Sequence[int]) -> Tensor:
+        """(p, *input_shape) of the program's dtype and on its device."""
+        rows = self.examples.take(torch.tensor(which, device="cpu"))
+        return rows.to(self.program.device, self.program.dtype)
+
+    def cells(self, points: Tensor) -> Cells:
+        """The cells of points, on the side of the generic direction where a point lies on a fold."""
+        return cells_at(self.tangents, points, generic_direction(self.program)[None])
+
+    def keys(self, cells: Cells) -> list[bytes]:
+        """A hash of 128 bits of the pattern of each of these cells."""
+        rows = cells.patterns(len(self.tangents.folds) - 1).cpu().contiguous().numpy()
+        return [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]

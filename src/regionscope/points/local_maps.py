@@ -9,10 +9,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from regionscope.points.cells import Cells
+from regionscope.points.cells import Cells, Source
 from regionscope.points.distances import Blocks, Directions
-from regionscope.points.source import Source
-from regionscope.points.tangents import Live, Tangents
+from regionscope.points.tangents import Tangents
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +54,6 @@ def _jacobian(tangents: Tangents, cells: Cells, memory: int) -> Tensor:
     rows = min(max(c, d), max(1, memory // 4 // program.row_bytes), Blocks.of(tangents, max(c, d), memory).directions)
     if d < c:
         axes = Directions(tangents, d, None)
-        parts = [_through(tangents, cells, axes.live(start, min(start + rows, d))) for start in range(0, d, rows)]
+        parts = [cells.through(tangents, axes.live(start, min(start + rows, d))) for start in range(0, d, rows)]
         return torch.cat([part[0] for part in parts]).T
-    return tangents.gradients(partial(_through, tangents, cells), c, rows)
-
-
-def _through(tangents: Tangents, cells: Cells, live: Live) -> Tensor:
-    """(p, n, c): the tangents of the outputs."""
-    for k, side in enumerate(cells.sides):
-        live = tangents.advance(live, k, side.chosen)
-    return tangents.outputs(live)
+    return tangents.gradients(partial(cells.through, tangents), c, rows)

@@ -18,7 +18,7 @@ from regionscope.geometry.points import PointLike, read_point
 from regionscope.inputs import Examples
 from regionscope.network import Program, select_output, with_decision
 from regionscope.network.output import Arguments, Output
-from regionscope.points.cells import TILT, cells_at, generic_direction
+from regionscope.points.cells import TILT, Source, cells_at, generic_direction
 from regionscope.points.halfspaces import (
     HalfSpaces,
     closest_point,
@@ -27,7 +27,6 @@ from regionscope.points.halfspaces import (
     inside_facet,
     inside_of,
 )
-from regionscope.points.source import Source
 from regionscope.points.tangents import Tangents
 from regionscope.types import FloatArray, Reading
 

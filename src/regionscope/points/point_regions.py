@@ -25,12 +25,11 @@ from regionscope.geometry.points import PointLike, read_numbers
 from regionscope.inputs import Inputs, Labels, read_array, read_examples
 from regionscope.network import Program, select_output, with_decision
 from regionscope.network.output import Arguments, Output
-from regionscope.points.cells import TILT, Cells, cells_at, generic_direction
+from regionscope.points.cells import TILT, Cells, Source, cells_at, generic_direction
 from regionscope.points.distances import Blocks, Directions, distances, gradients, steps_to_fold
 from regionscope.points.halfspaces import HalfSpaces, centre, facets_of, halfspaces_of, sample_cell
 from regionscope.points.local_maps import PointMap, point_map
 from regionscope.points.neighbours import Neighbours, neighbours_of
-from regionscope.points.source import Source
 from regionscope.points.tangents import Tangents
 from regionscope.tolerance import SLOPE_ROUNDING
 from regionscope.types import Array, IntArray, Progress, Reading
@@ -494,10 +493,8 @@ def merged_ids(source: Source, ids: Tensor, rows: int) -> Tensor:
     for which in first.split(rows):
         points = source.points(which.tolist())
         cells = source.cells(points)
-        live = source.tangents.begin(probes.to(points)[None] - points[:, None])
-        for k, side in enumerate(cells.sides):
-            live = source.tangents.advance(live, k, side.chosen)
-        values.append((cells.outputs[:, None] + source.tangents.outputs(live)).flatten(1).cpu())
+        changes = cells.through(source.tangents, source.tangents.begin(probes.to(points)[None] - points[:, None]))
+        values.append((cells.outputs[:, None] + changes).flatten(1).cpu())
     maps = torch.cat(values) @ mixing
     pairs = cKDTree(maps.numpy()).query_pairs(
         SLOPE_ROUNDING * float(maps.abs().max()), p=math.inf, output_type="ndarray"

@@ -169,10 +169,6 @@ class Tangents:
                 parts.append(torch.autograd.grad(wanted.sum() + 0 * leaf.sum(), leaf)[0][0].flatten(1))
         return torch.cat(parts)
 
-    def outputs(self, live: Live) -> Tensor:
-        """(p, n, c): the tangents of the outputs, at the end."""
-        return live[self.program.output_name].flatten(2)
-
 
 def run(steps: Sequence[Step], live: Live) -> Live:
     """The tangents behind all steps."""
