@@ -269,6 +269,16 @@ def test_all_kinds_of_operations_are_read() -> None:
     part = rs.linear_regions(program, line)
     assert len(part) > 5
     assert part.certify()
+    points = [homogeneous(point) for point in part.interior.numpy()]
+    for directions in (None, [(1,)] * len(points)):  # several together, and one after another
+        patterns = exact.patterns(points, directions)
+        for i, cell in enumerate(exact.cells(patterns)):
+            direction = None if directions is None else directions[i]
+            alone = exact.cell(patterns[i])
+            assert (exact.pattern(points[i], direction) == patterns[i]).all()
+            assert (cell.constraints == alone.constraints).all()
+            assert (cell.outputs == alone.outputs).all()
+            assert cell.degenerate == alone.degenerate
 
 
 def test_space_is_certified_in_floats_alone() -> None:

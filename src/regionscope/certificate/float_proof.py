@@ -42,8 +42,11 @@ class FloatProof:
 
     def key(self, region: int) -> bytes:
         """The pattern of a region."""
-        key: bytes = self.subject.code.decode(self.screened.bits[region : region + 1])[0].tobytes()
-        return key
+        return self.keys([region])[0]
+
+    def keys(self, regions: IntArray | list[int]) -> list[bytes]:
+        """The patterns of several regions."""
+        return [pattern.tobytes() for pattern in self.subject.code.decode(self.screened.bits[regions])]
 
     def n_open(self, regions: IntArray | BoolArray) -> int:
         """Number of signs of these regions that floats leave open, at least one for each region."""

@@ -64,7 +64,9 @@ def _computed(subject: Subject) -> TruePartition | None:
     outer = sum(other is None for region in regions.values() for other in region.behind)
     if (layer[inner] < 0).any() or outer != (~inner).sum():
         return None
-    cells = [subject.network.cell(pattern).outputs for pattern in patterns]
+    network, step = subject.network, subject.network.together
+    blocks = [network.cells(patterns[start : start + step]) for start in range(0, len(patterns), step)]
+    cells = [cell.outputs for block in blocks for cell in block]
     nothing = np.zeros((0, len(cells[0]), dim))
     counts = count(subject.steps, RegionGraph(subject.code, bits, sides[inner], nothing, nothing), lambda i: cells[i])
     outputs, below = np.zeros((len(points), len(cells[0]))), subject.network.denominators[subject.steps.output_name]

@@ -14,6 +14,8 @@ from regionscope.certificate.regions import TrueRegion, pattern_of
 from regionscope.errors import LimitReached
 from regionscope.types import BoolArray, IntArray
 
+_TOGETHER = 512  # regions whose patterns are decoded together
+
 
 @dataclass(frozen=True, eq=False)
 class IntegerProof:
@@ -55,7 +57,10 @@ def prove_in_integers(floats: FloatProof) -> IntegerProof:
                 left = floats.n_open(doubtful[done:])
                 return IntegerProof(floats, refuted, settled, {}, recomputed, left)
             recomputed += int(floats.proof.undecided[region]) or int(per_corner[region])
-            reason = _difference(floats, region, around[region])
+            if done % _TOGETHER == 0:
+                keys = floats.keys(doubtful[done : min(most, done + _TOGETHER)])
+                floats.subject.true.prepare(keys)
+            reason = _difference(floats, region, keys[done % _TOGETHER], around[region])
             if reason is None:
                 settled[region] = True
             else:
@@ -81,17 +86,20 @@ def _neighbours(floats: FloatProof, regions: IntArray) -> dict[int, list[bytes |
     """For each of these regions the patterns behind its walls; None is the outside."""
     around: dict[int, list[bytes | None]] = {int(region): [] for region in regions}
     walls = floats.subject.claim.wall_regions
-    for a, b in walls[np.isin(walls, regions).any(1)].tolist():
-        for here, there in ((a, b), (b, a)):
-            if here in around:
-                around[here].append(floats.key(there) if there >= 0 else None)
+    walls = walls[np.isin(walls, regions).any(1)]
+    named = np.unique(walls[walls >= 0])
+    keys = dict(zip(named.tolist(), floats.keys(named), strict=True))
+    for a, b in walls.tolist():
+        for region, other in ((a, b), (b, a)):
+            if region in around:
+                around[region].append(keys.get(other))
     return around
 
 
-def _difference(floats: FloatProof, region: int, around: list[bytes | None]) -> str | None:
+def _difference(floats: FloatProof, region: int, key: bytes, around: list[bytes | None]) -> str | None:
     """Why a region is not the true one of its pattern; None if it is."""
     subject, claim = floats.subject, floats.subject.claim
-    true = subject.true.of(pattern_of(floats.key(region)))
+    true = subject.true.of(pattern_of(key))
     if true is None:
         return "no region has this pattern"
     if Counter(around) != Counter(true.behind):
@@ -108,7 +116,6 @@ def _difference(floats: FloatProof, region: int, around: list[bytes | None]) -> 
 def _true_regions(floats: FloatProof, refuted: Mapping[int, str], settled: BoolArray) -> dict[bytes, TrueRegion] | None:
     """The true regions in place of the refuted ones; None if there are too many."""
     true = floats.subject.true
-    good = {floats.key(i) for i in np.flatnonzero(settled).tolist()}
-    keys = [floats.key(i) for i in refuted]
+    good, keys = set(floats.keys(np.flatnonzero(settled))), floats.keys(list(refuted))
     start = [key for key in keys if key not in good and true.of(pattern_of(key)) is not None]
     return true.grow(start or ([] if good else [true.somewhere()]), good.__contains__, floats.subject.most)

@@ -20,12 +20,13 @@ from regionscope.certificate.steps import AnyStep, FoldStep, Largest, PiecewiseS
 from regionscope.errors import MissingLibrary
 from regionscope.extras import import_extra
 from regionscope.geometry import Polygon, Slice
-from regionscope.types import FloatArray
+from regionscope.types import BoolArray, FloatArray
 
 Integers = NDArray[Any]  # of Python integers
 Pattern = NDArray[np.int16]
 _LIMB, _MOST_LIMBS = 19, 12  # bits of a limb, and the largest number of limbs of a matrix
 _WIDE, _WIDEST = 256, 1 << 15  # columns of a matrix that is cut into limbs
+_TOGETHER = 1 << 14  # rows of constraints of the patterns that are computed in one call
 Choose = Callable[[FoldStep, Integers], NDArray[np.int16]]
 
 
@@ -144,7 +145,8 @@ class _AffineStep:
     def run(self, values: dict[str, Integers], ones: Integers, choose: Choose) -> None:
         out: Integers = np.multiply.outer(self.shift, ones)
         for source, product in self.terms:
-            out = out + product(values[source])
+            columns = values[source].reshape(len(values[source]), -1)
+            out = out + product(columns).reshape(out.shape)
         values[self.writes] = out
 
 
@@ -155,13 +157,12 @@ class _PiecesStep:
     shifts: Integers
 
     def run(self, values: dict[str, Integers], ones: Integers, choose: Choose) -> None:
-        here = values[self.fold.source]
-        piece = choose(self.fold, here)
+        rows = values[self.fold.source]
+        piece = choose(self.fold, rows).T
         if self.fold.writes:
-            index = np.arange(here.shape[0])
-            values[self.fold.writes] = self.slopes[piece, index][:, None] * here + np.multiply.outer(
-                self.shifts[piece, index], ones
-            )
+            index = np.arange(len(rows))[:, None]
+            shifts = self.shifts[piece, index][:, :, None]
+            values[self.fold.writes] = self.slopes[piece, index][:, :, None] * rows + shifts * ones
 
 
 @dataclass(frozen=True)
@@ -169,10 +170,11 @@ class _LargestStep:
     fold: Largest
 
     def run(self, values: dict[str, Integers], ones: Integers, choose: Choose) -> None:
-        here = values[self.fold.source]
-        piece = choose(self.fold, here)
+        rows = values[self.fold.source]
+        piece = choose(self.fold, rows).T
         if self.fold.writes:
-            values[self.fold.writes] = here[self.fold.groups[np.arange(len(piece)), piece]]
+            largest = self.fold.groups[np.arange(len(piece))[:, None], piece]
+            values[self.fold.writes] = rows[largest, np.arange(piece.shape[1])]
 
 
 def border_of(slice: Slice) -> tuple[Integers, int]:
@@ -207,7 +209,7 @@ class IntegerNetwork:
             read |= {source for source, _ in step.terms} if isinstance(step, _AffineStep) else {step.fold.source}
         values, ones = {steps.input_name: inputs}, np.array([0] * slice.dim + [1], dtype=object)
         for step in compiled[:first]:
-            step.run(values, ones, lambda fold, here: np.zeros(0, dtype=np.int16))
+            step.run(values, ones, lambda fold, rows: np.zeros((0, 0), dtype=np.int16))
         self.before = {name: rows for name, rows in values.items() if name in read}  # the first fold
 
     def _compiled(self, step: AnyStep) -> Any:
@@ -244,29 +246,41 @@ class IntegerNetwork:
             step.run(values, ones, choose)
         return values[self.source.output_name]
 
+    @property
+    def together(self) -> int:
+        """Number of patterns to compute in one call: a few thousand rows of integers keep the calls of NumPy few."""
+        return max(1, _TOGETHER // (1 + self.source.n_rows))
+
     def cell(self, pattern: Pattern) -> PatternCell:
-        """Constraints and outputs of a pattern, as functions of the slice coordinates.
+        """Constraints and outputs of a pattern; see ``cells``."""
+        return self.cells(pattern[None])[0]
+
+    def cells(self, patterns: Pattern) -> list[PatternCell]:
+        """Constraints and outputs of each of the patterns (b, units), as functions of the slice coordinates.
 
         Constraints are those of the border, then for each fold those of its units in order: for each threshold, or for
         each candidate of a group.
         """
-        ones = np.array([0] * self.dim + [1], dtype=object)
-        rows, start, degenerate = [self.border], 0, False
+        ones, start = np.array([[0] * self.dim + [1]] * len(patterns), dtype=object), 0
+        rows = [np.broadcast_to(self.border, (len(patterns), *self.border.shape))]
+        degenerate = np.zeros(len(patterns), dtype=bool)
 
-        def choose(fold: FoldStep, here: Integers) -> Pattern:
-            nonlocal start, degenerate
-            pieces = pattern[start : start + fold.n_units]
+        def choose(fold: FoldStep, values: Integers) -> Pattern:
+            nonlocal start
+            pieces = patterns[:, start : start + fold.n_units]
             start += fold.n_units
-            constraints = self._constraints(fold, here, pieces, ones)
+            constraints = self._constraints(fold, values, pieces, ones)
             rows.append(constraints)
-            nothing = ~(constraints != 0).any(1)
+            nothing = ~(constraints != 0).any(2)
             if isinstance(fold, Largest):
-                nothing &= (fold.groups != fold.groups[np.arange(len(pieces)), pieces][:, None]).ravel()
-            degenerate |= bool(nothing.any())
+                winners = fold.groups[np.arange(fold.n_units), pieces]
+                nothing &= (fold.groups != winners[:, :, None]).reshape(len(patterns), -1)
+            np.logical_or(degenerate, nothing.any(1), out=degenerate)
             return pieces
 
-        outputs = self._run(dict(self.before), ones, choose)
-        return PatternCell(np.concatenate(rows), outputs, degenerate)
+        shared = {name: np.repeat(rows[:, None], len(patterns), 1) for name, rows in self.before.items()}
+        outputs, constraints = self._run(shared, ones, choose), np.concatenate(rows, 1)
+        return [PatternCell(constraints[i], outputs[:, i], bool(degenerate[i])) for i in range(len(patterns))]
 
     def flipped(self, pattern: Pattern, row: int) -> Pattern:
         """The pattern behind a facet on which only this constraint is zero."""
@@ -283,16 +297,18 @@ class IntegerNetwork:
             first, start = first + stride * fold.n_units, start + fold.n_units
         raise IndexError(f"Expected a constraint of a unit, got row {row}. Please report this fault of regionscope.")
 
-    def _constraints(self, fold: FoldStep, here: Integers, pieces: Pattern, ones: Integers) -> Integers:
+    def _constraints(self, fold: FoldStep, values: Integers, pieces: Pattern, ones: Integers) -> Integers:
+        """(b, rows, k + 1)"""
+        b, columns = ones.shape
         if isinstance(fold, Largest):
-            members = here[fold.groups]  # (w, m, k + 1)
-            winner = members[np.arange(len(pieces)), pieces][:, None]
-            return (winner - members).reshape(-1, here.shape[1])
+            members = values[fold.groups]  # (w, m, b, k + 1)
+            winner = members[np.arange(fold.n_units)[:, None], pieces.T, np.arange(b)][:, None]
+            return np.moveaxis(winner - members, 2, 0).reshape(b, -1, columns)
         by_threshold = []
         for t, (factor, level) in enumerate(self.thresholds[id(fold)]):
-            above = here * factor - level * ones
-            by_threshold.append(np.where((pieces > t)[:, None], above, -above))
-        return np.stack(by_threshold, 1).reshape(-1, here.shape[1])
+            above = values * factor - level * ones
+            by_threshold.append(np.where((pieces > t).T[:, :, None], above, -above))
+        return np.moveaxis(np.stack(by_threshold, 1), 2, 0).reshape(b, -1, columns)
 
     def pattern(self, point: Sequence[int], direction: Sequence[int] | None = None) -> Pattern:
         """The pattern just beside a homogeneous point, a step of infinitesimal length along ``direction`` from it.
@@ -300,27 +316,42 @@ class IntegerNetwork:
         A unit at its threshold in both the point and the direction is on the lower piece; of tied candidates the first
         is the largest. Without a direction: the pattern at the point itself.
         """
-        columns = [list(point)] if direction is None else [list(point), [*direction, 0]]
-        ones = np.array([point[-1], 0][: len(columns)], dtype=object)
-        by_fold: list[Pattern] = []
+        beside: Pattern = self.patterns([point], None if direction is None else [direction])[0]
+        return beside
 
-        def choose(fold: FoldStep, here: Integers) -> Pattern:
+    def patterns(self, points: Sequence[Sequence[int]], directions: Sequence[Sequence[int]] | None) -> Pattern:
+        """The pattern (b, units) beside each of several points; see ``pattern``."""
+        steps = None if directions is None else [[*direction, 0] for direction in directions]
+        at_points = np.stack([np.array(rows, dtype=object) for rows in (points, steps) if rows is not None], 1)
+        ones, by_fold = at_points[:, :, -1], list[Pattern]()
+
+        def choose(fold: FoldStep, values: Integers) -> Pattern:
             if isinstance(fold, Largest):
-                rows = here.tolist()
-                best = (max((rows[member], -j) for j, member in enumerate(group)) for group in fold.groups.tolist())
-                pieces = [-place for _, place in best]
+                best, largest = np.zeros((fold.n_units, len(points)), dtype=np.int16), values[fold.groups[:, 0]]
+                for j in range(1, fold.rows_per_unit):
+                    candidate = values[fold.groups[:, j]]
+                    larger = _is_positive(candidate - largest)
+                    best[larger], largest = j, np.where(larger[:, :, None], candidate, largest)
             else:
-                pieces = [0] * len(here)
+                best = np.zeros(values.shape[:2], dtype=np.int16)
                 for factor, level in self.thresholds[id(fold)]:
-                    above = (here * factor - level * ones).tolist()
-                    nothing = [0] * len(ones)
-                    pieces = [p + (row > nothing) for p, row in zip(pieces, above, strict=True)]
-            by_fold.append(np.array(pieces, dtype=np.int16))
+                    best += _is_positive(values * factor - level * ones)
+            by_fold.append(best.T)
             return by_fold[-1]
 
-        points = np.array(columns, dtype=object).T
-        self._run({name: rows.dot(points) for name, rows in self.before.items()}, ones, choose)
-        return np.concatenate(by_fold)
+        flat = at_points.reshape(-1, at_points.shape[2]).T
+        values = {name: rows.dot(flat).reshape(len(rows), *ones.shape) for name, rows in self.before.items()}
+        self._run(values, ones, choose)
+        return np.concatenate(by_fold, 1)
+
+
+def _is_positive(numbers: Integers) -> BoolArray:
+    """Whether the first of the numbers (n, b, m) that is not zero is positive (n, b)."""
+    positive, zero = np.zeros(numbers.shape[:2], dtype=bool), np.ones(numbers.shape[:2], dtype=bool)
+    for i in range(numbers.shape[2]):
+        positive |= zero & (numbers[:, :, i] > 0).astype(bool)
+        zero &= (numbers[:, :, i] == 0).astype(bool)
+    return positive
 
 
 def homogeneous(point: NDArray[np.float64]) -> tuple[int, ...]:

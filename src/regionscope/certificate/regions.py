@@ -35,9 +35,14 @@ class TrueRegions:
     def of(self, pattern: Pattern) -> TrueRegion | None:
         """The region of a pattern; None if no inner point of the slice has it."""
         key = pattern.tobytes()
-        if key not in self.known:
-            self.known[key] = self._computed(pattern)
+        self.prepare([key])
         return self.known[key]
+
+    def prepare(self, keys: Iterable[bytes]) -> None:
+        """Compute the regions of these patterns together, which is faster than one after another."""
+        unknown = [key for key in dict.fromkeys(keys) if key not in self.known]
+        for start in range(0, len(unknown), self.network.together):
+            self._compute(unknown[start : start + self.network.together])
 
     def somewhere(self) -> bytes:
         """The pattern of a region that touches the middle of the slice."""
@@ -47,24 +52,32 @@ class TrueRegions:
         patterns = (network.pattern(middle, direction) for direction in directions)
         return next(pattern.tobytes() for pattern in patterns if self.of(pattern) is not None)
 
-    def _computed(self, pattern: Pattern) -> TrueRegion | None:
-        network = self.network
-        n_border, cell = len(network.border), network.cell(pattern)
-        polytope = region_of(cell.constraints, network.corners, n_border, network.dim)
-        if polytope is None:
-            return None
-        behind: list[bytes | None] = []
-        for own, rows in polytope.facets:
-            if min(rows) < n_border:
-                behind.append(None)
+    def _compute(self, keys: list[bytes]) -> None:
+        network, n_border = self.network, len(self.network.border)
+        patterns = np.stack([pattern_of(key) for key in keys])
+        middles, outwards, places = list[list[int]](), list[list[int]](), list[tuple[list[bytes | None], int]]()
+        for key, pattern, cell in zip(keys, patterns, network.cells(patterns), strict=True):
+            polytope = region_of(cell.constraints, network.corners, n_border, network.dim)
+            if polytope is None:
+                self.known[key] = None
                 continue
-            if len(rows) == 1 and not cell.degenerate:
-                behind.append(network.flipped(pattern, rows[0]).tobytes())
-                continue
-            middle = [sum(numbers) for numbers in zip(*(polytope.corners[i] for i in own), strict=True)]
-            outwards = [-number for number in cell.constraints[rows[0]][:-1]]
-            behind.append(network.pattern(middle, outwards).tobytes())
-        return TrueRegion(polytope, behind)
+            behind: list[bytes | None] = [None] * len(polytope.facets)
+            self.known[key] = TrueRegion(polytope, behind)
+            for facet, (ends, rows) in enumerate(polytope.facets):
+                if min(rows) < n_border:
+                    continue
+                if len(rows) == 1 and not cell.degenerate:
+                    behind[facet] = network.flipped(pattern, rows[0]).tobytes()
+                    continue
+                middles.append([sum(numbers) for numbers in zip(*(polytope.corners[i] for i in ends), strict=True)])
+                outwards.append([-number for number in cell.constraints[rows[0]][:-1]])
+                places.append((behind, facet))
+        for start in range(0, len(places), network.together):
+            part = slice(start, start + network.together)
+            for (behind, facet), beside in zip(
+                places[part], network.patterns(middles[part], outwards[part]), strict=True
+            ):
+                behind[facet] = beside.tobytes()
 
     def grow(self, start: Iterable[bytes], stop: Callable[[bytes], bool], most: int) -> dict[bytes, TrueRegion] | None:
         """All regions reached from those of the patterns ``start`` without entering one at which ``stop`` says so.
@@ -76,7 +89,9 @@ class TrueRegions:
             key = waiting.pop()
             if key in found:
                 continue
-            region = self.of(pattern_of(key))
+            if key not in self.known:
+                self.prepare([key, *waiting[-self.network.together :]])
+            region = self.known[key]
             if region is None:
                 raise AssertionError("A pattern behind a facet has no region. Please report this fault of regionscope.")
             found[key] = region
