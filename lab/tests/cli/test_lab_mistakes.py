@@ -53,12 +53,7 @@ MISTAKES = {
     "paper run qi2023-figure77": "got 'qi2023-figure77'",
     "paper run qi2023-figure2 --size huge": "Expected a valid --size, got 'huge'. Choose from smoke, desk, full.",
     "paper report --archive nowhere": "No runs found at 'nowhere'",
-    "shallow flow --width 0": "Expected a whole number of at least 1 for --width, got '0'.",
-    "shallow flow --switches a,b": "--switches",
-    "shallow flow --switches 3.0": "in ascending order inside",
-    "shallow two-layer --rates fast": "--rates",
-    "shallow two-layer --width 1 --dim 1 --samples 2 --seed 3": "Expected a unit that is active",
-    "shallow regions --teachers 1.5": "Expected --teachers such as 1,2,3, got '1.5'. Separate whole numbers",
+    "shallow --width 0": "Expected a whole number of at least 1 for --width, got '0'.",
 }
 TOML = {
     "lists": "a = " + "[" * 100_000,

@@ -26,7 +26,6 @@ from regionscope_lab.shallow import (
     largest_sigma_o,
     minimum_regions,
     n_linear_regions,
-    population_loss,
     random_teacher,
     region_bound,
     sample,
@@ -35,7 +34,6 @@ from regionscope_lab.shallow import (
     theorem_3_1,
 )
 from regionscope_lab.shallow.pieces import reduced, sign_pieces, unit_shares
-from regionscope_lab.shallow.theorems import population_loss_bound
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -141,7 +139,6 @@ def test_a_line_through_folds_that_cancel_has_its_signs() -> None:
     assert Teacher.of(line, 1.0).switches.tolist() == [0.0]
     always = teacher_from_switches([])
     assert classification_error(line, always) == pytest.approx(0.5)
-    assert population_loss(line, always) == pytest.approx(math.sinh(2.0) / 2)
     assert n_linear_regions(line) == 1
 
 
@@ -181,51 +178,6 @@ def test_signs_of_very_different_units_are_those_of_fractions(seed: int) -> None
     assert found == pytest.approx(exact_share_below_zero(network), abs=1e-9)
 
 
-@pytest.mark.parametrize(("scale", "sign"), [(1e-6, 1.0), (1.0, -1.0), (1e3, 1.0), (1e6, -1.0)])
-def test_logistic_loss_of_steep_margins(scale: float, sign: float) -> None:
-    """Against SciPy between the folds, the zeros of N, the switch and points of ever larger margin."""
-    from scipy.integrate import quad
-
-    network, at = Network([1.0, -1.0], [0.3, 0.1], [-scale * sign, scale * sign]), 0.2
-    w, b, v = network.theta.numpy()
-
-    def value(x: float, label: float) -> float:
-        return float(np.logaddexp(0.0, -label * np.maximum(x * w + b, 0.0) @ v))
-
-    zero = -0.1  # of both linear parts: -(x + 0.3) + (0.1 - x) = -2 x - 0.2
-    wanted = 0.0
-    for low, high, label in ((-1.0, at, 1.0), (at, 1.0, -1.0)):
-        near = [zero + side * 4.0**i / scale / 2 for side in (1, -1) for i in range(-1, 5)]
-        inner = sorted(x for x in (-0.3, 0.1, zero, *near) if low < x < high)
-        for first, last in itertools.pairwise([low, *inner, high]):
-            wanted += quad(value, first, last, args=(label,), epsabs=1e-13 * scale, epsrel=1e-13)[0] / 2
-    found = population_loss(network, teacher_from_switches([at]), loss="logistic")
-    assert found == pytest.approx(wanted, rel=1e-11)
-
-
-def test_logistic_loss_of_margins_beyond_rounding() -> None:
-    teacher = teacher_from_switches([])
-    flat = Network([0.0], [1.0], [100.0])
-    assert population_loss(flat, teacher, loss="logistic") == pytest.approx(math.exp(-100), rel=1e-12)
-    rising = Network([1.0], [2.0], [50.0])  # a margin of 50 to 150
-    assert population_loss(rising, teacher, loss="logistic") == pytest.approx(math.exp(-50) / 100, rel=1e-12)
-    wrong = Network([1.0], [2.0], [-50.0])
-    assert population_loss(wrong, teacher, loss="logistic") == pytest.approx(100.0, rel=1e-14)
-    nothing = Network([1.0], [-2.0], [1.0])
-    assert population_loss(nothing, teacher, loss="logistic") == pytest.approx(math.log(2), rel=1e-15)
-    assert population_loss(nothing, teacher) == 1.0
-
-
-def test_population_loss_is_the_integral() -> None:
-    teacher = teacher_from_switches([-0.5, 0.5])
-    network = initial_network(9, sigma_h=1.0, sigma_o=1.0, seed=5)
-    x = torch.linspace(-1, 1, 400_001, dtype=torch.float64)
-    q = network(x) * torch.where(teacher.network(x) > 0, 1.0, -1.0)
-    for loss, values in (("exponential", torch.exp(-q)), ("logistic", torch.nn.functional.softplus(-q))):
-        integral = float(torch.trapezoid(values, x)) / 2
-        assert population_loss(network, teacher, loss=loss) == pytest.approx(integral, rel=1e-4)
-
-
 def test_the_theorems_as_numbers() -> None:
     found = theorem_2_3(3, 0.5, 1.0, 0.5, k=100_000, n=200, eps=0.1, delta=0.1, sigma_h=1.0, sigma_o=1e-9)
     assert found.n == pytest.approx((3 * math.log(10) + math.log(20)) / 0.1)
@@ -245,9 +197,6 @@ def test_the_theorems_as_numbers() -> None:
     with pytest.raises(InputError, match=r"Choose from 2\.3, 3\.1"):
         largest_sigma_o(10, theorem="4.2")
     assert (region_bound(1), region_bound(3)) == (99, 163)
-    assert population_loss_bound(1.0) == pytest.approx(0.0625)
-    assert population_loss_bound(0.9) is None
-    assert population_loss_bound(2.0) is None
     with pytest.raises(InputError, match="delta"):
         theorem_3_1(3, 0.5, 1.0, 0.5, k=10, n=20, delta=1.0)
 

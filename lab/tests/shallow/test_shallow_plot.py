@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -22,9 +20,7 @@ from regionscope_lab.shallow import (
     sample,
     teacher_from_switches,
 )
-from regionscope_lab.shallow.examples import WidthRow
-from regionscope_lab.shallow.plot import flow_animation, flow_figure, flow_frame, rates_figure, width_figure
-from regionscope_lab.shallow.two_layer_rates import RateRow
+from regionscope_lab.shallow.plot import flow_animation, flow_figure, flow_frame
 
 TEACHER = teacher_from_switches([0.1])
 
@@ -65,23 +61,3 @@ def test_the_figure_shows_bound_and_minimum(flow: Flow) -> None:
     assert 1 in heights
     assert len(figure.axes[2].lines[0].get_xdata()) == len(last.tolerances)
     assert not torch.cuda.is_initialized()
-
-
-def test_rates_and_widths() -> None:
-    slack = dict.fromkeys(("lemma_6_4", "lemma_6_5", "first", "second"), 0.5)
-    known = {"steps": 9, "edge": 2.0, "runs": 3, "lost": 0, "low": 1.5, "high": 2.75, "sharpness": 1.9, "active": 4.0}
-    more = {"loss": 0.1, "accuracy": 1.0, "least_slack": slack, "failures": 0, "values": (2.0, 2.0, 2.0)}
-    rows = [RateRow(rate=0.1 * i, regions=2.0, **known, **more) for i in (1, 2, 3)]
-    left, _ = rates_figure(rows, r=1.0, n=5).axes
-    (bars,) = [artist for artist in left.collections if isinstance(artist, LineCollection)]
-    assert [segment[:, 1].tolist() for segment in bars.get_segments()] == [[1.5, 2.75]] * 3
-    given = {"width": 4, "runs": 8, "success": 0.5, "low": 0.2, "high": 0.8, "loss": 0.3, "unfinished": 0}
-    bounds = ((0.5, None), (1.0, 0.0625), (2.0, None))
-    widths = [WidthRow(alpha=a, bound=b, above_bound=math.nan, **given) for a, b in bounds]
-    ax = width_figure(widths).axes[0]
-    assert [line.get_label() for line in ax.lines if "bound" in str(line.get_label())]
-    ax.figure.draw_without_rendering()
-    (legend,) = [one for one in (ax.get_legend(), *ax.figure.legends) if one is not None]
-    box = legend.get_window_extent()
-    for line in ax.lines:
-        assert not line.get_transform().transform_path(line.get_path()).intersects_bbox(box, filled=False)

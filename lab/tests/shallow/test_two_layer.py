@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -21,7 +18,7 @@ from regionscope_lab.shallow import (
     train_and_check,
 )
 from regionscope_lab.shallow.two_layer import dense_sharpness, loss_and_gradient, region_counts
-from regionscope_lab.shallow.two_layer_rates import Inequality, rate_trend
+from regionscope_lab.shallow.two_layer_rates import Inequality
 
 
 @pytest.mark.parametrize(("p", "d", "n"), [(1, 1, 2), (1, 3, 4), (7, 2, 5), (12, 4, 9)])
@@ -133,21 +130,6 @@ def test_against_rate_matches_the_training_time_and_reports_losses_and_slack() -
     assert rows[0].low <= rows[0].regions <= rows[0].high
     # The same time: at small rates, the same point of the flow, so nearly the same loss.
     assert rows[1].loss == pytest.approx(rows[0].loss, rel=0.02)
-
-
-def test_the_trend_is_a_line_for_each_run() -> None:
-    x, y = alternating_line(5)
-    row = regions_vs_learning_rate(x, y, [0.01], width=10, runs=3, time=0.05, record=2)[0]
-    rows = [
-        replace(row, rate=2.0**i, sharpness=edge, values=(3.0 - i, 5.0 - 2 * i, math.nan if i == 1 else 1.0), lost=0)
-        for i, edge in enumerate((0.5, 1.8, 1.9, 2.0))
-    ]
-    every = rate_trend(rows)
-    assert every.runs == 2
-    assert every.slope == pytest.approx(-1.5)
-    assert every.low < -1.5 < every.high
-    assert rate_trend(rows, edge=1.5).slope == pytest.approx(-1.5)
-    assert math.isnan(rate_trend(rows, edge=3.0).slope)
 
 
 def test_bad_networks_are_named() -> None:

@@ -1,73 +1,53 @@
-"""``regionscope-lab shallow``: the two theory settings, run."""
+"""``regionscope-lab shallow``: gradient flow of a univariate network beside the theorems of Safran et al. 2022."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
-from matplotlib.figure import Figure
 from rich import box
 from rich.console import Console
 from rich.table import Column, Table
 
 from regionscope.cli import output
 from regionscope.cli.options import option
-from regionscope.errors import InputError
 from regionscope_lab import shallow as theory
 from regionscope_lab.shallow import plot as pictures
 from regionscope_lab.shallow.losses import Loss
 from regionscope_lab.shallow.report import FlowRow
 from regionscope_lab.shallow.state import ENDS
 from regionscope_lab.shallow.theorems import Requirements
-from regionscope_lab.shallow.two_layer_rates import RateRow, Trend, rate_trend
 
-shallow = typer.Typer(no_args_is_help=True, help="Compare theorems on shallow networks with experiments.")
-
-_RECORDED = 7  # steps of each run in which the inequalities are checked
 _RADIUS, _SIGMA_H = 1.0, 1.0  # of the interval [-R, R] of the data; standard deviation of w and b at the start
 _ROWS = 14  # rows printed; the JSON file has all
-_AT_EDGE = 1.5  # eta lambda_max from here on counts as the edge of stability
 _ACCOUNT = ("steps", "rejected", "crossed", "slid", "quiet", "ambiguous")
 
 
-OutOption = Annotated[Path, option("--output -o DIR", "Folder for the files.")]
-SeedOption = Annotated[int, option("--seed", "Seed for teacher, data and weights.", least=0)]
-UntilOption = Annotated[float, option("--until", "Value of -log L at which to stop.")]
-RatesOption = Annotated[str, option("--rates C,C,...", "Learning rates in units of 2 / sharpness(0).")]
-
-
-@shallow.command()
-def flow(
+def shallow(
     teacher_width: Annotated[int, option("--teacher-width", "Width r of the teacher.", least=1)] = 3,
     width: Annotated[int | None, option("--width", "Width k; by default 4 * (32 r + 67).", least=1)] = None,
     samples: Annotated[int, option("--samples", "Number of training points.", least=1)] = 100,
-    switches: Annotated[
-        str | None, option("--switches X,X,...", "Positions where the label of the teacher changes.")
-    ] = None,
     loss: Annotated[Loss, option("--loss", "Loss of the flow.")] = "exponential",
-    max_log_loss: UntilOption = 1e6,
-    frames: Annotated[int, option("--frames", "Number of frames of the animation.", least=2)] = 60,
-    out: OutOption = Path("shallow-flow"),
-    seed: SeedOption = 0,
+    max_log_loss: Annotated[float, option("--until", "Value of -log L at which to stop.")] = 1e6,
+    out: Annotated[Path, option("--output -o DIR", "Folder for the files.")] = Path("shallow-flow"),
+    seed: Annotated[int, option("--seed", "Seed for teacher, data and weights.", least=0)] = 0,
 ) -> None:
     """Integrate gradient flow of a univariate network on the labels of a teacher, and count its linear regions.
 
-    Example: regionscope-lab shallow flow --teacher-width 3 --width 800 --samples 100
+    Example: regionscope-lab shallow --teacher-width 3 --width 800 --samples 100
     """
     output.make_folder(out)
-    teacher = _teacher(teacher_width, switches, seed)
+    teacher = _teacher(teacher_width, seed)
     k = width or 4 * theory.region_bound(teacher.width)
     deviation = theory.largest_sigma_o(k, sigma_h=_SIGMA_H, R=_RADIUS)
     data = theory.sample(teacher, samples, seed=seed + 1)
     start = theory.initial_network(k, sigma_h=_SIGMA_H, sigma_o=deviation, seed=seed + 2)
-    options = theory.FlowOptions(loss=loss, max_log_loss=max_log_loss)
     console = Console()
     with console.status("Integrating ..."):
-        result = theory.gradient_flow(start, data, options)
+        result = theory.gradient_flow(start, data, theory.FlowOptions(loss=loss, max_log_loss=max_log_loss))
     with console.status("Measuring ..."):
         rows = theory.flow_table(result, radius=_RADIUS, teacher=teacher, every=max(1, len(result) // 40))
     setting = (teacher.width, teacher.rho, _RADIUS, 1 / (2 * _RADIUS))
@@ -79,117 +59,12 @@ def flow(
     _print_flow(console, result, rows, teacher, needs)
     minimum = theory.minimum_regions(data.y)
     with output.writing_to(out / "flow.gif"):
-        pictures.flow_animation(result, out / "flow.gif", radius=_RADIUS, teacher=teacher, frames=frames)
+        pictures.flow_animation(result, out / "flow.gif", radius=_RADIUS, teacher=teacher)
     plateau = theory.effective_regions(result.network(), radius=_RADIUS)
     picture = pictures.flow_figure(rows, plateau, r=teacher.width, minimum=minimum, log_t0=result.log_t0)
-    typer.echo(f"wrote {out / 'flow.gif'}")
-    _store(out, picture, "regions.png", _document(result, rows, teacher, needs), "flow.json")
-
-
-@shallow.command(name="two-layer")
-def two_layer(
-    data: Annotated[
-        Literal["line", "sphere"], option("--data", "Data: random on a sphere, or alternating on a line.")
-    ] = "sphere",
-    width: Annotated[int, option("--width", "Number p of units.", least=1)] = 100,
-    dim: Annotated[int, option("--dim", "Dimension of the inputs.", least=1)] = 5,
-    samples: Annotated[int, option("--samples", "Number N of training points.", least=2)] = 10,
-    time: Annotated[float, option("--time", "Training time eta * steps, times sharpness(0) / 2.")] = 600.0,
-    runs: Annotated[int, option("--runs", "Number of initialisations for each learning rate.", least=2)] = 10,
-    rates: RatesOption = "0.25,0.5,1,1.5,2,2.5",
-    out: OutOption = Path("shallow-two-layer"),
-    seed: SeedOption = 0,
-) -> None:
-    """Train two-layer networks with several learning rates; check Lemmas 6.4 and 6.5 and Theorem 6.3.
-
-    Example: regionscope-lab shallow two-layer --width 100 --dim 5 --samples 10
-    """
-    output.make_folder(out)
-    x, y = theory.alternating_line(samples) if data == "line" else theory.random_sphere(samples, dim, seed=seed)
-    first = theory.initial_two_layer(width, x.shape[1], seed=seed + 1)
-    sharpness = theory.sharpness(first, x)
-    if sharpness == 0:
-        raise InputError(
-            "Expected a unit that is active at a training point before training, got none. Raise --width, or change "
-            "--seed."
-        )
-    edge = 2 / sharpness
-    chosen = [edge * share for share in _numbers("--rates", rates)]
-    console = Console()
-    with console.status("Training ..."):
-        rows = theory.regions_vs_learning_rate(
-            x, y, chosen, width=width, runs=runs, time=edge * time, record=_RECORDED, seed=seed + 1
-        )  # fmt: skip
-    _print_rates(console, rows)
-    trends = {"all": rate_trend(rows), "edge": rate_trend(rows, edge=_AT_EDGE)}
-    for sentence in _trend_sentences(trends, rows):
-        console.print(sentence, highlight=False)
-    picture = pictures.rates_figure(rows, r=float(x.norm(dim=1).min()), n=samples)
-    numbers = {"rows": [asdict(row) for row in rows], "trend": {name: asdict(t) for name, t in trends.items()}}
-    _store(out, picture, "rates.png", numbers, "rates.json")
-
-
-@shallow.command()
-def regions(
-    teachers: Annotated[str, option("--teachers R,R,...", "Widths r of the teachers.")] = "1,2,3",
-    samples: Annotated[int, option("--samples", "Number of training points.", least=2)] = 100,
-    runs: Annotated[int, option("--runs", "Number of initialisations for each teacher.", least=1)] = 5,
-    max_log_loss: UntilOption = 1e6,
-    out: OutOption = Path("shallow-regions"),
-    seed: SeedOption = 0,
-) -> None:
-    """Compare the effective linear regions of flows of width 4 * (32 r + 67) with the bound 32 r + 67 (Theorem 4.2).
-
-    Example: regionscope-lab shallow regions --teachers 1,2,3 --runs 5
-    """
-    output.make_folder(out)
-    console = Console()
-    if not re.fullmatch(r"\d+(,\d+)*", teachers):
-        raise InputError(f"Expected --teachers such as 1,2,3, got {teachers!r}. Separate whole numbers by commas.")
-    wanted = [int(r) for r in teachers.split(",")]
-    with console.status("Integrating ..."):
-        limit = theory.FlowOptions(max_log_loss=max_log_loss)
-        rows = theory.regions_vs_teacher_width(wanted, n=samples, runs=runs, seed=seed, options=limit)
-    title = f"Late flows on {samples} points, {runs} runs for each teacher"
-    names = ("r", "width", "bound", "least", "right", "ended", "line", "inside", "mean", "KKT", "error")
-    _print_table(console, title, names, (
-        (row.r, row.width, row.bound, row.minimum, f"{row.classified}/{row.runs}", f"{row.converged}/{row.runs}",
-         row.line, row.inside, f"{row.mean_inside:.1f}", f"{row.kkt:.2g}", f"{row.error:.3f}")
-        for row in rows
-    ))  # fmt: skip
-    console.print(
-        "right: flows that classify every point; ended: whose direction converged; line, inside: largest effective "
-        "number of linear regions on the line and on (-R, R), mean: on (-R, R)."
-    )
-    _store(out, None, "", {"rows": [asdict(row) for row in rows]}, "regions.json")
-
-
-@shallow.command()
-def width(
-    switches: Annotated[int, option("--switches", "Number r of label changes of the teacher.", least=1)] = 6,
-    samples: Annotated[int, option("--samples", "Number of training points.", least=2)] = 60,
-    runs: Annotated[int, option("--runs", "Number of initialisations for each width.", least=2)] = 32,
-    steps: Annotated[int, option("--steps", "Largest number of steps of one flow.", least=1)] = 10_000,
-    out: OutOption = Path("shallow-width"),
-    seed: SeedOption = 0,
-) -> None:
-    """Measure how often gradient flow classifies an alternating sample, as a function of the width (Theorem 3.2).
-
-    Example: regionscope-lab shallow width --switches 6 --runs 32
-    """
-    output.make_folder(out)
-    console = Console()
-    with console.status("Integrating ..."):
-        limit = theory.FlowOptions(max_steps=steps, stall=1e-5, rest=1e-4)
-        rows = theory.success_vs_width(switches, n=samples, runs=runs, seed=seed, options=limit)
-    title = f"Gradient flow on {switches} evenly spaced label changes, {runs} runs for each width"
-    names = ("alpha", "width", "success", "95%", "median loss", "bound", "above", "cut off")
-    _print_table(console, title, names, (
-        (f"{row.alpha:g}", row.width, f"{row.success:.2f}", f"{row.low:.2f}–{row.high:.2f}", f"{row.loss:.3g}",
-         *(("", "") if row.bound is None else (f"{row.bound:.3f}", f"{row.above_bound:.2f}")), row.unfinished)
-        for row in rows
-    ))  # fmt: skip
-    _store(out, pictures.width_figure(rows), "width.png", {"rows": [asdict(row) for row in rows]}, "width.json")
+    output.save_figure(picture, out / "regions.png")
+    output.write_result(_document(result, rows, teacher, needs), [out / "flow.json"])
+    typer.echo(f"wrote flow.gif, regions.png and flow.json to {out}")
 
 
 def _print_table(console: Console, title: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -201,18 +76,7 @@ def _print_table(console: Console, title: str, names: Sequence[str], rows: Itera
     console.print(table)
 
 
-def _store(out: Path, figure: Figure | None, picture: str, numbers: dict[str, Any], document: str) -> None:
-    """Write the figure and the numbers, and say where."""
-    if figure is not None:
-        output.save_figure(figure, out / picture)
-        typer.echo(f"wrote {out / picture}")
-    output.write_result(numbers, [out / document])
-    typer.echo(f"wrote {out / document}")
-
-
-def _teacher(width: int, switches: str | None, seed: int) -> theory.Teacher:
-    if switches is not None:
-        return theory.teacher_from_switches(_numbers("--switches", switches), radius=_RADIUS)
+def _teacher(width: int, seed: int) -> theory.Teacher:
     if width == 1:
         return theory.teacher_from_switches([], radius=_RADIUS)
     return theory.random_teacher(width, radius=_RADIUS, seed=seed)
@@ -267,31 +131,6 @@ def _requirement(need: Requirements) -> str:
     )
 
 
-def _print_rates(console: Console, rows: list[RateRow]) -> None:
-    names = ("eta", "steps", "ηλ start", "late", "regions", "95%", "loss", "lost", "6.4", "6.5", "6.3a", "6.3b", "fail")
-    _print_table(console, "Region counts, sharpness, least relative slack of each inequality", names, (
-        (f"{row.rate:.2g}", row.steps, f"{row.edge:.2f}", f"{row.sharpness:.2f}", f"{row.regions:.2f}",
-         f"{row.low:.2f}–{row.high:.2f}", f"{row.loss:.1g}", f"{row.lost}/{row.runs}",
-         *(f"{row.least_slack[name]:.2f}" for name in ("lemma_6_4", "lemma_6_5", "first", "second")), row.failures)
-        for row in rows
-    ))  # fmt: skip
-
-
-def _trend_sentences(trends: dict[str, Trend], rows: list[RateRow]) -> list[str]:
-    n_at_edge = sum(row.sharpness >= _AT_EDGE for row in rows)
-    names = {
-        "all": "all rates",
-        "edge": f"the {n_at_edge} rates at the edge of stability (late ηλmax at least {_AT_EDGE:g})",
-    }
-    return [
-        f"Over {names[name]}: {t.slope:+.3f} regions for each doubling of eta (95%: {t.low:+.3f} to {t.high:+.3f}, "
-        f"{t.runs} runs)."
-        if t.runs > 1
-        else f"Over {names[name]}: too few to say."
-        for name, t in trends.items()
-    ]
-
-
 def _document(
     result: theory.Flow, rows: list[FlowRow], teacher: theory.Teacher, needs: list[Requirements]
 ) -> dict[str, Any]:
@@ -310,12 +149,3 @@ def _document(
         "theorems": [asdict(need) for need in needs],
         "rows": [asdict(row) for row in rows],
     }
-
-
-def _numbers(option: str, text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError as error:
-        raise InputError(
-            f"Expected {option} such as -0.4,0.3, got {text!r}. Separate the numbers by commas."
-        ) from error

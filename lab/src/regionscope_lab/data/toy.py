@@ -150,7 +150,7 @@ def univariate(
     """n uniform points of [-radius, radius], ascending, with label 1 where the teacher is positive and 0 elsewhere.
 
     The teacher is random with ``teacher_width`` units, or changes its sign at the given ``switches``, or at that number
-    of evenly spaced ones. Teacher and points are those of ``regionscope-lab shallow flow`` with the same seed.
+    of evenly spaced ones. Teacher and points are those of ``regionscope-lab shallow`` with the same seed.
     """
     return _draw(_teacher(teacher_width, switches, radius, seed), n, seed + 1)
 

@@ -7,8 +7,8 @@ section 6.
 - Data and networks: ``teachers`` and ``network``.
 - Gradient flow: ``flow`` (``gradient_flow`` for one network, ``gradient_flows`` for many) and ``report``.
 - What the end of a flow looks like: ``pieces`` (linear regions) and ``kkt``.
-- Theorems and examples of the paper: ``theorems``, ``examples``, ``regions_vs_teacher_width``.
-- Two layers: ``two_layer``, ``two_layer_bounds``, ``two_layer_rates``.
+- Theorems and examples of the paper: ``theorems``, ``examples``.
+- Two layers: ``two_layer``, ``two_layer_rates``.
 
 Rows of tables and smaller parts are imported from these modules.
 """
@@ -18,8 +18,7 @@ from regionscope_lab.shallow.flow import Flow, gradient_flow, gradient_flows
 from regionscope_lab.shallow.kkt import KKT, kkt_residual
 from regionscope_lab.shallow.network import Network, initial_network, initial_theta
 from regionscope_lab.shallow.pieces import breakpoints, effective_regions, minimum_regions, n_linear_regions
-from regionscope_lab.shallow.regions_vs_teacher_width import regions_vs_teacher_width
-from regionscope_lab.shallow.report import classification_error, flow_table, population_loss
+from regionscope_lab.shallow.report import classification_error, flow_table
 from regionscope_lab.shallow.state import FlowOptions
 from regionscope_lab.shallow.teachers import (
     Sample,
@@ -65,12 +64,10 @@ __all__ = [
     "largest_sigma_o",
     "minimum_regions",
     "n_linear_regions",
-    "population_loss",
     "random_sphere",
     "random_teacher",
     "region_bound",
     "regions_vs_learning_rate",
-    "regions_vs_teacher_width",
     "sample",
     "sharpness",
     "success_vs_width",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 
 import torch
 
@@ -15,10 +14,9 @@ from regionscope.measures.statistics import wilson
 from regionscope_lab.shallow.flow import gradient_flows
 from regionscope_lab.shallow.losses import log_threshold
 from regionscope_lab.shallow.network import Network, initial_theta
-from regionscope_lab.shallow.report import population_loss
 from regionscope_lab.shallow.state import ENDS, OPTIONS_ADVICE, FlowOptions, Flows
-from regionscope_lab.shallow.teachers import Sample, Teacher, alternating_teacher, sample
-from regionscope_lab.shallow.theorems import largest_sigma_o, population_loss_bound
+from regionscope_lab.shallow.teachers import Sample, alternating_teacher, sample
+from regionscope_lab.shallow.theorems import largest_sigma_o
 
 
 @dataclass(frozen=True)
@@ -48,10 +46,8 @@ class WidthRow:
     """Runs of one width k = floor(alpha r).
 
     success: share of runs that classified every training point (L < l(0) / n); low, high: its 95% interval (Wilson), in
-    which a run that used up its steps counts as a failure for ``low`` and as a success for ``high``. loss: median
-    population loss at the end. bound: (1 - 0.75 alpha) / 4 where Theorem 3.2 applies, else None; above_bound: share of
-    runs whose population loss is at least that (the theorem promises 1/4 for its own, unknown, teacher), NaN without a
-    bound. unfinished: runs that used up their steps.
+    which a run that used up its steps counts as a failure for ``low`` and as a success for ``high``. unfinished: runs
+    that used up their steps.
     """
 
     alpha: float
@@ -60,22 +56,18 @@ class WidthRow:
     success: float
     low: float
     high: float
-    loss: float
-    bound: float | None
-    above_bound: float
     unfinished: int
 
 
 def success_vs_width(
-    r: int, alphas: Sequence[float] = (0.5, 0.75, 1.0, 1.15, 1.3, 1.5, 2.0, 3.0, 4.0), *, n: int = 60, runs: int = 64,
-    radius: float = 1.0, sigma_h: float = 1.0, sigma_o: float | None = None, seed: int = 0,
-    options: FlowOptions | None = None, workers: int = 1, device: torch.device | str = "cpu",
+    r: int, alphas: Sequence[float], *, n: int = 60, runs: int = 64, seed: int = 0,
+    options: FlowOptions | None = None, device: torch.device | str = "cpu",
 ) -> list[WidthRow]:  # fmt: skip
     """Share of runs in which gradient flow classifies all points of an alternating teacher with r switches, by width.
 
     Theorem 3.2 says that some over-parameterisation is needed: width below 1.3 r fails for some teacher. Its
     construction is in an appendix that we do not have; here the teacher alternates evenly, and every run has its own
-    initialisation (Assumption 2.1) and one common sample. sigma_o: by default as in Theorem 3.1 with delta = 0.1.
+    initialisation (Assumption 2.1 with sigma_h = 1, and sigma_o as in Theorem 3.1 with delta = 0.1) on one sample.
 
     All widths are one batch: narrow networks get units w = b = v = 0, which never move. device: where they run.
     """
@@ -85,29 +77,23 @@ def success_vs_width(
     read_integer("runs", runs)
     alphas = [read_number("an alpha", alpha) for alpha in read_array(alphas, "alphas, a list of numbers").flatten()]
     options = replace(options, max_log_loss=log_threshold(n, options.loss) + 1e-9)
-    teacher = alternating_teacher(r, radius=radius)
+    teacher = alternating_teacher(r, radius=1.0)
     data = sample(teacher, n, seed=seed)
     widths = [max(1, math.floor(round(alpha * r, 9))) for alpha in alphas]  # 1.15 * 100 is below 115 in float64
     starts = []
     for i, k in enumerate(widths):
-        deviation = largest_sigma_o(k, theorem="3.1", sigma_h=sigma_h, R=radius) if sigma_o is None else sigma_o
-        theta = initial_theta(runs, k, sigma_h=sigma_h, sigma_o=deviation, seed=seed + 1 + i)
+        deviation = largest_sigma_o(k, theorem="3.1", sigma_h=1.0, R=1.0)
+        theta = initial_theta(runs, k, sigma_h=1.0, sigma_o=deviation, seed=seed + 1 + i)
         starts.append(torch.nn.functional.pad(theta, (0, max(widths) - k)))
     theta, x, y = (values.to(read_device(device)) for values in (torch.cat(starts), data.x, data.y))
-    end = gradient_flows(theta, x, y, options, workers=workers).to("cpu")
+    end = gradient_flows(theta, x, y, options).to("cpu")
     ends = [end.take(torch.arange(i * runs, (i + 1) * runs, device="cpu")) for i in range(len(widths))]
-    return [_width_row(alpha, k, part, teacher, options) for alpha, k, part in zip(alphas, widths, ends, strict=True)]
+    return [_width_row(alpha, k, part) for alpha, k, part in zip(alphas, widths, ends, strict=True)]
 
 
-def _width_row(alpha: float, k: int, end: Flows, teacher: Teacher, options: FlowOptions) -> WidthRow:
+def _width_row(alpha: float, k: int, end: Flows) -> WidthRow:
     runs = len(end.F)
     won = int(torch.isfinite(end.log_t0).sum())
-    open_ended = int((end.end == ENDS.index("steps")).sum())
-    networks = [Network.of(theta[:, :k]) for theta in end.theta]
-    losses = [population_loss(network, teacher, loss=options.loss) for network in networks]
-    bound = population_loss_bound(alpha)
-    above = math.nan if bound is None else sum(loss >= bound for loss in losses) / runs
-    return WidthRow(
-        alpha, k, runs, won / runs, wilson(won, runs)[0], wilson(won + open_ended, runs)[1], median(losses),
-        bound, above, open_ended,
-    )  # fmt: skip
+    unfinished = int((end.end == ENDS.index("steps")).sum())
+    low, high = wilson(won, runs)[0], wilson(won + unfinished, runs)[1]
+    return WidthRow(alpha, k, runs, won / runs, low, high, unfinished)

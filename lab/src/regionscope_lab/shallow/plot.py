@@ -1,4 +1,4 @@
-"""Pictures of the shallow theory lab: a flow as a frame, an animation and over time; counts against learning rates."""
+"""Pictures of the shallow theory lab: a flow as a frame, an animation and over time."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ from regionscope.plot import style
 from regionscope.plot.animation import write_animation
 from regionscope.plot.legends import free_legend
 from regionscope_lab.shallow import Flow, Teacher, breakpoints, region_bound
-from regionscope_lab.shallow.examples import WidthRow
 from regionscope_lab.shallow.pieces import EffectiveRegions, unit_shares
 from regionscope_lab.shallow.report import FlowRow
-from regionscope_lab.shallow.two_layer_rates import RateRow
 
 
 def flow_frame(
@@ -117,49 +115,6 @@ def flow_figure(
     third.axvspan(last.on_inside.first, last.on_inside.last, color=style.PALE, zorder=0, label="plateau on (−R, R)")
     third.set(xscale="log", yscale="log", xlabel="tolerance", ylabel="effective linear regions at the end")
     free_legend(left, right, third)
-    return figure
-
-
-def rates_figure(rows: Sequence[RateRow], *, r: float, n: int) -> Figure:
-    """Mean region count with its 95% interval, and eta * lambda_max, against the learning rate eta."""
-    figure, (left, right) = style.figure(1, 2, width=9, height=3.7)
-    rate = [row.rate for row in rows]
-    regions = np.array([row.regions for row in rows])
-    low, high = np.array([row.low for row in rows]), np.array([row.high for row in rows])
-    left.errorbar(rate, regions, (regions - low, high - regions), color=style.BLUE, marker="o", capsize=2)
-    left.set(xscale="log", xlabel="learning rate η", ylabel="mean region count between training points")
-    right.plot(rate, [row.edge for row in rows], color=style.SKY, marker=".", label="at the start")
-    right.plot(rate, [row.sharpness for row in rows], color=style.VERMILLION, marker="o", label="late in training")
-    right.axhline(2.0, color=style.BLACK, linestyle="--", linewidth=1, label="2: the edge of stability")
-    right.set(xscale="log", yscale="log", xlabel="learning rate η", ylabel="η λmax")
-    right.set_yticks([0.25, 0.5, 1, 2, 4, 8], ["0.25", "0.5", "1", "2", "4", "8"])
-    right.set_yticks([], minor=True)
-    start = next((2 * row.rate / row.edge for row in rows if row.edge > 0), math.nan)
-    for ax in (left, right):
-        ax.axvline(start, color=style.GREY, linestyle=":", linewidth=1)
-        ax.set_xticks(rate, [f"{value:.2g}" for value in rate])
-        ax.set_xticks([], minor=True)
-    left.set_title(f"N = {n} points, r = {r:.3g}, one η × steps; dotted: 2/λmax at the start", fontsize="small")
-    free_legend(right)
-    return figure
-
-
-def width_figure(rows: Sequence[WidthRow]) -> Figure:
-    """Share of successful runs with its 95% interval against alpha = width / r, beside the bound of Theorem 3.2."""
-    figure, (ax,) = style.figure(1, 1, width=5.4, height=3.7)
-    alpha = [row.alpha for row in rows]
-    success = np.array([row.success for row in rows])
-    low, high = np.array([row.low for row in rows]), np.array([row.high for row in rows])
-    ax.errorbar(
-        alpha, success, (success - low, high - success), color=style.BLUE, marker="o", capsize=2, label="success"
-    )
-    bound = [(row.alpha, row.bound) for row in rows if row.bound is not None]
-    if bound:
-        widths, value = zip(*bound, strict=True)
-        ax.plot(widths, value, color=style.VERMILLION, marker="s", label="(1 − 0.75α)/4: bound on the loss")
-    ax.axvspan(1.0, 4 / 3, color=style.PALE, zorder=0)
-    ax.set(xlabel="α: width = ⌊αr⌋", ylabel="share of runs", ylim=(-0.03, 1.05))
-    free_legend(ax)
     return figure
 
 

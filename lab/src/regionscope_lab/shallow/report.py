@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from regionscope.checks import check_instance, read_integer
 from regionscope_lab.shallow.flow import Flow, conserved_drift
 from regionscope_lab.shallow.kkt import kkt_residual
-from regionscope_lab.shallow.losses import Loss, check_loss
 from regionscope_lab.shallow.network import Network
-from regionscope_lab.shallow.pieces import breakpoints, effective_regions, end_values, fold_places, sign_pieces
+from regionscope_lab.shallow.pieces import breakpoints, effective_regions, sign_pieces
 from regionscope_lab.shallow.teachers import Teacher
 
-_NODES = 24
-_CUTS = tuple(map(float, range(-40, 41, 8)))  # margins between which these nodes integrate the logistic loss
 _TEACHER = "Make one, for example with random_teacher(3)"
 
 
@@ -111,47 +106,6 @@ def classification_error(network: Network, teacher: Teacher) -> float:
     a = mine[(torch.searchsorted(ends, middle) - 1).clamp(0, len(mine) - 1)]
     b = theirs[(torch.searchsorted(switches, middle) - 1).clamp(0, len(theirs) - 1)]
     return float(_shares(nodes, teacher.radius)[a != b].sum())
-
-
-def population_loss(network: Network, teacher: Teacher, *, loss: Loss = "exponential") -> float:
-    """E l(N(x) sign N*(x)) for x uniform on [-R, R] (Theorem 3.2), on the pieces where both are linear.
-
-    The exponential loss has a closed form on a linear piece. For the logistic loss, a piece is cut where the margin is
-    0 or another multiple of 8 up to 40 in size, and each part is integrated with 24 Gauss nodes, to about 1e-14. Beyond
-    40, the loss is exponential or linear to the last bit.
-    """
-    check_instance("teacher", teacher, Teacher, advice=_TEACHER)
-    check_loss(loss)
-    limit = torch.tensor([-teacher.radius, teacher.radius], dtype=torch.float64, device="cpu")
-    folds = fold_places(network)[0].inside(teacher.radius).at
-    nodes = torch.cat([limit, folds, teacher.switches]).unique()
-    label = torch.where(teacher.network((nodes[:-1] + nodes[1:]) / 2) > 0, 1.0, -1.0)
-    margins = label[:, None] * end_values(network, nodes)[0]
-    low, high = margins.aminmax(dim=1)
-    mean = _mean_exponential(low, high) if loss == "exponential" else _mean_logistic(low, high)
-    return float((_shares(nodes, teacher.radius) * mean).sum())
-
-
-def _mean_exponential(low: Tensor, high: Tensor) -> Tensor:
-    """Mean of e^-q for q uniform between low and high (m,)."""
-    gap = high - low
-    return torch.exp(-low) * torch.where(gap == 0, 1.0, -torch.expm1(-gap) / torch.where(gap == 0, 1.0, gap))
-
-
-def _mean_logistic(low: Tensor, high: Tensor) -> Tensor:
-    """Mean of log(1 + e^-q) for q uniform between low and high (m,)."""
-    nodes, weight = (torch.from_numpy(a) for a in np.polynomial.legendre.leggauss(_NODES))
-    gap = high - low
-    mean = torch.zeros_like(gap)
-    for first, last in itertools.pairwise((-math.inf, *_CUTS, math.inf)):
-        begin, end = low.clamp(first, last), high.clamp(first, last)
-        share = torch.where(gap == 0, ((first <= low) & (low < last)).double(), (end - begin) / gap)
-        if first == _CUTS[-1]:
-            mean += share * _mean_exponential(begin, end)
-        else:
-            q = begin[:, None] + (end - begin)[:, None] * (nodes + 1) / 2
-            mean += share * (torch.nn.functional.softplus(-q, threshold=_CUTS[-1]) @ (weight / 2))
-    return mean
 
 
 def _shares(nodes: Tensor, radius: float) -> Tensor:

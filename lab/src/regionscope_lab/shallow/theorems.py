@@ -85,14 +85,6 @@ def region_bound(r: int) -> int:
     return 32 * read_integer("r", r) + 67
 
 
-def population_loss_bound(alpha: float) -> float | None:
-    """(1 - 0.75 alpha) / 4, which applies for alpha >= 1 and says something below 4/3; None elsewhere.
-
-    Theorem 3.2: some teacher keeps the population loss of width floor(alpha r) above it, with probability at least 1/4.
-    """
-    return (1 - 0.75 * alpha) / 4 if 1 <= alpha < 4 / 3 else None
-
-
 def _judged(need: Requirements, **run: float | None) -> Requirements:
     """Whether the numbers of a run, those that are known, are as large as they need to be (sigma_o: as small)."""
     given = {n: read_number(n, value) for n, value in run.items() if value is not None and getattr(need, n) is not None}

@@ -1,4 +1,4 @@
-"""The trend of Theorem 6.3 of Li et al. 2025: region counts and sharpness against the learning rate."""
+"""Section 6 of Li et al. 2025: both sides of every inequality, and region counts against the learning rate."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class BoundRow:
     does not hold. lemma_6_5: (r^2 / N^2) sum N(x_i) <= lambda_max. The chain of Theorem 6.3: first, mean R <= (2/N)
     sum (N(x_i) + 1); second, that <= (2N / r^2) lambda_max + 2. at_edge: mean R against (2N / r^2) (2 / eta) + 2, the
     value of the last term at the edge of stability, a prediction and not a bound. mean_regions: over all ordered
-    pairs, i = j counted as one region; sampled pairs stand for those with i != j. sharpness_times_rate: lambda_max *
+    pairs, i = j counted as one region. sharpness_times_rate: lambda_max *
     eta, near 2 at the edge.
     """
 
@@ -77,34 +77,26 @@ class BoundRow:
         return not self.lemma_6_4_failures and self.lemma_6_5.holds and self.first.holds and self.second.holds
 
 
-def check_bounds(
-    network: TwoLayer, x: Tensor, y: Tensor, *, rate: float, step: int = 0, pairs: Tensor | None = None
-) -> BoundRow:
-    """Evaluate every inequality of section 6 at one network. pairs: (m, 2), by default all; see ``region_counts``.
+def check_bounds(network: TwoLayer, x: Tensor, y: Tensor, *, rate: float, step: int = 0) -> BoundRow:
+    """Evaluate every inequality of section 6 at one network, over all pairs of points.
 
     Cost: one walk over the segments and a Lanczos run.
     """
     check_data(network, x, y)
     check_positive(rate=rate)
-    if pairs is not None:
-        check_instance("pairs", pairs, Tensor, advice="Pass a tensor (m, 2) of indices of points")
     n = len(x)
     if n < 2:
         raise InputError(f"Expected at least two training points, got {n}. Pass more rows of x.")
-    pairs, counts = region_counts(network, x, pairs)
+    pairs, counts = region_counts(network, x)
     active = active_units(network, x).to(torch.float64)
     right = active[pairs[:, 0]] + active[pairs[:, 1]] + 2
     slack = right - counts
     worst = int(slack.argmin())
-    apart = pairs[:, 0] != pairs[:, 1]
-    between = float(counts[apart].double().mean()) if bool(apart.any()) else 1.0
-    mean_regions = (n + (n * n - n) * between) / (n * n)
+    mean_regions = (n + (n * n - n) * float(counts.double().mean())) / (n * n)
     top = sharpness(network, x)
     radius = float(x.norm(dim=1).min())
     middle = 2 * float((active + 1).mean())
     loss, _ = loss_and_gradient(network, x, y)
-    # With sampled pairs, the mean over pairs on the left is compared with the same pairs on the right.
-    sampled = _mean_over_pairs(right[apart], active, n) if bool(apart.any()) else middle
     return BoundRow(
         step=step,
         loss=loss,
@@ -116,20 +108,14 @@ def check_bounds(
         lemma_6_4=Inequality(float(counts[worst]), float(right[worst])),
         lemma_6_4_failures=int((slack < 0).sum()),
         lemma_6_5=Inequality(radius**2 / n**2 * float(active.sum()), top),
-        first=Inequality(mean_regions, sampled),
+        first=Inequality(mean_regions, middle),
         second=Inequality(middle, 2 * n / radius**2 * top + 2),
         at_edge=Inequality(mean_regions, 2 * n / radius**2 * (2 / rate) + 2),
     )
 
 
-def _mean_over_pairs(right: Tensor, active: Tensor, n: int) -> float:
-    """Mean of N(x_i) + N(x_j) + 2 over ordered pairs, those with i != j from the pairs at hand."""
-    same = float((2 * active + 2).sum())
-    return (same + (n * n - n) * float(right.mean())) / (n * n)
-
-
 def train_and_check(
-    network: TwoLayer, x: Tensor, y: Tensor, *, rate: float, steps: int, record: int = 20, pairs: Tensor | None = None
+    network: TwoLayer, x: Tensor, y: Tensor, *, rate: float, steps: int, record: int = 20
 ) -> tuple[list[BoundRow], TwoLayer]:
     """Gradient descent with rate eta, and a BoundRow at ``record`` evenly spaced steps, including the first and the
     last.
@@ -143,7 +129,7 @@ def train_and_check(
     for step, current in enumerate(descend(network, x, y, rate=rate, steps=steps)):
         network = current
         if step in wanted:
-            rows.append(check_bounds(network, x, y, rate=rate, step=step, pairs=pairs))
+            rows.append(check_bounds(network, x, y, rate=rate, step=step))
             if math.isinf(rows[-1].loss):
                 break
     return rows, network
@@ -179,19 +165,6 @@ class RateRow:
     values: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class Trend:
-    """Change of the mean region count for each doubling of the learning rate, with its 95% interval over runs.
-
-    runs: those that were lost at no rate; each run is one initialisation seen at every rate, so its own line is fitted.
-    """
-
-    slope: float
-    low: float
-    high: float
-    runs: int
-
-
 def random_sphere(n: int, d: int, *, seed: int = 0) -> tuple[Tensor, Tensor]:
     """n random points on the unit sphere of R^d (so r = 1) with random labels +-1."""
     read_integer("n", n, least=2)
@@ -212,7 +185,7 @@ def alternating_line(n: int) -> tuple[Tensor, Tensor]:
 
 def regions_vs_learning_rate(
     x: Tensor, y: Tensor, rates: Sequence[float], *, width: int, runs: int = 5, time: float, record: int = 9,
-    scale: float = 1.0, seed: int = 0,
+    seed: int = 0,
 ) -> list[RateRow]:  # fmt: skip
     """Train ``runs`` networks for each learning rate, check every inequality along the way, and average the ends.
 
@@ -229,28 +202,11 @@ def regions_vs_learning_rate(
         histories, start = [], []
         steps = max(1, round(time / rate))
         for run in range(runs):
-            network = initial_two_layer(width, x.shape[1], scale=scale, seed=seed + run)
+            network = initial_two_layer(width, x.shape[1], seed=seed + run)
             start.append(rate * sharpness(network, x))
             histories.append(train_and_check(network, x, y, rate=rate, steps=steps, record=record)[0])
         rows.append(_row(rate, start, histories, steps))
     return rows
-
-
-def rate_trend(rows: Sequence[RateRow], *, edge: float = 0.0) -> Trend:
-    """The trend of Theorem 6.3 over the rates with late eta lambda_max of at least ``edge``: see ``Trend``.
-
-    edge: 0 takes every rate; 1.5 only those at which descent works at the edge of stability, the premise of the theorem
-    (Assumption 6.2).
-    """
-    chosen = [row for row in rows if row.sharpness >= edge and row.lost < row.runs]
-    counts = torch.tensor([row.values for row in chosen], dtype=torch.float64, device="cpu")
-    if len(chosen) < 2:
-        return Trend(math.nan, math.nan, math.nan, 0)
-    counts = counts[:, torch.isfinite(counts).all(0)]
-    logs = torch.log2(torch.tensor([row.rate for row in chosen], dtype=torch.float64, device="cpu"))
-    logs = logs - logs.mean()
-    slopes = (logs[:, None] * counts).sum(0) / logs.square().sum()
-    return Trend(*t_interval(slopes.tolist()), len(slopes))
 
 
 def _trained(history: list[BoundRow], steps: int) -> bool:

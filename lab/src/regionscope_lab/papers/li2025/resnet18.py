@@ -39,16 +39,16 @@ def figure5(table: SeedTable, runs: Runs) -> Finding:
         said = ", ".join(f"{mean:.2f} ({level:g})" for mean, level in means)
         return by_seed([sign * order_vote(one) for one in values], said)
 
+    def at_rate(rate: float) -> Callable[[int, float], float]:
+        return lambda seed, batch: counts[seed, rate, batch]
+
     cells = tuple((rate, *(fmean(counts[seed, rate, batch] for seed in seeds) for batch in batches)) for rate in rates)
     networks = by_network(run for mine in runs.values() for run in mine if run["network.name"] != "resnet18")
     return Finding(
         {
             "rate": along(rates, -1, lambda seed, rate: fmean(counts[seed, rate, batch] for batch in batches)),
             "batch": along(batches, +1, lambda seed, batch: fmean(counts[seed, rate, batch] for rate in rates)),
-            **{
-                f"batch-{rate:g}": along(batches, +1, lambda seed, batch, rate=rate: counts[seed, rate, batch])
-                for rate in rates
-            },
+            **{f"batch-{rate:g}": along(batches, +1, at_rate(rate)) for rate in rates},
         },
         (
             Table(
