@@ -48,7 +48,7 @@ def test_a_narrow_list_keeps_the_names_whole(monkeypatch: pytest.MonkeyPatch) ->
     assert "│ gaussian_quantiles │" in run("list").stdout
     monkeypatch.setenv("COLUMNS", "80")
     words = run("list").stdout.split()
-    assert {"distribution", "photographs", "(teacher_width,"} <= set(words)  # no word is cut in two
+    assert {"distribution", "photographs", "(modulus,"} <= set(words)  # no word is cut in two
 
 
 def test_get_downloads_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,7 +187,6 @@ def test_sums_modulo_p_are_all_there_once() -> None:
         (DataSpec(name="digits", options={"flatten": 1}), "of type bool, got 1. Write it like False"),
         (DataSpec(name="digits", options={"test_share": 1.0}), "between 0 and 1, got 1"),
         (DataSpec(name="digits", n_train=1700), "at most 1,438 points of digits, got 1,700"),
-        (DataSpec(name="univariate", options={"switches": "x"}), "a number or a list of places"),
         (DataSpec(name="cifar100", options={"labels": "all"}), "Choose from coarse, fine"),
         (text(book="none"), "asv', 'gettysburg' or the name of a file"),
         (text(n_train=1000), "windows of the text, got 1,000. Lower n_train"),

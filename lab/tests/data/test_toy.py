@@ -11,11 +11,10 @@ import torch
 
 from regionscope.errors import InputError
 from regionscope_lab.config import DataSpec
-from regionscope_lab.data import Dataset, gaussian_quantiles, load, random_labels, two_moons, univariate
+from regionscope_lab.data import Dataset, gaussian_quantiles, load, random_labels, two_moons
 from regionscope_lab.data.toy import gaussian_quantiles_split, two_moons_split
-from regionscope_lab.shallow import random_teacher
 
-TOYS = ["two_moons", "gaussian_quantiles", "random_labels", "univariate"]
+TOYS = ["two_moons", "gaussian_quantiles", "random_labels"]
 
 
 def test_two_moons_has_kept_its_numbers() -> None:
@@ -48,18 +47,6 @@ def test_the_rings_of_the_test_part_are_those_of_the_training_part() -> None:
     assert (expected == split.test.labels).double().mean() > 0.97
     for k in range(2):
         assert squared[split.test.labels == k].max() < squared[split.test.labels == k + 1].min()
-
-
-def test_univariate_labels_are_the_teachers() -> None:
-    data = univariate(200, teacher_width=4, seed=7)
-    teacher = random_teacher(4, seed=7)
-    assert data.inputs.shape == (200, 1)
-    assert torch.equal(data.labels == 1, teacher.network(data.inputs[:, 0].double()) > 0)
-    at = univariate(500, switches=[-0.5, 0.25], seed=0)
-    x = at.inputs[:, 0]
-    assert torch.equal(at.labels == 0, (x > -0.5) & (x < 0.25))
-    even = univariate(500, switches=3)
-    assert int((even.labels.diff() != 0).sum()) == 3
 
 
 @pytest.mark.parametrize("name", TOYS)

@@ -5,7 +5,7 @@ from regionscope_lab.data.dataset import Dataset, DataSplit, add_label_noise
 from regionscope_lab.data.download import get
 from regionscope_lab.data.files import data_root
 from regionscope_lab.data.registry import check_options, load, names
-from regionscope_lab.data.toy import digits, gaussian_quantiles, random_labels, two_moons, univariate
+from regionscope_lab.data.toy import digits, gaussian_quantiles, random_labels, two_moons
 
 __all__ = [
     "DataSplit",
@@ -22,5 +22,4 @@ __all__ = [
     "names",
     "random_labels",
     "two_moons",
-    "univariate",
 ]

@@ -11,11 +11,11 @@ from torch.nn import functional
 from regionscope.errors import InputError
 
 
-def crop_flip(batch: Tensor, generator: torch.Generator, *, padding: int = 4, fill: float | Tensor = 0.0) -> Tensor:
+def crop_flip(batch: Tensor, generator: torch.Generator, *, padding: int = 4) -> Tensor:
     """Pad each image on all sides, crop it at a random place to its size, and mirror it with probability 1/2.
 
-    batch: (b, c, h, w). fill: value of the padding, one number or one for each channel; 0 is the mean colour of
-    normalised images, and -mean / std is black. The crop is drawn for each image separately. Cost: a copy and a gather.
+    batch: (b, c, h, w). The padding is 0, the mean colour of normalised images. The crop is drawn for each image
+    separately. Cost: a copy and a gather.
     """
     if batch.ndim != 4:
         raise InputError(
@@ -31,19 +31,9 @@ def crop_flip(batch: Tensor, generator: torch.Generator, *, padding: int = 4, fi
     rows = torch.arange(h, device=device) + down
     columns = torch.arange(w, device=device).expand(b, w)
     columns = torch.where(mirrored, w - 1 - columns, columns) + right
-    padded = _padded(batch, padding, fill)
+    padded = functional.pad(batch, (padding, padding, padding, padding))
     taken = (rows[:, :, None] * (w + 2 * padding) + columns[:, None, :]).reshape(b, 1, h * w)
     return padded.flatten(2).gather(2, taken.expand(b, c, h * w)).reshape(b, c, h, w)
-
-
-def _padded(batch: Tensor, padding: int, fill: float | Tensor) -> Tensor:
-    if not isinstance(fill, Tensor):  # a tensor made of it would have to be waited for, on its way to a GPU
-        return functional.pad(batch, (padding, padding, padding, padding), value=fill)
-    b, c, h, w = batch.shape
-    margin = fill.to(batch).reshape(-1, 1, 1)
-    padded = margin.expand(b, c, h + 2 * padding, w + 2 * padding).contiguous()
-    padded[:, :, padding : padding + h, padding : padding + w] = batch
-    return padded
 
 
 def mixup(

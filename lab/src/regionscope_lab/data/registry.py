@@ -21,7 +21,6 @@ from regionscope_lab.data.toy import (
     gaussian_quantiles_split,
     random_labels_split,
     two_moons_split,
-    univariate_split,
 )
 from regionscope_lab.registry import Registry, check_option_names
 from regionscope_lab.user_files import is_user_file
@@ -53,7 +52,7 @@ def names() -> tuple[str, ...]:
     """The names that ``load`` knows.
 
     >>> names()[:4]
-    ('two_moons', 'gaussian_quantiles', 'random_labels', 'univariate')
+    ('two_moons', 'gaussian_quantiles', 'random_labels', 'modular_addition')
     """
     return _DATA_SETS.names()
 
@@ -111,16 +110,12 @@ def check_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in given.items():
         default = accepted[key]
         kinds = (int, float) if isinstance(default, float) else (type(default),)
-        if default is not None and (type(value) not in kinds):
+        if type(value) not in kinds:
             raise InputError(
                 f"Expected the option {key} of {name} to be of type {type(default).__name__}, got {value!r}. "
-                f"Write it like {_plain(default)}."
+                f"Write it like {default!r}."
             )
     return {**accepted, **given}
-
-
-def _plain(default: Any) -> str:
-    return "a number or a list" if default is None else repr(default)
 
 
 def _read_user_data(spec: DataSpec, options: dict[str, Any]) -> DataSplit:
@@ -142,17 +137,6 @@ def _drawn(split: Callable[..., DataSplit], n_train: int | None = None, n_test: 
         return split(spec.n_train or n_train, spec.n_test or n_test, seed=spec.seed, **options)
 
     return read
-
-
-def _univariate(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
-    switches = options["switches"]
-    numbers = switches if isinstance(switches, list) else [switches]
-    if switches is not None and not all(type(x) in (int, float) for x in numbers):
-        raise InputError(
-            f"Expected the option switches of univariate to be a number or a list of places, got {switches!r}. "
-            "Write 3, or [-0.5, 0.5]."
-        )
-    return univariate_split(spec.n_train or 100, spec.n_test or 1000, seed=spec.seed, **options)
 
 
 def _text(spec: DataSpec, root: Path, options: dict[str, Any]) -> DataSplit:
@@ -231,9 +215,6 @@ _DATA_SETS = Registry("a data set", {
     ),
     "random_labels": DataSource(
         "uniform points, random labels", "2", "2", {"classes": 2, "dim": 2}, _drawn(random_labels_split, 1000, 1000)
-    ),
-    "univariate": DataSource(
-        "a line labelled by a teacher", "1", "2", {"teacher_width": 3, "switches": None, "radius": 1.0}, _univariate
     ),
     "modular_addition": DataSource(
         "a, b, = with a + b mod p", "3", "98", {"modulus": 97, "train_share": 0.4},

@@ -1,8 +1,7 @@
-"""Data that need no file: two moons, Gaussian quantiles, random labels, labels on a line, and scikit-learn's digits."""
+"""Data that need no file: two moons, Gaussian quantiles, random labels, and scikit-learn's digits."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +11,6 @@ from regionscope.checks import read_integer, read_number, read_seed
 from regionscope.errors import InputError
 from regionscope.types import Array
 from regionscope_lab.data.dataset import Dataset, DataSplit, balanced_choice, derived_seed
-from regionscope_lab.shallow import Teacher, alternating_teacher, random_teacher, sample, teacher_from_switches
 
 
 def two_moons(n: int = 1000, *, noise: float = 0.2, seed: int = 0) -> Dataset:
@@ -137,46 +135,3 @@ def digits_split(
         if n is not None:
             parts[i] = parts[i].subset(n, derived_seed(seed, f"{part} subset"))
     return DataSplit(*parts)
-
-
-def univariate(
-    n: int = 100,
-    *,
-    teacher_width: int = 3,
-    switches: int | Sequence[float] | None = None,
-    radius: float = 1.0,
-    seed: int = 0,
-) -> Dataset:
-    """n uniform points of [-radius, radius], ascending, with label 1 where the teacher is positive and 0 elsewhere.
-
-    The teacher is random with ``teacher_width`` units, or changes its sign at the given ``switches``, or at that number
-    of evenly spaced ones. Teacher and points are those of ``regionscope-lab shallow`` with the same seed.
-    """
-    return _draw(_teacher(teacher_width, switches, radius, seed), n, seed + 1)
-
-
-def univariate_split(
-    n_train: int,
-    n_test: int,
-    *,
-    teacher_width: int = 3,
-    switches: int | Sequence[float] | None = None,
-    radius: float = 1.0,
-    seed: int = 0,
-) -> DataSplit:
-    """``univariate`` to train on, and other points with the labels of the same teacher."""
-    teacher = _teacher(teacher_width, switches, radius, seed)
-    return DataSplit(_draw(teacher, n_train, seed + 1), _draw(teacher, n_test, derived_seed(seed, "test")))
-
-
-def _teacher(width: int, switches: int | Sequence[float] | None, radius: float, seed: int) -> Teacher:
-    if isinstance(switches, int):
-        return alternating_teacher(switches, radius=radius)
-    if switches is not None or width == 1:
-        return teacher_from_switches(switches or [], radius=radius)
-    return random_teacher(width, radius=radius, seed=seed)
-
-
-def _draw(teacher: Teacher, n: int, seed: int) -> Dataset:
-    drawn = sample(teacher, n, seed=seed)
-    return Dataset("univariate", drawn.x.float()[:, None], (drawn.y > 0).long(), 2)
