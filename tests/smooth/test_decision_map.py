@@ -350,6 +350,30 @@ def test_composed_layers_match_the_module() -> None:
     assert contradictions(result, net, 50_000, 0) == 0
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rms_norm_has_the_default_eps_of_the_dtype_of_the_model(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(3, 6), nn.RMSNorm(6)).to(dtype)
+    with torch.no_grad():
+        net[0].weight.mul_(1e-4)
+        net[0].bias.zero_()
+        x = torch.randn(5, 3, dtype=dtype)
+        torch.testing.assert_close(trace_smooth(net, (3,))(x.double()), net(x).double(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_count_is_not_proven_across_the_jump_of_softplus() -> None:
+    """Torch returns x in place of softplus(x) above a threshold; a low one makes labels change there."""
+
+    class Jumps(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.cat([F.softplus(x, 1.0, 1.0), x + 0.3], 1)  # 1.3133 and 1.3 at 1, then 1 and 1.3
+
+    segment = rs.Segment([0.9], [1.1])
+    assert sampled_changes(Jumps(), segment) == 2
+    bounds = rs.decision_map(Jumps(), segment).counted
+    assert bounds.high is None or bounds.high == 2
+
+
 def test_a_convolution_with_pooling() -> None:
     torch.manual_seed(1)
     net = nn.Sequential(

@@ -184,7 +184,8 @@ def random_network(seed: int) -> SmoothNetwork:
             parts[0].weight.mul_(scale)
             parts[0].bias.mul_(scale)
             parts[1].weight.div_(scale)
-        parts[-1].bias -= net(torch.randn(64, *shape, dtype=torch.float64)).mean(0)  # so that several labels occur
+        middle = net(torch.randn(64, *shape, dtype=torch.float64)).mean(0)  # so that several labels occur
+        parts[-1].bias -= middle.nan_to_num(0.0, 0.0, 0.0)
     slice = _random_slice(rng, shape)
     described = f"{text}, {classes} outputs, scale {scale:g}, {slice!r}"
     return SmoothNetwork(seed, net, slice, described, f"scale {scale:g}", folds_only)

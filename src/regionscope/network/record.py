@@ -101,11 +101,13 @@ class Recorder:
     """The steps recorded so far, in execution order.
 
     finite: address and length of tensors that were checked before. smooth: whether smooth functions are recorded too.
-    jumps: whether maps that jump are. resolved: what became of values that do.
+    jumps: whether maps that jump are. resolved: what became of values that do. model_dtype: that of the model's
+        weights, which some of torch's defaults depend on.
     """
 
     dtype: torch.dtype
     device: torch.device
+    model_dtype: torch.dtype = torch.float32
     steps: list[RecordedStep] = field(default_factory=list)
     labels: set[str] = field(default_factory=set)
     finite: set[tuple[int, int]] = field(default_factory=set)

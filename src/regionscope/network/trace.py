@@ -112,8 +112,10 @@ def _traced(
     shape = _checked_shape(getattr(module, "input_shape", None) if input_shape is None else input_shape)
     if dtype not in (torch.float64, torch.float32):
         raise InputError(f"Expected dtype to be torch.float64 or torch.float32, got {dtype}. Pass one of these.")
+    tensors = [*module.parameters(), *module.buffers()]
     if device is None:
-        device = next((tensor.device for tensor in chain(module.parameters(), module.buffers())), torch.device("cpu"))
+        device = next((tensor.device for tensor in tensors), torch.device("cpu"))
+    model_dtype = next((tensor.dtype for tensor in tensors if tensor.is_floating_point()), dtype)
     _check_forward(module)
     place, name = torch.device(device), type(module).__name__
     copied = readable_copy(module, dtype, place)
@@ -122,7 +124,7 @@ def _traced(
         warnings.warn(unchecked, stacklevel=2)
 
     def read() -> ForwardReading:
-        recorder = Recorder(dtype, place, smooth=smooth, jumps=jumps)
+        recorder = Recorder(dtype, place, model_dtype, smooth=smooth, jumps=jumps)
         return _reading(Reader(copied, shape, recorder, order_only=order_only), copied, name)
 
     if only_torch(module):

@@ -58,7 +58,7 @@ def affine_bound(curve: Curve, low: Tensor, high: Tensor) -> AffineBound:
     error = _rounding(curve, size, torch.maximum(least.abs(), most.abs()), slope_there, slope, width)
     error.add_(most - least, alpha=0.5)
     if curve.jump[1]:
-        error = error + torch.where(high > curve.jump[0], 1.01 * curve.jump[1], 0.0)
+        error = error + torch.where(high > curve.jump[0] - _margin(curve), 1.01 * curve.jump[1], 0.0)
     shift = (most + least).mul_(0.5)
     unknown = ~torch.isfinite(error) if known is None else ~(known & torch.isfinite(error))
     if bool(unknown.any()):
@@ -68,7 +68,8 @@ def affine_bound(curve: Curve, low: Tensor, high: Tensor) -> AffineBound:
 
 
 def slope_range(curve: Curve, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
-    """Bounds of the derivative on [low, high]; at a knot, of the derivatives on both sides. inf where unknown.
+    """Bounds of the derivative on [low, high]; at a knot, of the derivatives on both sides. inf where unknown, and
+    where torch's function jumps.
 
     Between two knots the derivative is monotone, so its extremes are at the ends and at the knots inside.
     """
@@ -84,10 +85,20 @@ def slope_range(curve: Curve, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor
     if curve.period:
         all_of_it = high - low >= _PERIODS * curve.period
         least, most = torch.where(all_of_it, -1.0, least), torch.where(all_of_it, 1.0, most)
+    if curve.jump[1]:  # torch goes on with slope 1
+        threshold, margin = curve.jump[0], _margin(curve)
+        most = torch.where(high > threshold - margin, most.clamp(min=1.0), most)
+        jumps = (low < threshold + margin) & (high > threshold - margin)
+        least, most = least.masked_fill(jumps, -torch.inf), most.masked_fill(jumps, torch.inf)
     slack = 64 * UNIT * (1 + torch.maximum(least.abs(), most.abs()))
     finite = torch.isfinite(least) & torch.isfinite(most)
     known = finite if known is None else known & finite
     return torch.where(known, least - slack, -torch.inf), torch.where(known, most + slack, torch.inf)
+
+
+def _margin(curve: Curve) -> float:
+    """How near to the jump rounding may decide."""
+    return 1e-9 * (1 + abs(curve.jump[0]))
 
 
 def _domain(curve: Curve, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:

@@ -141,7 +141,7 @@ def _tighten(radius: Tensor, out: Form, cluster: Cluster, leader: Tensor, rival:
     """Take the bound that comes from the outputs backwards, for one other output (b,), where it is smaller."""
     rows = torch.arange(len(leader), device=leader.device)
     backwards = cluster.back(out, leader, rival) + _rounding(out, leader)[rows, rival]
-    radius[:, rows, rival] = torch.minimum(radius[:, rows, rival], backwards)
+    radius[:, rows, rival] = torch.fmin(radius[:, rows, rival], backwards)  # NaN: an unknown error, 0 times
 
 
 def _open_rivals(out: Form, leader: Tensor, radius: Tensor, possible: Tensor) -> list[Tensor]:

@@ -165,7 +165,7 @@ def _rms_norm(
     call: Call, x: Data, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
 ) -> Data:
     dims = list(range(x.ndim - len(tuple(normalized_shape)), x.ndim))
-    small = torch.finfo(torch.float32).eps if eps is None else call.number(eps)
+    small = torch.finfo(call.recorder.model_dtype).eps if eps is None else call.number(eps)
     return _scaled(call, _normalized(call, x, dims, small, centered=False), weight, None, None)
 
 
