@@ -125,7 +125,7 @@ def factor_runs(seeds: int = 3, train: float = 0.5) -> dict[str, list[SeedRun]]:
             settings = {"data.n_train": n, "data.label_noise": noise, "network.options.width": width, "seed": seed,
                         "training.weight_decay": 0.0, "training.augment": "none"}  # fmt: skip
             runs.append(a_run(settings, dict.fromkeys(MEASURES, regions) | {"margin": -gap}, gap=gap, train=train))
-    return {"factorial": runs, "decay": [], "crops": [], "further": []}
+    return {"factorial": runs, "decay": [], "crops": [], "further": [], "optimiser": []}
 
 
 def test_claims_about_the_factors_come_out_each_way() -> None:

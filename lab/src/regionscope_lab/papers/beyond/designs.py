@@ -38,6 +38,7 @@ POINT_MEASURES = {
 }
 _WORDS = {Verdict.HOLDS: "follows", Verdict.CONTRADICTED: "does not follow", Verdict.UNDECIDED: "undecided"}
 _FACTORS = ("data size", "label noise", "width", "weight decay", "crops and flips")
+_SHOWN = ("regions", "regions_test", "margin", "sharpness", "complexity")  # in the figure
 _GRID = 3  # factors of a full factorial, which come first
 Levels = tuple[float, ...]
 Question = tuple[Callable[[Design], Coefficient], int, bool]  # coefficient, fewest settings or contexts, of the grid
@@ -172,17 +173,30 @@ def factors(table: SeedTable, runs: Runs) -> Finding:
                    ("", "planned runs", "with further runs"), again)  # fmt: skip
     named = {key.replace(" ", "-"): one for key, one in claims.items()}
     named["all"] = named.pop("all-settings")
-    figure = side_by_side(
-        "How each measure goes with the generalisation gap",
-        "rank correlation; over a factor, granulated Kendall",
-        [words for words, _ in MEASURES.values()],
+    figure = _by_what_moves(cells, cells_of(runs["optimiser"], _ratio_levels))
+    return Finding(named, (tables[0], sizes, tables[1], longer), (figure,))
+
+
+def _by_what_moves(data: Sequence[Cell], optimiser: Sequence[Cell]) -> Figure:
+    """A few measures beside each other, for each thing that moves the gap, in both designs."""
+    moved: dict[str, tuple[Question, Sequence[Cell]]] = {
+        "learning rate / batch size": (_over(0), optimiser),
+        "all of the optimiser": (_over_all(), optimiser),
+        "width": (_over(2), data),
+        "label noise": (_over(1), data),
+        "data size": (_over(0), data),
+        "size, noise and width": (_over_all(), data),
+    }
+    return side_by_side(
+        "What goes with the generalisation gap when one thing moves",
+        "granulated Kendall; over all, rank correlation",
+        list(moved),
         [
-            Series(f"over {key}", range(len(MEASURES)), [one.value for one in mine], [one.interval for one in mine])
-            for key in list(questions)[: 1 + _GRID]
-            for mine in [[answered(name, questions[key], cells) for name in MEASURES]]
+            Series(MEASURES[name][0], range(len(moved)), [one.value for one in mine], [one.interval for one in mine])
+            for name in _SHOWN
+            for mine in [[answered(name, question, cells) for question, cells in moved.values()]]
         ],
     )
-    return Finding(named, (tables[0], sizes, tables[1], longer), (figure,))
 
 
 def _ratio_levels(run: SeedRun) -> Levels:
