@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,10 +56,12 @@ def intervals(curve: Curve, n: int = 120) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(start), torch.from_numpy(stop)
 
 
-def violations(curve: Curve, value: Function, slope: Function, *, n: int = 120) -> int:
+def violations(
+    curve: Curve, value: Function, slope: Function, *, n: int = 120, range_of: Callable[..., Any] = slope_range
+) -> int:
     """Number of points at which a bound of the record contradicts the ball of the value or of the derivative."""
     low, high = intervals(curve, n)
-    bound, (least, most) = affine_bound(curve, low, high), slope_range(curve, low, high)
+    bound, (least, most) = affine_bound(curve, low, high), range_of(curve, low, high)
     wrong = 0
     for i in range(n):
         for x in np.unique(np.linspace(float(low[i]), float(high[i]), N_POINTS)):
@@ -122,6 +125,23 @@ def test_a_wrong_derivative_is_caught(name: str, factor: float) -> None:
     curve, value, slope = records()[name]
     wrong = replace(curve, slope=partial(_scaled_slope, slope=curve.slope, factor=factor))
     assert violations(wrong, value, slope) > 0
+
+
+def _raised(curve: Curve, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+    least, most = slope_range(curve, low, high)
+    return least + 0.03 * (most - least), most
+
+
+def _lowered(curve: Curve, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+    least, most = slope_range(curve, low, high)
+    return least, most - 0.03 * (most - least)
+
+
+@pytest.mark.parametrize("mutation", [_raised, _lowered])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_narrower_range_of_the_derivative_is_caught(name: str, mutation: Callable[..., Any]) -> None:
+    assert violations(*records()[name], n=40) == 0
+    assert violations(*records()[name], n=40, range_of=mutation) > 0
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if records()[name][0].knots and name not in CONVEX])

@@ -155,26 +155,20 @@ def _power_slope(x: Tensor, exponent: int) -> Tensor:
     return exponent * x ** (exponent - 1)
 
 
-GELU = Curve(
-    name="GELU",
-    value=F.gelu,
-    slope=_gelu_slope,
-    knots=(-math.sqrt(2), math.sqrt(2)),
-    rounding=(0.0, 16.0, 0.0),
-)
+def _around(knot: float) -> tuple[float, float]:
+    return -knot, knot
+
+
+GELU = Curve(name="GELU", value=F.gelu, slope=_gelu_slope, knots=_around(math.sqrt(2)), rounding=(0.0, 16.0, 0.0))
 GELU_TANH = Curve(
     name="GELU(approximate='tanh')",
     value=partial(F.gelu, approximate="tanh"),
     slope=_gelu_tanh_slope,
-    knots=(-1.4185040087908283555, 1.4185040087908283555),
+    knots=_around(1.4185040087908283555),
     rounding=(0.0, 32.0, 0.0),
 )
 SILU = Curve(
-    name="SiLU",
-    value=F.silu,
-    slope=_silu_slope,
-    knots=(-2.3993572805154676678, 2.3993572805154676678),
-    rounding=(0.0, 0.0, 16.0),
+    name="SiLU", value=F.silu, slope=_silu_slope, knots=_around(2.3993572805154676678), rounding=(0.0, 0.0, 16.0)
 )
 MISH = Curve(
     name="Mish",
@@ -187,20 +181,11 @@ SIGMOID = Curve(name="Sigmoid", value=torch.sigmoid, slope=_sigmoid_slope, knots
 TANH = Curve(name="Tanh", value=torch.tanh, slope=_tanh_slope, knots=(0.0,))
 SOFTSIGN = Curve(name="Softsign", value=F.softsign, slope=_softsign_slope, knots=(0.0,))
 HARDSWISH = Curve(
-    name="Hardswish",
-    value=_hardswish,
-    slope=_hardswish_slope,
-    knots=(-3.0, 3.0),
-    rounding=(0.0, 0.0, 8.0),
+    name="Hardswish", value=_hardswish, slope=_hardswish_slope, knots=_around(3.0), rounding=(0.0, 0.0, 8.0)
 )
 SINE = Curve(name="sin", value=torch.sin, slope=torch.cos, knots=(0.0,), period=math.pi, rounding=(4.0, 0.0, 0.0))
 COSINE = Curve(
-    name="cos",
-    value=torch.cos,
-    slope=_minus_sine,
-    knots=(math.pi / 2,),
-    period=math.pi,
-    rounding=(4.0, 0.0, 0.0),
+    name="cos", value=torch.cos, slope=_minus_sine, knots=(math.pi / 2,), period=math.pi, rounding=(4.0, 0.0, 0.0)
 )
 EXP = Curve(name="exp", value=torch.exp, slope=torch.exp)
 SQUARE = Curve(name="square", value=torch.square, slope=_double)
