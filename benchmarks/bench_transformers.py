@@ -146,9 +146,6 @@ class Bench:
         self.row(
             "GPT", "region_count, next token", n, lambda: rs.region_count(text, ids, slices=slices), self.on_text(n)
         )
-        self.row(
-            "GPT", "spline_features", len(ids), lambda: rs.complexity.spline_features(text, ids), self.on_text(len(ids))
-        )
         found = rs.block(text, "layers.0.mlp", ids[0])
         plane = rs.Box(found.activation, torch.eye(self.sizes.width, device=self.device)[:2], 1.0)
         inputs = plane.embed(rs.linear_regions(found.program, plane).vertices)

@@ -27,9 +27,6 @@ TOPICS = {
     "weather": ["Rain falls on the grey town.", "The wind blows from the north.", "Snow covers the quiet fields."],
     "food": ["The soup needs a little salt.", "Fresh bread smells good today.", "They share a bowl of rice."],
 }
-QUESTIONS = ["Where does the {} go at night?", "Why is the {} so quiet?", "Who can see the {} from here?"]
-STATEMENTS = ["The {} goes home at night.", "Today the {} is very quiet.", "We can see the {} from here."]
-NOUNS = ["cat", "dog", "bird", "horse", "river", "train", "tower", "garden", "child", "king", "boat", "road", "star"]
 
 
 def load() -> tuple[Any, Any]:
@@ -67,11 +64,10 @@ class NearestTopic(nn.Module):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="regions, local complexity and spline features of a real encoder")
+    parser = argparse.ArgumentParser(description="regions and local complexity of a real encoder")
     parser.add_argument("--out", type=Path, default=Path("examples/output"))
     parser.add_argument("--slices", type=int, default=10)
     parser.add_argument("--grid", type=int, default=40)
-    parser.add_argument("--nouns", type=int, default=len(NOUNS))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     encoder, tokenizer = load()
@@ -93,15 +89,6 @@ def main() -> None:
     for name, mean in local.block_means.items():
         print(f"  {name:28} {mean}")
 
-    asked = [text.format(noun) for noun in NOUNS[: options.nouns] for text in (*QUESTIONS, *STATEMENTS)]
-    kinds = torch.tensor([int(text.endswith("?")) for text in asked])
-    prompts = tokenizer([text.rstrip("?.") for text in asked], padding=True, return_tensors="pt")
-    features = rs.complexity.spline_features(encoder, prompts["input_ids"], attention_mask=prompts["attention_mask"])
-    probe = rs.measures.linear_probe(
-        features, kinds
-    )  # both parts hold the same few patterns with other nouns: an easy task
-    print(f"questions against statements from {features.table.shape[1]} features: {probe}")
-
     try:
         rs.block(encoder, ["encoder.layer.0.intermediate", "encoder.layer.0.output.dense"], ids[0])
     except rs.NotPiecewiseAffine as refused:
@@ -109,7 +96,6 @@ def main() -> None:
     numbers = {
         "regions": [counts.value, counts.stderr, counts.n],
         "blocks": {name: [mean.value, mean.stderr, mean.n] for name, mean in local.block_means.items()},
-        "probe": {name or "test": [value, stderr] for name, value, stderr in probe.readings()},
     }
     (options.out / "minilm.json").write_text(json.dumps(numbers, indent=1) + "\n")
     print(f"wrote {options.out / 'minilm.json'}")

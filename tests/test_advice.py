@@ -42,7 +42,6 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "inputs and labels": (lambda: rs.region_count(NET, (X, DATA.labels)), "(6, 2) and labels (6,). Pass the inputs"),
     "no initial weights": (lambda: measures.distance_from(NET, None), "got NoneType. Pass a copy of the module"),
     "other initial weights": (lambda: measures.distance_from(NET, {}), "is missing there. Pass a copy of this model"),
-    "a network with its margin": (lambda: measures.slice_margin(NET, X[0]), "got Sequential. Compute it with"),
     "one radius": (lambda: complexity.trusted_radius(NET, X, radii=0.1), "got 0.1. Write radii=(0.005, 0.05)"),
     "a shape that is a number": (lambda: complexity.uniform_points(3, 2), "got 2. Write a tuple such as (2,)"),
     "frames of a text": (lambda: complexity.orthonormal_frames("a"), "got 'a'. Write a tuple such as (2,)"),

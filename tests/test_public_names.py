@@ -103,7 +103,7 @@ INSTRUMENTS = [
     function
     for name in rs.__all__
     if inspect.isfunction(function := getattr(rs, name)) and "model" in inspect.signature(function).parameters
-] + [complexity.draw_points, complexity.complexity_gap, measures.slice_margin, measures.linear_probe]
+] + [complexity.draw_points, complexity.complexity_gap]
 MEASURED = {"model", "slice", "inputs", "labels", "train", "test", "initial", "dec", "point", "direction", "features"}
 MEASURED |= {"property", "input_shape", "count", "ids", "ids_a", "ids_b", "ids_c", "name", "context"}
 INSTRUMENTS.remove(rs.select_output)  # wraps a model and measures nothing

@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import itertools
+import math
 from math import comb, prod
 
 import pytest
 import torch
+from torch import nn
 
 import regionscope as rs
-from regionscope.errors import InputError
 from regionscope.measures.bounds import (
     activation_patterns,
-    hanin_rolnick,
     kac_rice,
     montufar_lower,
     montufar_upper,
-    qi_wei_neurons,
     raghu_upper,
-    random_network,
     region_bounds,
     serra_upper,
     zaslavsky,
 )
+
+
+def random_network(n_0: int, widths: list[int], *, seed: int) -> nn.Sequential:
+    """A ReLU network with one output and the initialisation "he" of ``kac_rice``, biases N(0, 1)."""
+    generator = torch.Generator().manual_seed(seed)
+    layers: list[nn.Module] = []
+    for fan_in, fan_out in itertools.pairwise([n_0, *widths, 1]):
+        linear = nn.Linear(fan_in, fan_out, dtype=torch.float64)
+        for value, deviation in ((linear.weight, math.sqrt(2 / fan_in)), (linear.bias, 1.0)):
+            value.data = deviation * torch.randn(value.shape, generator=generator, dtype=torch.float64)
+        layers += [linear, nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
 
 SHAPES = [(2, [3]), (1, [4, 4]), (2, [4, 3, 5]), (3, [5, 2, 4]), (2, [1, 6]), (5, [7, 3, 3]), (2, [6, 1, 6])]
 
@@ -69,7 +80,7 @@ def test_no_network_is_above_an_upper_bound(n_0: int, widths: list[int]) -> None
     end = torch.full((n_0,), 60.0)
     where = rs.Segment(-end, end) if n_0 == 1 else rs.Box(torch.zeros(2), torch.eye(2), 60.0)
     counts = [
-        rs.linear_regions(random_network(n_0, widths, 1, seed=seed), where).n_activation_regions for seed in range(15)
+        rs.linear_regions(random_network(n_0, widths, seed=seed), where).n_activation_regions for seed in range(15)
     ]
     assert max(counts) <= serra_upper(n_0, widths)
     if len(widths) == 1:
@@ -82,7 +93,7 @@ def test_kac_rice_is_the_mean_of_random_networks(widths: list[int]) -> None:
     start, end = torch.tensor([-1.0, 0.3]), torch.tensor([1.5, 1.0])
     segment = rs.Segment(start, end)
     counts = torch.tensor(
-        [rs.linear_regions(random_network(2, widths, 1, seed=s), segment).n_linear_regions for s in range(60)]
+        [rs.linear_regions(random_network(2, widths, seed=s), segment).n_linear_regions for s in range(60)]
     ).double()
     stderr = float(counts.std()) / 60**0.5
     assert abs(kac_rice(2, widths, start, end) - float(counts.mean())) < 4 * stderr
@@ -94,15 +105,3 @@ def test_kac_rice_through_the_origin_by_hand() -> None:
     """One unit w x + b in one dimension: the fold -b / w is Cauchy, and half of them lie in [-1, 1]."""
     found = kac_rice(1, [100], torch.tensor([-1.0]), torch.tensor([1.0]), bias=2**0.5, nodes=2000)
     assert found == pytest.approx(1 + 100 * 0.5, rel=1e-5)
-
-
-def test_the_rules_of_thumb() -> None:
-    assert hanin_rolnick(96, 2.0) == pytest.approx(193.0)
-    assert hanin_rolnick(96, 2.0, breakpoints=2) == pytest.approx(385.0)  # as for ReLU6
-    assert hanin_rolnick(96, 2.0, constant=0.25) == pytest.approx(49.0)
-    assert qi_wei_neurons(192.0, 2.0) == pytest.approx(96.0)  # the inverse of the rule, without the region of the line
-    assert qi_wei_neurons(192.0, 2.0, extra=92.0) == pytest.approx(50.0)
-    assert qi_wei_neurons(192.0, 2.0, breakpoints=2) == pytest.approx(48.0)
-    assert qi_wei_neurons(10.0, 2.0, extra=92.0) == 0.0
-    with pytest.raises(InputError, match="length"):
-        qi_wei_neurons(10.0, 0.0)

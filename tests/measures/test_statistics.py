@@ -1,84 +1,16 @@
-"""Means, lines, correlations and probes against NumPy, SciPy and closed forms; NaN where an error is unknown."""
+"""Means, lines and correlations against NumPy, SciPy and closed forms; NaN where an error is unknown."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from regionscope import measures
 from regionscope.errors import InputError
 from regionscope.measures.fit import linear_fit
-from regionscope.measures.statistics import (
-    deviation,
-    error_of_interval,
-    error_of_mean,
-    joined,
-    larger_error,
-    mean,
-    standard_error,
-    t_interval,
-    wilson,
-)
-
-VALUES = [3.0, 1.0, 4.0, 1.5, 9.2]
-
-
-def test_mean_deviation_and_standard_error() -> None:
-    assert mean(VALUES) == pytest.approx(np.mean(VALUES))
-    assert deviation(VALUES) == pytest.approx(np.std(VALUES, ddof=1))
-    assert standard_error(VALUES) == pytest.approx(np.std(VALUES, ddof=1) / math.sqrt(len(VALUES)))
-    assert standard_error([0.1] * 3) == 0.0, "equal values have no spread, not even that of rounding"
-    assert mean([2.0]) == 2.0
-    assert math.isnan(mean([]))
-    for known in (deviation, standard_error):
-        assert math.isnan(known([2.0]))
-        assert math.isnan(known([]))
-    centre, low, high = t_interval([2.0])
-    assert centre == 2.0
-    assert math.isnan(low)
-    assert math.isnan(high)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("level", [0.5, 0.95])
-def test_the_interval_is_that_of_student(level: float) -> None:
-    from scipy import stats  # takes a second to import
-
-    low, high = stats.t.interval(level, len(VALUES) - 1, loc=np.mean(VALUES), scale=stats.sem(VALUES))
-    assert t_interval(VALUES, level=level) == pytest.approx((np.mean(VALUES), low, high))
-
-
-def test_the_error_of_a_mean_is_the_larger_of_those_within_and_between() -> None:
-    assert larger_error(0.1, 0.3, 0.2) == 0.3
-    assert larger_error(math.nan, 0.2) == larger_error(0.2, math.nan) == 0.2
-    assert math.isnan(larger_error(math.nan, math.nan))
-
-    assert error_of_mean([3.0, 4.0]) == 2.5
-    assert error_of_mean([3.0, math.nan]) == 1.5
-    assert math.isnan(error_of_mean([math.nan]))
-    assert joined([1.0, 2.0], [0.0, 0.0]) == (1.5, pytest.approx(0.5))
-    assert joined([1.0, 2.0], [3.0, 4.0]) == (1.5, 2.5)
-    assert joined([1.0], [0.25]) == (1.0, 0.25), "one network has the error over its points"
-    assert math.isnan(joined([1.0], [math.nan])[1]), "one network without it has none"
-    assert all(map(math.isnan, joined([], [])))
-    with pytest.raises(InputError, match="as many errors as values, got 1 and 2"):
-        joined([1.0, 2.0], [0.1])
-
-    assert error_of_interval(0.02, 0.804) == pytest.approx(0.2)
-    assert error_of_interval(3.0, 3.0) == 0.0
-    assert math.isnan(error_of_interval(math.nan, math.nan))
-
-
-def test_wilson_stays_between_0_and_1_and_holds_the_share() -> None:
-    for successes in range(11):
-        low, high = wilson(successes, 10)
-        assert 0.0 <= low <= successes / 10 <= high <= 1.0
-        assert high > low
 
 
 def test_the_line_is_that_of_numpy() -> None:
@@ -109,7 +41,6 @@ def test_the_band_holds_the_true_line_as_often_as_it_says() -> None:
     assert held / 2000 == pytest.approx(0.9, abs=0.025)
 
 
-GAPS = {"a": [1, 2, 3], "gap": [1, 2, 3]}
 RNG = np.random.default_rng(0)
 CASES = {
     "noise": (RNG.normal(size=30), RNG.normal(size=30)),
@@ -176,24 +107,6 @@ def test_the_scale_of_the_numbers_has_no_effect(scale: float) -> None:
             assert scaled.interval == pytest.approx(plain.interval, abs=1e-14)
 
 
-def test_a_table_over_runs() -> None:
-    gap = np.arange(12.0)
-    columns = {"gap": gap, "regions": gap * 2 + 1, "norm": -gap, "constant": np.ones(12)}
-    rows = measures.correlation_table(columns, "gap", by=["cnn"] * 6 + ["mlp"] * 4 + ["tiny"] * 2)
-    found = {(row.measure, row.group): row for row in rows}
-    assert set(found) == {(m, g) for m in ("regions", "norm", "constant") for g in ("all", "cnn", "mlp", "tiny")}
-    assert found["regions", "all"].correlation.pearson.value == pytest.approx(1.0)
-    assert found["norm", "cnn"].correlation.kendall.value == pytest.approx(-1.0)
-    assert found["regions", "cnn"].correlation.pearson.n == 6
-    assert found["constant", "all"].correlation is None
-    assert "12 equal ones" in found["constant", "all"].reason
-    assert "3 to" in found["regions", "tiny"].reason
-    (row, *_) = measures.correlation_table(columns, "gap")
-    assert repr(row).startswith("CorrelationRow(measure='regions', group='all', Correlation(pearson=+1.00 [")
-    assert repr(row.correlation.kendall) == "Coefficient(+1.00 [+1.00, +1.00], n=12)"
-    assert repr(found["norm", "tiny"]).startswith("CorrelationRow(measure='norm', group='tiny', reason='")
-
-
 def test_the_difference_of_two_correlations_is_sharper_than_either() -> None:
     """Two measures that share most of their noise: their intervals overlap, that of the difference is far from 0."""
     rng = np.random.default_rng(0)
@@ -227,13 +140,6 @@ def test_the_difference_of_two_correlations_is_sharper_than_either() -> None:
             r"clusters to .* names.*\['a'\]",
         ),
         (lambda: measures.correlation_difference([1, 2, 3], [1, 2], [1, 2, 3]), "2 of other"),
-        (lambda: measures.correlation_table([1, 2, 3], "gap"), r"Expected a mapping .*got list.*table\.column"),
-        (
-            lambda: measures.correlation_table({"a": [1, 2, 3]}, "gap"),
-            r"target to be a column, got 'gap'\. Choose from a",
-        ),
-        (lambda: measures.correlation_table({"a": [1, 2], "gap": [1, 2, 3]}, "gap"), "'a' to have 3 numbers, .*got 2"),
-        (lambda: measures.correlation_table(GAPS, "gap", by=["mlp", "all", "all"]), 'names of groups other than "all"'),
         (lambda: linear_fit([1, 2], [1, 2]), "at least 3"),
         (lambda: linear_fit([1, 2, 3], [1, 2]), "two lists of one length"),
         (lambda: linear_fit([0.1, 0.1, 0.1], [1, 2, 3]), "got 3 equal ones, for which no line is defined"),
@@ -241,10 +147,6 @@ def test_the_difference_of_two_correlations_is_sharper_than_either() -> None:
         (lambda: linear_fit([1, 2, 3], [-1.7e308, 1.7e308, 0]), "y whose differences can be squared in float64"),
         (lambda: linear_fit([1, 2, float("nan")], [1, 2, 3]), "NaN"),
         (lambda: linear_fit([1, 2, 3], [1, 2, 4]).band([1.0], level=95), "between 0 and 1"),
-        (lambda: measures.linear_probe(torch.zeros(4, 2), torch.zeros(3, dtype=torch.int64)), "Expected"),
-        (lambda: measures.linear_probe(torch.full((4, 2), torch.nan), torch.arange(4)), "Expected finite features"),
-        (lambda: measures.linear_probe(torch.zeros(4, 2), torch.arange(4), ridge=0.0), "Expected"),
-        (lambda: measures.linear_probe(torch.zeros(4, 2), torch.arange(4), test_share=1.0), "Expected"),
     ],
 )
 def test_bad_input_is_one_sentence(call: Callable[[], object], words: str) -> None:
@@ -259,44 +161,3 @@ def test_copies_in_clusters_do_not_narrow_the_interval() -> None:
     assert copies.pearson.interval == pytest.approx(alone.pearson.interval)
     assert copies.spearman.interval == pytest.approx(alone.spearman.interval)
     assert measures.correlate(x * 4, y * 4).pearson.interval[0] > alone.pearson.interval[0] + 0.1
-
-
-@pytest.fixture
-def draw() -> torch.Generator:
-    """A new generator for each test, so that no test depends on those before it."""
-    return torch.Generator().manual_seed(0)
-
-
-@pytest.mark.parametrize(("n", "f"), [(40, 5), (12, 30)])
-def test_the_fit_is_the_ridge_solution(n: int, f: int, draw: torch.Generator) -> None:
-    x, y = torch.randn(n, f, generator=draw).double(), torch.arange(n) % 3
-    probe = measures.linear_probe(x, y, ridge=2.0, test_share=0.25)
-    held = set(probe.test_rows.tolist())
-    train = [i for i in range(n) if i not in held]
-    rows, signs = x.numpy()[train], np.where(np.eye(3)[y.numpy()[train]] > 0, 1.0, -1.0)
-    z = (rows - rows.mean(0)) / rows.std(0, ddof=1)
-    tall = np.vstack([z, np.sqrt(2.0) * np.eye(f)])
-    beta = np.linalg.lstsq(tall, np.vstack([signs - signs.mean(0), np.zeros((f, 3))]), rcond=None)[0]
-    scores = (x.numpy() - rows.mean(0)) / rows.std(0, ddof=1) @ beta + signs.mean(0)
-    assert np.allclose((x @ probe.weights + probe.bias).numpy(), scores)
-    right = scores.argmax(1) == y.numpy()
-    assert probe.test.value == pytest.approx(right[sorted(held)].mean())
-    assert probe.test.n == len(held)
-    assert probe.predict(x).tolist() == scores.argmax(1).tolist()
-
-
-def test_separable_labels_are_found_and_random_ones_are_not(draw: torch.Generator) -> None:
-    x = torch.randn(300, 4, generator=draw)
-    x[:, 3] = 7.0  # a constant feature
-    assert measures.linear_probe(x, (x[:, 0] > 0).long() * 5, ridge=1e-3).test.value > 0.95
-    random = measures.linear_probe(x, torch.randint(0, 2, (300,), generator=draw))
-    assert abs(random.test.value - 0.5) < 4 * random.test.stderr
-    assert {name for name, _, _ in random.readings()} == {"", "train", "chance"}
-
-
-@pytest.mark.parametrize("power", [-700, 700])
-def test_the_unit_of_the_features_changes_no_prediction(power: int, draw: torch.Generator) -> None:
-    x, y = torch.randn(40, 3, generator=draw).double(), torch.randint(0, 2, (40,), generator=draw)
-    near, far = measures.linear_probe(x, y), measures.linear_probe(x * 2.0**power, y)
-    assert torch.equal(far.weights * 2.0**power, near.weights)
-    assert (far.train, far.test) == (near.train, near.test)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import regionscope as rs
-from regionscope import complexity, network
+from regionscope import network
 from regionscope.errors import InputError
 from sequence_models import TinyGPT, near, prompts
 
@@ -176,7 +176,6 @@ def test_logits_of_the_last_token_alone_are_those_at_position_minus_one() -> Non
     with pytest.raises(InputError, match=r"logits \(4, 6, vocabulary\) for position=0, got shape \(4, 1, 30\)"):
         network.embedded(Shaped("last"), IDS, position=0)
     assert len(rs.local_complexity(Shaped("last"), IDS)) == 4
-    assert complexity.spline_features(Shaped("last"), IDS).table.shape == (4, 14)
 
 
 def test_logits_at_other_positions_than_those_of_the_tokens_are_refused() -> None:

@@ -77,19 +77,14 @@ def test_a_view_agrees_with_inputs_embeds_and_attention_mask(make: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "act", "linear", "module"),
+    ("make", "act", "module"),
     [
-        (gpt2, "transformer.h.0.mlp.act.tanh", "transformer.h.0.mlp.c_fc.addmm", "transformer.h.0.mlp.c_fc"),
-        (llama, "model.layers.0.mlp.act_fn.silu", "model.layers.0.mlp.gate_proj", "model.layers.0.mlp.gate_proj"),
-        (
-            bert,
-            "bert.encoder.layer.0.intermediate.intermediate_act_fn.gelu",
-            "bert.encoder.layer.0.intermediate.dense",
-            "bert.encoder.layer.0.intermediate.dense",
-        ),
+        (gpt2, "transformer.h.0.mlp.act.tanh", "transformer.h.0.mlp.c_fc"),
+        (llama, "model.layers.0.mlp.act_fn.silu", "model.layers.0.mlp.gate_proj"),
+        (bert, "bert.encoder.layer.0.intermediate.intermediate_act_fn.gelu", "bert.encoder.layer.0.intermediate.dense"),
     ],
 )
-def test_counts_and_features_against_hooks_on_the_layer(make: Any, act: str, linear: str, module: str) -> None:
+def test_counts_against_hooks_on_the_layer(make: Any, act: str, module: str) -> None:
     """The pre-activations of one layer, caught with a hook for each vertex alone."""
     model, radius = make(), 0.3
     caught: list[torch.Tensor] = []
@@ -105,22 +100,11 @@ def test_counts_and_features_against_hooks_on_the_layer(make: Any, act: str, lin
                 model(inputs_embeds=vertex[None])
             values = torch.stack(caught)
             wanted.append(((values > 0).any(0) & (values < 0).any(0)).sum(-1))
-        caught.clear()
-        model(input_ids=alone[:1])
-        h = caught[0]
     handle.remove()
     found = rs.local_complexity(model, IDS[:2], attention_mask=MASK[:2], radius=radius, frames=frame)
     assert torch.equal(found.by_position[act][:, :5], torch.stack(wanted).double())
     assert found.by_position[act][:, 5:].isnan().all()
     assert int(torch.stack(wanted).sum()) > 0
-    weight = model.get_submodule(module).weight.detach()
-    norms = weight.norm(dim=0 if module.endswith("c_fc") else 1)
-    positive, distance = (h > 0).float().mean(1), (h.abs() / norms).amin(1)
-    seven = [positive.mean(), positive.min(), positive.max(), positive.std()]
-    seven += [distance.min(), distance.mean(), distance.std()]
-    features = rs.complexity.spline_features(model, IDS, attention_mask=MASK)
-    mine = features.values[0, features.layers.index(linear)]
-    assert torch.allclose(mine, torch.stack(seven).double(), atol=1e-5)
 
 
 def test_a_gelu_written_with_erf_counts_as_the_gelu_of_torch() -> None:

@@ -41,7 +41,6 @@ INSTRUMENTS: dict[str, Instrument] = {
     "plane": lambda net: rs.linear_regions(net, rs.Simplex(X[:3])).by_layer,
     "space": lambda net: rs.linear_regions(net, rs.Simplex(X[:4])).n_linear_regions,
     "decision": lambda net: rs.decision_regions(net, rs.Box(X[0], X[1:3], 0.5)).boundary.tolist(),
-    "margin on a slice": lambda net: rs.measures.slice_margin(rs.decision_regions(net, rs.Segment(X[0], X[1])), X[0]),
     "exact": lambda net: rs.region_count(net, X, slices=3, method="exact").counts.tolist(),
     "grid": lambda net: rs.region_count(net, X, slices=3, grid=50).counts.tolist(),
     "refined": lambda net: rs.region_count(net, X, dim=2, slices=2, grid=8, method="refined").counts.tolist(),

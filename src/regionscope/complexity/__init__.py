@@ -5,7 +5,6 @@
 - ``soft``: the same number with a gradient.
 - ``measure_points``: where to measure; ``history``: the same points again and again over a training.
 - ``complexity_gap``: train against test points. ``deformation``: up to which radius the numbers can be trusted.
-- ``spline_features``: where a prompt lies in the partitions of a transformer's MLP layers.
 - ``migration``: fold density against the distance to the data and to the decision boundary, on exact slices.
 """
 
@@ -17,7 +16,6 @@ from regionscope.complexity.measure_points import MeasurePoints, draw_points, un
 from regionscope.complexity.migration import FoldProfile, Migration, fold_migration, fold_profiles
 from regionscope.complexity.neighbourhoods import orthonormal_frames
 from regionscope.complexity.soft import soft_local_complexity
-from regionscope.complexity.spline_features import SplineFeatures, spline_features
 
 __all__ = [
     "ComplexityGap",
@@ -29,7 +27,6 @@ __all__ = [
     "LocalComplexity",
     "MeasurePoints",
     "Migration",
-    "SplineFeatures",
     "complexity_gap",
     "deformation",
     "draw_points",
@@ -38,7 +35,6 @@ __all__ = [
     "local_complexity",
     "orthonormal_frames",
     "soft_local_complexity",
-    "spline_features",
     "trusted_radius",
     "uniform_points",
 ]

@@ -4,26 +4,23 @@
   their blocks, ``count_file`` stores them.
 - Scalars of a model: ``gap`` (error rates), ``margin``, ``norms``, ``sharpness``.
 - What theory says: ``bounds``.
-- Relations between numbers: ``correlate``, ``fit`` and ``probe``; ``statistics`` has their error bars.
+- Relations between numbers: ``correlate`` and ``fit``.
 
 To offer a measure in ``train`` and sweeps, add it to ``lab/instruments/registry.py``.
 """
 
-from regionscope.measures.bounds import Bound, hanin_rolnick, kac_rice, qi_wei_neurons, region_bounds
+from regionscope.measures.bounds import Bound, kac_rice, region_bounds
 from regionscope.measures.correlate import (
     Coefficient,
     Correlation,
-    CorrelationRow,
     correlate,
     correlation_difference,
-    correlation_table,
 )
 from regionscope.measures.fit import LinearFit, linear_fit
 from regionscope.measures.gap import Gap, error_rate, generalisation_gap
-from regionscope.measures.margin import output_margin, slice_margin
+from regionscope.measures.margin import output_margin
 from regionscope.measures.norms import ParameterNorms, distance_from, parameter_norms
 from regionscope.measures.over_slices import SliceValues, over_slices
-from regionscope.measures.probe import LinearProbe, linear_probe
 from regionscope.measures.region_count import RegionCount, linear_region_count, region_count
 from regionscope.measures.sharpness import Sharpness, sharpness
 
@@ -31,31 +28,24 @@ __all__ = [
     "Bound",
     "Coefficient",
     "Correlation",
-    "CorrelationRow",
     "Gap",
     "LinearFit",
-    "LinearProbe",
     "ParameterNorms",
     "RegionCount",
     "Sharpness",
     "SliceValues",
     "correlate",
     "correlation_difference",
-    "correlation_table",
     "distance_from",
     "error_rate",
     "generalisation_gap",
-    "hanin_rolnick",
     "kac_rice",
     "linear_fit",
-    "linear_probe",
     "linear_region_count",
     "output_margin",
     "over_slices",
     "parameter_norms",
-    "qi_wei_neurons",
     "region_bounds",
     "region_count",
     "sharpness",
-    "slice_margin",
 ]

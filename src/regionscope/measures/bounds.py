@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from math import prod
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from regionscope.checks import check_positive, one_of, read_generator
+from regionscope.checks import check_positive, one_of
 from regionscope.errors import InputError
 from regionscope.types import Reading
 
@@ -148,24 +148,9 @@ def _check(n_0: int, widths: Sequence[int]) -> None:
         )
 
 
-# Estimates, not bounds: how many linear regions a random network has along a line.
-#
-# All three say that the count grows like length x units, not like the exponential of the depth.
+# An estimate, not a bound: the count along a line grows like length x units, not like the exponential of the depth.
 
 Init = Literal["he", "torch"]
-
-
-def hanin_rolnick(units: int, length: float, *, breakpoints: int = 1, constant: float = 1.0) -> float:
-    """E[linear regions on a line] ~ 1 + constant * length * breakpoints * units.
-
-    B. Hanin and D. Rolnick, "Complexity of linear regions in deep networks", ICML 2019, Theorem 3 and Corollary 4: the
-    mean number of breakpoints is at most C_grad C_bias * length * T * units, where C_grad bounds the mean size of the
-    gradient of a pre-activation, C_bias the density of a bias and T = ``breakpoints`` is the number of folds of the
-    fold (1 for ReLU). ``constant`` stands for C_grad C_bias; 1 is their rule of thumb. ``kac_rice`` computes
-    it from the initialisation.
-    """
-    check_positive(units=units, length=length, breakpoints=breakpoints, constant=constant)
-    return 1 + constant * length * breakpoints * units
 
 
 def kac_rice(
@@ -207,35 +192,6 @@ def kac_rice(
         total += n * torch.sqrt((speed - mixed.square() / q).clamp(min=0) / q) / math.pi
         fan_in = n
     return 1 + float(total.mean()) * length
-
-
-def qi_wei_neurons(regions: float, length: float, *, breakpoints: int = 1, extra: float = 0.0) -> float:
-    """Units needed to express Q = ``regions`` linear regions on a segment: q ~ (E[Q] - I) / (length * c).
-
-    X. Qi and Y. Wei, "The evolution of the interplay between input distributions and linear regions in networks",
-    2023, Theorem 1: equation 18 without the term I (``extra`` = 0), equations 22 and 23 with it. c = ``breakpoints``
-    is the number of folds of the activation. I is the number of regions due to random weights and biases; the paper
-    gives no value for it, so it is an argument here. The theorem is Hanin and Rolnick's rule of thumb, solved for the
-    units.
-    """
-    check_positive(regions=regions, length=length, breakpoints=breakpoints)
-    return max(0.0, regions - extra) / (length * breakpoints)
-
-
-def random_network(n_0: int, widths: Sequence[int], n_out: int, *, init: Init = "he", seed: int = 0) -> nn.Sequential:
-    """A ReLU network with the initialisation that ``kac_rice`` describes, with ``bias=1``."""
-    generator = read_generator(None, seed)
-    layers: list[nn.Module] = []
-    sizes = [n_0, *widths, n_out]
-    for fan_in, fan_out in pairwise(sizes):
-        linear = nn.Linear(fan_in, fan_out, dtype=torch.float64)
-        with torch.no_grad():
-            for value, deviation in ((linear.weight, math.sqrt(2 / fan_in)), (linear.bias, 1.0)):
-                draw = torch.randn if init == "he" else torch.rand
-                drawn = draw(value.shape, generator=generator, dtype=torch.float64, device="cpu")
-                value.copy_(drawn * deviation if init == "he" else (drawn * 2 - 1) / fan_in**0.5)
-        layers += [linear, nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
 
 
 def _scales(init: Init, fan_in: int, bias: float) -> tuple[float, float]:

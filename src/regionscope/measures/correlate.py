@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from regionscope.checks import read_integer, read_number, read_seed, unknown_name
+from regionscope.checks import read_integer, read_number, read_seed
 from regionscope.errors import InputError
 from regionscope.inputs import as_list, read_numbers
 from regionscope.types import Array, BoolArray, FloatArray, IntArray, Reading
@@ -59,26 +59,6 @@ class Correlation:
     def __repr__(self) -> str:
         coefficients = f"pearson={self.pearson}, spearman={self.spearman}, kendall={self.kendall}"
         return f"Correlation({coefficients}, n={self.pearson.n})"
-
-
-@dataclass(frozen=True)
-class CorrelationRow:
-    """One row of a table: correlation of a measure with the target, over all runs or a group; ``reason`` if there is
-    none.
-    """
-
-    measure: str
-    group: str
-    correlation: Correlation | None
-    reason: str = ""
-
-    def __repr__(self) -> str:
-        content = f"reason={self.reason!r}" if self.correlation is None else repr(self.correlation)
-        return f"CorrelationRow(measure={self.measure!r}, group={self.group!r}, {content})"
-
-    def readings(self) -> tuple[Reading, ...]:
-        """The readings of the correlation, if there is one."""
-        return () if self.correlation is None else self.correlation.readings()
 
 
 def correlate(
@@ -132,52 +112,6 @@ def correlation_difference(
     a, c, b = _aligned(x=x, other=other, y=y)
     drawn = _drawn(len(a), clusters, resamples, level, seed)
     return _coefficient(lambda times: _pearson(a, b, times) - _pearson(c, b, times), drawn, level)
-
-
-def correlation_table(
-    columns: Mapping[str, Numbers], target: str, *, by: Sequence[str] | None = None, seed: int = 0
-) -> list[CorrelationRow]:
-    """Correlation of each measure with the target over many runs: one row per measure, and one for each group of
-    ``by``.
-
-    columns: name -> one number per run. by: group of each run (its architecture, for instance); the group "all" is that
-    of all runs, and no other may have its name. A row without a correlation gives the reason.
-    """
-    if not isinstance(columns, Mapping):
-        raise InputError(
-            f"Expected a mapping from names to one number per run, got {type(columns).__name__}. For a table of runs, "
-            "pass {name: table.column(name) for name in (...)}."
-        )
-    if target not in columns:
-        raise unknown_name("target to be a column", target, sorted(columns))
-    listed = {name: as_list(values) for name, values in columns.items()}
-    n = len(listed[target])
-    for name, values in listed.items():
-        if len(values) != n:
-            raise InputError(
-                f"Expected {name!r} to have {n} numbers, as {target!r} has, got {len(values)}. "
-                "Pass one number for each run."
-            )
-    names = [] if by is None else _group_names("by", by, n)
-    if "all" in names:
-        raise InputError(
-            'Expected names of groups other than "all", which names the rows over all runs, got "all" in by. '
-            "Choose another name for this group."
-        )
-    groups = {"all": list(range(n))}
-    for name in sorted(dict.fromkeys(names), key=_sort_key):
-        groups[name] = [i for i, other in enumerate(names) if other == name]
-    rows = []
-    for measure in columns:
-        if measure == target:
-            continue
-        for group, runs in groups.items():
-            try:
-                x, y = ([listed[name][i] for i in runs] for name in (measure, target))
-                rows.append(CorrelationRow(measure, group, correlate(x, y, seed=seed)))
-            except InputError as error:
-                rows.append(CorrelationRow(measure, group, None, str(error)))
-    return rows
 
 
 def _aligned(**lists: Numbers) -> list[FloatArray]:
@@ -325,12 +259,6 @@ def _is_hashable(name: object) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _sort_key(name: Any) -> tuple[bool, Any]:
-    """Numbers by their size, before everything else by its text."""
-    number = isinstance(name, int | float)
-    return not number, name if number else str(name)
 
 
 def _finite(values: Numbers, name: str) -> FloatArray:

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 
 from scipy.special import stdtrit
 
-from regionscope.errors import InputError
-
 _NORMAL = 1.96  # standard errors on either side of the mean: the 95% interval of a normal distribution
 
 
@@ -47,49 +45,6 @@ def t_interval(values: Sequence[float], *, level: float = 0.95) -> tuple[float, 
         return centre, math.nan, math.nan
     half = float(stdtrit(len(values) - 1, (1 + level) / 2)) * standard_error(values)
     return centre, centre - half, centre + half
-
-
-def larger_error(*errors: float) -> float:
-    """The largest of the errors that are not NaN; NaN if all are.
-
-    >>> larger_error(0.1, math.nan), larger_error(math.nan, math.nan)
-    (0.1, nan)
-    """
-    return max((error for error in errors if not math.isnan(error)), default=math.nan)
-
-
-def error_of_mean(errors: Sequence[float]) -> float:
-    """The standard error of the mean of n values with these errors: their root sum of squares / n.
-
-    Unknown errors (NaN) count as 0; the result is NaN if all are unknown.
-    """
-    known = [error for error in errors if not math.isnan(error)]
-    return math.hypot(*known) / len(errors) if known else math.nan
-
-
-def joined(values: Sequence[float], errors: Sequence[float]) -> tuple[float, float]:
-    """The mean of values that each have a standard error, and the larger of two errors of it.
-
-    Those are ``error_of_mean`` (such as over the points of each network) and the standard error between the values
-    (such as over seeds, which share their points).
-
-    >>> joined([1.0, 1.0], [3.0, 4.0])
-    (1.0, 2.5)
-    """
-    if len(values) != len(errors):
-        raise InputError(
-            f"Expected as many errors as values, got {len(errors)} and {len(values)}. Pass one error for each value."
-        )
-    return mean(values), larger_error(error_of_mean(errors), standard_error(values))
-
-
-def error_of_interval(low: float, high: float) -> float:
-    """The standard error that a 95% interval stands for, as if it were normal: its length / (2 * 1.96).
-
-    >>> round(error_of_interval(-1.96, 1.96), 12)
-    1.0
-    """
-    return (high - low) / (2 * _NORMAL)
 
 
 def wilson(successes: int, runs: int) -> tuple[float, float]:
