@@ -50,7 +50,13 @@ LAYERS = {
     "__init__": 5,
     "__main__": 5,
 }
-LAB_LAYERS = {"shallow": 0, "papers": 2, "cli": 3, "__main__": 3}  # all other parts of the lab are in layer 1
+LAB_LAYERS = {
+    "statistics": 0,
+    "shallow": 0,
+    "papers": 2,
+    "cli": 3,
+    "__main__": 3,
+}  # all other parts of the lab are in layer 1
 STRANGERS = {("geometry", "network"), ("network", "geometry"), ("exact", "sampled"), ("sampled", "exact")}
 CORE_LIBRARIES = {"torch", "numpy", "scipy", "matplotlib", "typer", "rich", "safetensors"}
 MODULES = sorted(path for package in PACKAGES for path in package.rglob("*.py"))

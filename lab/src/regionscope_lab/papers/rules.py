@@ -21,8 +21,8 @@ from enum import Enum
 import numpy as np
 
 from regionscope.errors import InputError
-from regionscope.measures.statistics import mean, t_interval, wilson
 from regionscope.types import FloatArray
+from regionscope_lab.statistics import mean, t_interval, wilson
 
 FEWEST_SEEDS, FEWEST_SETTINGS = 3, 8
 FIT = 1.0  # training error in percent up to which a setting fits its data

@@ -10,13 +10,13 @@ import torch
 
 from regionscope.checks import check_instance, read_device, read_integer, read_number
 from regionscope.inputs import read_array
-from regionscope.measures.statistics import wilson
 from regionscope_lab.shallow.flow import gradient_flows
 from regionscope_lab.shallow.losses import log_threshold
 from regionscope_lab.shallow.network import Network, initial_theta
 from regionscope_lab.shallow.state import ENDS, OPTIONS_ADVICE, FlowOptions, Flows
 from regionscope_lab.shallow.teachers import Sample, alternating_teacher, sample
 from regionscope_lab.shallow.theorems import largest_sigma_o
+from regionscope_lab.statistics import wilson
 
 
 @dataclass(frozen=True)

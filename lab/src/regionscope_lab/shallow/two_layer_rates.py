@@ -12,7 +12,6 @@ from torch import Tensor
 from regionscope.checks import check_instance, check_positive, read_generator, read_integer, read_seed
 from regionscope.errors import InputError
 from regionscope.inputs import read_array
-from regionscope.measures.statistics import mean, t_interval
 from regionscope_lab.shallow.two_layer import (
     TwoLayer,
     active_units,
@@ -23,6 +22,7 @@ from regionscope_lab.shallow.two_layer import (
     region_counts,
     sharpness,
 )
+from regionscope_lab.statistics import mean, t_interval
 
 _ROUNDING = 1e-9  # relative: two sides that should be equal may differ by this in float64
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from regionscope.measures.statistics import t_interval
 from regionscope_lab.papers.declaration import Finding, Table
 from regionscope_lab.papers.qi2023.toy import DEPTH, Counts, ratios
 from regionscope_lab.papers.rules import Graded, combined, every_case, in_range
 from regionscope_lab.papers.seed_table import Runs, SeedTable
+from regionscope_lab.statistics import t_interval
 
 LENGTHS = ("0.5", "1.0", "2.0")
 BIASES = {"he": "variance 2 / fan-in", "default": "PyTorch's default", "small": "variance 1e-6"}
