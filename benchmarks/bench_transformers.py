@@ -135,8 +135,6 @@ class Bench:
             rounds = max(3, self.sizes.rounds * self.sizes.points[0] // points | 1)  # an odd number
             plain = partial(rs.local_complexity, self.text, self.ids[:points], radius=0.1)
             self.row("GPT", "local_complexity", n, plain, self.on_text(n), rounds)
-            more = partial(plain, attention=True, norms=True)
-            self.row("GPT", "local_complexity, attention, norms", n, more, self.on_text(n), rounds)
             of_images = partial(rs.local_complexity, self.image, self.images[:points], radius=0.5)
             self.row("ViT", "local_complexity", n, of_images, self.on_images(n), rounds)
 

@@ -34,11 +34,6 @@ class Layer(nn.Module):
         between = x + self.out(mixed.transpose(1, 2).reshape(n, t, d))
         y = self.norm2(between)
         if kept is not None:
-            ahead = ~torch.ones(t, t, dtype=torch.bool).tril()
-            scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(ahead, -torch.inf)
-            kept.append(("norm", x - x.mean(-1, keepdim=True)))
-            kept.append(("attention", scores.argmax(-1).transpose(1, 2)))
-            kept.append(("norm", between - between.mean(-1, keepdim=True)))
             kept.append(("input", y))
             kept.append(("activation", self.mlp.gate(y) if isinstance(self.mlp, Gated) else self.mlp[0](y)))
         return between + self.mlp(y)

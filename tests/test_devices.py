@@ -123,7 +123,7 @@ def test_sequence_models_there_are_those_here() -> None:
     mask[1, 3:] = 0
 
     def numbers(model: nn.Module) -> list[object]:
-        local = rs.local_complexity(model, ids, attention_mask=mask, radius=1.0, attention=True, norms=True)
+        local = rs.local_complexity(model, ids, attention_mask=mask, radius=1.0)
         found = rs.block(model, "layers.1.mlp", ids[0])
         plane = rs.Box(found.activation, torch.eye(8, dtype=torch.float64)[:2], 2.0)
         view = rs.embedding_slice(model, ids[0], ids[1], at="layers.0")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -125,47 +123,21 @@ def estimated(level: Level) -> str:
     return formatting.estimated(level.mean, level.stderr)
 
 
-def test_a_csv_file_is_read_as_it_was_written(tmp_path: Path) -> None:
-    path = tmp_path / "history.csv"
+def test_a_step_is_measured_again_and_a_table_has_all_columns() -> None:
     watch = ComplexityWatch(draw_points(torch.rand(9, 4), torch.rand(9, 4)), dims=3, radius=0.3)
-    watch.history.write_csv(path)
-    assert len(ComplexityHistory.read_csv(path)) == 0
+    assert len(watch.history) == 0
     for step, width in ((torch.tensor(4), 7), (np.int64(0), 8), (torch.tensor(4), 7)):  # the last one again
         torch.manual_seed(width)
         model = nn.Sequential(nn.Linear(4, width), nn.ReLU(), nn.Linear(width, 2))
         watch(cast("int", step), model, train_accuracy=cast("float", torch.tensor(0.1)), test_accuracy=1 / 3)
     assert watch.history.steps == [0, 4]
-    watch.history.write_csv(path)
-    assert ComplexityHistory.read_csv(str(path)) == watch.history
-    with path.open(newline="") as file:
-        lines = list(csv.DictReader(file))
     first, second = watch.history.rows
-    assert [line["step"] for line in lines] == ["0", "4"]
-    assert float(lines[1]["gap.auc.stderr"]) == second.gap.auc_stderr
-    assert float(lines[1]["random.by_layer.1"]) == second.levels["random"].by_layer["1"]
-    level = replace(second.levels["train"], by_layer={"mean": 0.1, "by_layer.std": 1e-17})  # names like columns
+    level = replace(second.levels["train"], by_layer={"mean": 0.1})
     uneven = ComplexityHistory((first, replace(second, gap=None, levels={**second.levels, "train": level})))
-    uneven.write_csv(path)
-    assert ComplexityHistory.read_csv(path) == uneven
+    table = uneven.to_pandas()
+    assert table["step"].tolist() == [0, 4]
+    assert table["gap.auc.stderr"][0] == first.gap.auc_stderr
+    assert table["random.by_layer.1"][1] == second.levels["random"].by_layer["1"]
+    assert table["train.by_layer.mean"].isna().tolist() == [True, False]
     with pytest.raises(InputError, match=r"Expected a whole number as step, got 0\.5"):
         watch(cast("int", 0.5), model)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a,b\n1,2\n", "its columns are not step, train_accuracy"),
-        ("", r"Expected a file of ComplexityHistory.write_csv\(\), got"),
-        ("{0}train.mean,train.std,{1}\n", "column 'train.mean' without the others"),
-        ("{0}{1}\nten,,,,,,,,\n", "'ten'"),
-        ("{0}{1}\n1,2\n", "Write it again"),
-    ],
-)
-def test_another_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "other.csv"
-    gap = "gap,gap.stderr,gap.auc,gap.auc.stderr,gap.n_train,gap.n_test"
-    path.write_text(text.format("step,train_accuracy,test_accuracy,", gap))
-    with pytest.raises(InputError, match=message):
-        ComplexityHistory.read_csv(path)
-    with pytest.raises(InputError, match="cannot be read"):
-        ComplexityHistory.read_csv(tmp_path / "none.csv")

@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 from scipy.sparse.csgraph import shortest_path
 from torch import Tensor, nn
-
-
-def vertices_one_by_one(x: Tensor, frame: Tensor, radius: float, hull: str) -> list[Tensor]:
-    """The vertices around one point x (*shape), for a frame (P, *shape)."""
-    dims = len(frame)
-    if hull == "cross-polytope":
-        return [x + radius * v for v in frame] + [x - radius * v for v in frame]
-    step = radius / math.sqrt(dims)
-    found = []
-    for signs in itertools.product([1.0, -1.0], repeat=dims):
-        vertex = x.clone()
-        for sign, v in zip(signs, frame, strict=True):
-            vertex = vertex + sign * step * v
-        found.append(vertex)
-    return found
 
 
 def inputs_of_layer(model: nn.Module, module: nn.Module, vertex: Tensor) -> list[Tensor]:
@@ -49,8 +33,6 @@ def local_complexity_by_hooks(
     frames: Sequence[Tensor],
     radius: float,
     watched: dict[str, tuple[nn.Module, Sequence[float]]],
-    *,
-    hull: str = "cross-polytope",
 ) -> dict[str, list[int]]:
     """Counts for each point of x (b, *shape) at the inputs of the watched modules, {name: (module, where it folds)}.
 
@@ -62,7 +44,7 @@ def local_complexity_by_hooks(
             call = int(name.split("#")[1]) - 1 if "#" in name else 0
             seen = [
                 inputs_of_layer(model, module, vertex)[call]
-                for vertex in vertices_one_by_one(point, frame, radius, hull)
+                for vertex in [*(point + radius * frame), *(point - radius * frame)]
             ]
             cut = 0
             for unit, fold in itertools.product(range(len(seen[0])), folds):

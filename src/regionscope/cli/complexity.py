@@ -20,7 +20,6 @@ from regionscope.complexity.complexity_gap import ComplexityGap, complexity_gap
 from regionscope.complexity.history import Level
 from regionscope.complexity.local_complexity import LocalComplexity, local_complexity
 from regionscope.complexity.measure_points import uniform_points
-from regionscope.complexity.neighbourhoods import Shape
 from regionscope.formatting import counted, estimated
 from regionscope.plot.complexity import layers_figure
 
@@ -51,9 +50,6 @@ DimsOption = Annotated[
     option("--dims P", "Number of directions; by default 25, or the input dimension if it is smaller.", _HULL, least=1),
 ]
 RadiusOption = Annotated[float, option("--radius", "Distance r of the vertices from the point.", _HULL)]
-HullOption = Annotated[
-    Shape, option("--hull", "Neighbourhood: 2 P vertices (cross-polytope) or 2^P (hypercube).", _HULL)
-]
 LayersOption = Annotated[
     list[str] | None, option("--layers NAME", "Name or pattern of the layers to count; can be repeated.", _HULL)
 ]
@@ -82,7 +78,7 @@ def complexity(
     job: NetworkJob, data: DataOption = None, test: TestOption = None, random: RandomOption = 0,
     domain: DomainOption = None, dims: DimsOption = _DEFAULT["dims"],
     radius: RadiusOption = _DEFAULT["radius"],
-    hull: HullOption = _DEFAULT["hull"], layers: LayersOption = _DEFAULT["layers"],
+    layers: LayersOption = _DEFAULT["layers"],
     linear_outputs: OutputsOption = _DEFAULT["linear_outputs"],
     seed: SeedOption = None, memory: MemoryOption = None,
 ) -> None:  # fmt: skip
@@ -99,7 +95,7 @@ def complexity(
     with job.explaining(network, points["train"]):
         complexities = {
             name: local_complexity(
-                network, inputs, dims=dims, radius=radius, hull=hull, layers=layers or None,
+                network, inputs, dims=dims, radius=radius, layers=layers or None,
                 linear_outputs=linear_outputs, seed=seed,
                 memory=options.read_memory(memory),
             )

@@ -63,11 +63,6 @@ _POOLS: dict[str, Callable[..., Any]] = {
 }
 MAX_POOLS = {**_POOLS, **{f"{name}_with_indices": pool for name, pool in _POOLS.items()}}
 
-# Attention and normalisation have no fold. What counts as a fold of theirs is stated in ``attention_winners`` and
-# ``normalised``; they are counted only where the user asks for it.
-ATTENTION = ("scaled_dot_product_attention", "multi_head_attention_forward", "softmax")
-NORMS = ("layer_norm", "rms_norm")
-
 
 def operation(function: Callable[..., Any]) -> str:
     """The name of a torch function; ``relu_`` works in place and is ``relu`` all the same.
@@ -102,150 +97,6 @@ def winners(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
     value = argument(args, kwargs, 0, "input")
     indices: Tensor = MAX_POOLS[op](value, *args[1:], **options, return_indices=True)[1]
     return indices
-
-
-def attention_winners(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    """Which key has the largest weight for each query: (b, queries, heads), or with fewer axes where a softmax has.
-
-    A row of attention folds where this key changes, as a window of max-pooling does where its largest entry changes.
-    """
-    return for_each_head(_largest, func, args, kwargs)
-
-
-def attention_rows(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    """Some number for each row of attention, in the shape of ``attention_winners``, which takes longer."""
-    if operation(func) != "scaled_dot_product_attention":
-        return for_each_head(lambda scores: scores[..., 0], func, args, kwargs)
-    query: Tensor = argument(args, kwargs, 0, "query")
-    key: Tensor = argument(args, kwargs, 1, "key")
-    rows: Tensor
-    if _in_one_product(query, key):
-        rows, _ = torch.broadcast_tensors(query[..., 0], key[..., :1, 0])
-        return rows
-    heads = max(query.shape[-3], key.shape[-3])
-    queries, keys = (_heads(values, range(heads), heads)[..., 0] for values in (query, key))
-    rows, _ = torch.broadcast_tensors(queries, keys[..., :1])
-    return rows.movedim(-1, 1)
-
-
-def for_each_head(
-    reduce: Callable[[Tensor], Tensor], func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Tensor:
-    """(b, queries, heads), where ``reduce`` makes (b, queries) of the scores (b, queries, keys) of a head.
-
-    The largest score belongs to the largest weight. Heads that torch computes together come in one call, as
-    (b, heads, queries, keys).
-    """
-    op = operation(func)
-    if op == "softmax":
-        dim = argument(args, kwargs, 1, "dim", default=-1)
-        counts = reduce(argument(args, kwargs, 0, "input", "self").movedim(dim, -1))
-    elif op == "multi_head_attention_forward":
-        named = {**dict(zip(_MHA, args[15:], strict=False)), **kwargs, "need_weights": True}
-        counts = reduce(func(*args[:15], **{**named, "average_attn_weights": False})[1])
-    else:
-        return _dot_products(reduce, args, kwargs)
-    return counts.movedim(-1, 1) if counts.ndim > 2 else counts
-
-
-def scale_to_weights(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> float | None:
-    """The number by which the scores that ``for_each_head`` passes on are the logits of the weights of attention.
-
-    None where attention is not softmax(scale · scores) @ value for each head (a mask, dropout, shared heads), or torch
-    computes it faster than from scores that are known (in half precision and on a GPU) or returns it in another layout
-    (values that are wider than keys).
-    """
-    if operation(func) != "scaled_dot_product_attention" or kwargs.get("enable_gqa"):
-        return None
-    query, key, value = (argument(args, kwargs, index, name) for index, name in enumerate(("query", "key", "value")))
-    if argument(args, kwargs, 3, "attn_mask") is not None or argument(args, kwargs, 4, "dropout_p", default=0.0):
-        return None
-    alike = query.ndim == 4 and query.shape[:2] == key.shape[:2] and key.shape == value.shape
-    if not alike or query.device.type != "cpu" or query.dtype not in (torch.float32, torch.float64):
-        return None
-    scale = _scale(query, args, kwargs)
-    return scale if scale > 0 else None
-
-
-def _scale(query: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> float:
-    """What scaled dot-product attention multiplies the products of queries and keys by."""
-    given: float | None = argument(args, kwargs, 6, "scale")
-    return float(query.shape[-1]) ** -0.5 if given is None else given
-
-
-def normalised(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Tensor]:
-    """The output of a normalisation, and what it divides by the spread: x minus its mean for LayerNorm, x for RMSNorm.
-
-    An entry of a normalisation folds where this changes sign: its output has the same sign before scale and shift.
-    """
-    values: Tensor = argument(args, kwargs, 0, "input")
-    if operation(func) != "layer_norm":
-        return func(*args, **kwargs), values
-    shape, eps = argument(args, kwargs, 1, "normalized_shape"), argument(args, kwargs, 4, "eps", default=1e-5)
-    weight, bias = argument(args, kwargs, 2, "weight"), argument(args, kwargs, 3, "bias")
-    output, mean, _ = torch.native_layer_norm(values, shape, weight, bias, eps)
-    return output, values - mean
-
-
-# Arguments of multi_head_attention_forward after the first 15.
-_MHA: tuple[str, ...] = (
-    "need_weights",
-    "attn_mask",
-    "use_separate_proj_weight",
-    "q_proj_weight",
-    "k_proj_weight",
-    "v_proj_weight",
-)
-_MHA += ("static_k", "static_v", "average_attn_weights", "is_causal")
-
-
-def _dot_products(reduce: Callable[[Tensor], Tensor], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    """``for_each_head`` of scaled dot-product attention, with as many heads at a time as take no more memory than the
-    queries.
-    """
-    query, key = argument(args, kwargs, 0, "query"), argument(args, kwargs, 1, "key")
-    scale, mask = _scale(query, args, kwargs), argument(args, kwargs, 3, "attn_mask")
-    same_order = mask is None or mask.dtype == torch.bool
-    if scale > 0 and query.element_size() > 2 and same_order:
-        scale = 1.0  # the order of the scores is the same, up to rounding
-    if argument(args, kwargs, 5, "is_causal", default=False):
-        mask = query.new_full((query.shape[-2], key.shape[-2]), -torch.inf).triu_(1)
-    elif mask is not None and mask.dtype == torch.bool:
-        mask = query.new_zeros(mask.shape).masked_fill_(~mask, -torch.inf)
-
-    def reduced(query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
-        # On a CPU, MKL multiplies by columns that lie in rows three times as fast, which is worth the copy.
-        scores = query @ (key.mT.contiguous() if key.device.type == "cpu" else key.mT)
-        scores = scores if scale == 1.0 else scores.mul_(scale)
-        return reduce(scores if mask is None else scores.add_(mask))
-
-    if _in_one_product(query, key):
-        return reduced(query, key, mask)
-    heads = max(query.shape[-3], key.shape[-3])
-    step = max(1, heads * query.shape[-1] // max(1, key.shape[-2]))
-    parts = [range(start, min(start + step, heads)) for start in range(0, heads, step)]
-    products = [reduced(*(_heads(values, part, heads) for values in (query, key, mask))) for part in parts]
-    return (products[0] if len(products) == 1 else torch.cat(products, -2)).movedim(-1, 1)
-
-
-def _in_one_product(query: Tensor, key: Tensor) -> bool:
-    """Whether queries and keys have no axis of heads, so that one product does. Learnt queries may have no batch."""
-    return query.ndim < 4 and key.ndim < 4
-
-
-def _heads(values: Any, part: range, heads: int) -> Any:
-    """(..., rows, columns) of some heads, which may share them."""
-    if values is None or values.ndim < 3 or values.shape[-3] == 1:
-        return values
-    if values.shape[-3] == heads:
-        return values[..., part.start : part.stop, :, :]
-    return values[..., [i * values.shape[-3] // heads for i in part], :, :]
-
-
-def _largest(values: Tensor) -> Tensor:
-    """The place of the first of the largest entries along the last axis."""
-    array = fast_array(values)
-    return values.argmax(-1) if array is None else torch.from_numpy(np.asarray(array.argmax(-1)))
 
 
 def fast_array(values: Tensor) -> np.ndarray[Any, Any] | None:
@@ -328,6 +179,4 @@ def nothing_to_count(called: Collection[str], more: str) -> str:
 
 
 # Functions that are more than "other" to an observer; "addmm" may be a linear layer.
-OBSERVED = frozenset(
-    (*_FIXED, *ACTIVATIONS, *_WITH_ARGUMENTS, *LINEAR, *MAX_POOLS, *ATTENTION, *NORMS, "addmm", "batch_norm")
-)
+OBSERVED = frozenset((*_FIXED, *ACTIVATIONS, *_WITH_ARGUMENTS, *LINEAR, *MAX_POOLS, "addmm", "batch_norm"))

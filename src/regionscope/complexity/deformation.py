@@ -87,7 +87,7 @@ def deformation(
     parts: list[dict[str, Tensor]] = []
     with untouched(model, widened=True) as private:
         where = Neighbourhoods.read(
-            private, inputs, dims=dims, radius=radius, frames=frames, hull="cross-polytope", seed=seed,
+            private, inputs, dims=dims, radius=radius, frames=frames, seed=seed,
             generator=generator,
         )  # fmt: skip
         if where.dims < 2:

@@ -19,10 +19,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
 from regionscope.complexity.activations import (
-    ATTENTION,
     LINEAR,
     MAX_POOLS,
-    NORMS,
     OBSERVED,
     Folds,
     argument,
@@ -117,10 +115,6 @@ class ForwardObserver(TorchFunctionMode):
             return self.at_linear(ObservedCall("linear", nn.functional.linear, linear, {}, *self._name(op)))
         if op in LINEAR:
             return self.at_linear(ObservedCall(op, func, args, kwargs, *self._name(op)))
-        if op in ATTENTION:
-            return self.at_attention(ObservedCall(op, func, args, kwargs, *self._name(op)))
-        if op in NORMS:
-            return self.at_norm(ObservedCall(op, func, args, kwargs, *self._name(op)))
         if op in MAX_POOLS:
             name = self._name(op.removesuffix("_with_indices"))
             return self.at_max_pool(ObservedCall(op, func, args, kwargs, *name))
@@ -146,12 +140,6 @@ class ForwardObserver(TorchFunctionMode):
 
     def at_max_pool(self, call: ObservedCall) -> Any:
         return call.run()
-
-    def at_attention(self, call: ObservedCall) -> Any:
-        return self.at_other(call)
-
-    def at_norm(self, call: ObservedCall) -> Any:
-        return self.at_other(call)
 
     def at_other(self, call: ObservedCall) -> Any:
         return call.run()

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from regionscope.checks import check_instance, read_path, read_step
+from regionscope.checks import check_instance, read_step
 from regionscope.complexity.complexity_gap import ComplexityGap, complexity_gap
 from regionscope.complexity.layers import LayerChoice
 from regionscope.complexity.local_complexity import LocalComplexity, local_complexity
 from regionscope.complexity.measure_points import MeasurePoints
-from regionscope.complexity.neighbourhoods import FrameChoice, Shape
-from regionscope.errors import InputError
+from regionscope.complexity.neighbourhoods import FrameChoice
 from regionscope.extras import data_frame
-from regionscope.file_io import replace_file
 from regionscope.formatting import counted
 from regionscope.network.output import Arguments, Output
 from regionscope.types import Reading, repr_of
@@ -102,45 +98,6 @@ class ComplexityHistory:
         """
         return data_frame(self._columns())
 
-    def write_csv(self, path: Path | str) -> None:
-        """Write the columns of ``to_pandas`` to a file, one line for each step; a missing value is an empty field."""
-        columns = self._columns()
-
-        def write(temporary: Path) -> None:
-            with temporary.open("w", newline="", encoding="utf-8") as file:
-                writer = csv.writer(file)
-                writer.writerow(columns)
-                writer.writerows(zip(*columns.values(), strict=True))
-
-        replace_file(read_path(path), write)
-
-    @staticmethod
-    def read_csv(path: Path | str) -> ComplexityHistory:
-        """The history that ``write_csv`` wrote to a file, with the same values.
-
-        >>> import tempfile
-        >>> row = ComplexityRow(0, {"train": Level(1.5, 0.1, 0.05, {"relu": 1.5})}, gap=None)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     ComplexityHistory((row,)).write_csv(f"{folder}/history.csv")
-        ...     ComplexityHistory.read_csv(f"{folder}/history.csv") == ComplexityHistory((row,))
-        True
-        """
-        path = read_path(path)
-        try:
-            with path.open(newline="", encoding="utf-8") as file:
-                header, *lines = list(csv.reader(file)) or [[]]
-            layers = _layers_by_name(header)
-            return ComplexityHistory(tuple(_row(dict(zip(header, line, strict=True)), layers) for line in lines))
-        except OSError as reason:
-            raise InputError(
-                f"Expected a file, got {str(path)!r}, which cannot be read ({reason.strerror}). Pass its path."
-            ) from reason
-        except (ValueError, csv.Error) as reason:
-            raise InputError(
-                f"Expected a file of ComplexityHistory.write_csv(), got {str(path)!r} ({reason}). "
-                "Write it again with watch.history.write_csv(path)."
-            ) from reason
-
     def _columns(self) -> dict[str, list[Any]]:
         columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in self.rows] for name in _STEP_COLUMNS}
         for name in self.names:
@@ -175,37 +132,6 @@ class ComplexityHistory:
         return [row.levels[name].std for row in self.rows]
 
 
-def _layers_by_name(header: list[str]) -> dict[str, list[str]]:
-    """The layers of each set of points, from the columns of a file; a ValueError for those of another file."""
-    if header[: len(_STEP_COLUMNS)] != [*_STEP_COLUMNS] or header[-len(_GAP_COLUMNS) :] != [*_GAP_COLUMNS]:
-        raise ValueError(f"its columns are not {', '.join(_STEP_COLUMNS)}, ..., {', '.join(_GAP_COLUMNS)}")
-    columns, layers = header[len(_STEP_COLUMNS) : -len(_GAP_COLUMNS)], dict[str, list[str]]()
-    while columns:
-        name = columns[0].removesuffix(f".{_LEVEL_COLUMNS[0]}")
-        if columns[: len(_LEVEL_COLUMNS)] != [f"{name}.{what}" for what in _LEVEL_COLUMNS]:
-            raise ValueError(f"it has a column {columns[0]!r} without the others of a set of points")
-        start = f"{name}.by_layer."
-        layer_columns = [column for column in columns if column.startswith(start)]
-        layers[name] = [column.removeprefix(start) for column in layer_columns]
-        columns = columns[len(_LEVEL_COLUMNS) + len(layer_columns) :]
-    return layers
-
-
-def _row(fields: dict[str, str], layers: dict[str, list[str]]) -> ComplexityRow:
-    """The row of a line of a file, given by column."""
-    levels = {}
-    for name, layer_names in layers.items():
-        by_layer = {layer: float(text) for layer in layer_names if (text := fields[f"{name}.by_layer.{layer}"])}
-        mean, std, stderr = (float(fields[f"{name}.{what}"]) for what in _LEVEL_COLUMNS)
-        levels[name] = Level(mean, std, stderr, by_layer)
-    gap = None
-    if fields["gap"]:
-        value, stderr, auc, auc_stderr = (float(fields[column]) for column in list(_GAP_COLUMNS)[:4])
-        gap = ComplexityGap(value, stderr, auc, auc_stderr, int(fields["gap.n_train"]), int(fields["gap.n_test"]))
-    train, test = (float(fields[column]) if fields[column] else None for column in _STEP_COLUMNS[1:])
-    return ComplexityRow(int(fields["step"]), levels, gap, train, test)
-
-
 class ComplexityWatch:
     """Measure LC at the same points, with the same frame, each time it is called.
 
@@ -227,12 +153,9 @@ class ComplexityWatch:
         dims: int | None = None,
         radius: float = 0.005,
         frames: FrameChoice = "shared",
-        hull: Shape = "cross-polytope",
         layers: LayerChoice | None = None,
         linear_outputs: bool = False,
         max_pool: bool = False,
-        attention: bool = False,
-        norms: bool = False,
         seed: int = 0,
         memory: int | None = None,
         output: Output | None = None,
@@ -243,8 +166,8 @@ class ComplexityWatch:
         """
         self._points = check_instance("points", points, MeasurePoints, advice="Draw them with draw_points(train, test)")
         self._measure = partial(
-            local_complexity, dims=dims, radius=radius, frames=frames, hull=hull, layers=layers,
-            linear_outputs=linear_outputs, max_pool=max_pool, attention=attention, norms=norms, seed=seed,
+            local_complexity, dims=dims, radius=radius, frames=frames, layers=layers,
+            linear_outputs=linear_outputs, max_pool=max_pool, seed=seed,
             memory=memory, output=output, args=args,
         )  # fmt: skip
         self._rows: dict[int, ComplexityRow] = {}

@@ -14,9 +14,6 @@ from regionscope.complexity.activations import (
     LINEAR,
     OBSERVED,
     Folds,
-    argument,
-    attention_rows,
-    attention_winners,
     operation,
 )
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall, tensors
@@ -115,27 +112,10 @@ class _ShapeLister(ForwardObserver):
         self.shapes[call.name] = _pooled(output).shape
         return output
 
-    def at_attention(self, call: ObservedCall) -> Any:
-        self.shapes[call.name] = _rows_of_attention(call, self.rows).shape
-        return call.run()
-
-    def at_norm(self, call: ObservedCall) -> Any:
-        self.shapes[call.name] = argument(call.args, call.kwargs, 0, "input").shape
-        return call.run()
-
 
 def _pooled(output: Any) -> Tensor:
     """What a max-pooling returns, without the indices."""
     return output if isinstance(output, Tensor) else output[0]
-
-
-def _rows_of_attention(call: ObservedCall, rows: int) -> Tensor:
-    """Numbers in the shape of the rows of attention; the scores themselves where inputs and heads may share an axis,
-    since they show whether they do so in order.
-    """
-    values = attention_rows(call.func, call.args, call.kwargs)
-    shared = values.shape[:1] != (rows,)
-    return attention_winners(call.func, call.args, call.kwargs) if shared else values
 
 
 class _LayerLister(ForwardObserver):
@@ -180,21 +160,6 @@ class _LayerLister(ForwardObserver):
             self._add(call, "max_pool", _pooled(output))
         return output
 
-    def at_attention(self, call: ObservedCall) -> Any:
-        sources = self._sources_of(call)
-        if sources is not None:
-            values = _rows_of_attention(call, self.rows)
-            self._add(call, "attention", values, positions=values.shape[1] if values.ndim > 1 else 1)
-        return self._run(call, sources)
-
-    def at_norm(self, call: ObservedCall) -> Any:
-        sources = self._sources_of(call)
-        if sources is not None:
-            values: Tensor = argument(call.args, call.kwargs, 0, "input")
-            width = Size(argument(call.args, call.kwargs, 1, "normalized_shape")).numel()
-            self._add(call, "norm", values, positions=values.numel() // (self.rows * width))
-        return self._run(call, sources)
-
     def at_other(self, call: ObservedCall) -> Any:
         sources = self._sources_of(call)
         if sources is not None:
@@ -210,15 +175,13 @@ class _LayerLister(ForwardObserver):
         folds: int = 1,
         feeding: frozenset[type[nn.Module]] = frozenset(),
         sources: Sequence[int] = (),
-        positions: int | None = None,
     ) -> None:
         kinds = feeding if call.kind is None else feeding | {call.kind}
         entries = values.numel() // self.rows
         fed_by = tuple(self.layers[i].name for i in sources)
-        if positions is None:
-            wide = any(issubclass(kind, nn.Linear) for kind in kinds)
-            made = [self.shapes[i] for i in sources] or [values.shape]
-            positions = self._positions(values, made) if wide else 0
+        wide = any(issubclass(kind, nn.Linear) for kind in kinds)
+        made = [self.shapes[i] for i in sources] or [values.shape]
+        positions = self._positions(values, made) if wide else 0
         self.layers.append(Layer(call.name, role, folds * entries, None, kinds, positions, fed_by))
         self.shapes.append(values.shape)
         shared = values.shape[:1] != (self.rows,)  # else the first axis is that of the inputs alone

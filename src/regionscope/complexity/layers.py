@@ -12,10 +12,10 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from regionscope.complexity.activations import ATTENTION, NORMS, nothing_to_count
+from regionscope.complexity.activations import nothing_to_count
 from regionscope.errors import InputError
 
-Role = Literal["activation", "max_pool", "linear", "attention", "norm"]
+Role = Literal["activation", "max_pool", "linear"]
 LayerChoice = str | type[nn.Module] | Sequence[str | type[nn.Module]]
 
 
@@ -23,11 +23,10 @@ LayerChoice = str | type[nn.Module] | Sequence[str | type[nn.Module]]
 class Layer:
     """A place in the forward pass where units can be counted.
 
-    name: as in ``by_layer``. role: an activation, a max-pooling, a linear output that no activation follows, attention
-    or a normalisation.
+    name: as in ``by_layer``. role: an activation, a max-pooling, or a linear output that no activation follows.
     units: entries for one input. axis: which axis of the tensor runs over the batch (None: it cannot be told).
     kinds: the type of the module itself, and of the linear or convolution layers that feed it directly.
-    positions: number of tokens, where a linear layer or attention made a tensor (b, t, width); 1 for (b, width), 0 for
+    positions: number of tokens, where a linear layer made a tensor (b, t, width); 1 for (b, width), 0 for
     others.
     fed_by: names of the linear layers that feed an activation directly.
     """
@@ -64,12 +63,6 @@ def select_layers(layer_list: LayerList, layers: LayerChoice | None, roles: Set[
     offered = [layer for layer in layer_list.layers if layer.role in roles]
     if not offered:
         raise InputError(nothing_to_count(layer_list.others, _with_other_options(layer_list, roles)))
-    for role, option, functions in (("attention", "attention", ATTENTION), ("norm", "norms", NORMS)):
-        if role in roles and not any(layer.role == role for layer in offered):
-            raise InputError(
-                f"Expected a call of torch's {' or '.join(functions)} in the forward pass with {option}=True, got "
-                f"none. Leave out {option}=True: what is written with other functions cannot be counted."
-            )
     if layers is not None:
         if not isinstance(layers, str | type | Iterable):
             raise InputError(
@@ -119,7 +112,7 @@ def _matched(offered: Sequence[Layer], choice: str | type[nn.Module]) -> set[str
 
 def _with_other_options(layer_list: LayerList, roles: Set[Role]) -> str:
     """The end of a sentence that names the layers which other options would add."""
-    options = {"linear": "linear_outputs", "max_pool": "max_pool", "attention": "attention", "norm": "norms"}
+    options = {"linear": "linear_outputs", "max_pool": "max_pool"}
     more = []
     for role, option in options.items():
         names = [layer.name for layer in layer_list.layers if layer.role == role]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regionscope.checks import check_module
 from regionscope.complexity.layer_listing import list_layers
 from regionscope.complexity.layers import Layer, LayerChoice, Role, select_layers
-from regionscope.complexity.neighbourhoods import FrameChoice, Neighbourhoods, Shape
+from regionscope.complexity.neighbourhoods import FrameChoice, Neighbourhoods
 from regionscope.complexity.sign_changes import SignChanges
 from regionscope.errors import InputError
 from regionscope.extras import data_frame
@@ -101,14 +101,6 @@ class LocalComplexity:
         """Mean over the points, with its standard error, for each block."""
         return {name: Estimate.of(counts) for name, counts in self.by_block.items()}
 
-    @property
-    def position_means(self) -> dict[str, list[Estimate]]:
-        """For each layer that works on tokens, the mean at each position over the points with a real token there."""
-        return {
-            name: [Estimate.of(column[~column.isnan()]) for column in counts.unbind(1)]
-            for name, counts in self.by_position.items()
-        }
-
 
 def _block_of(name: str) -> str:
     parts = name.split(".")
@@ -123,12 +115,9 @@ def local_complexity(
     dims: int | None = None,
     radius: float = 0.005,
     frames: FrameChoice = "shared",
-    hull: Shape = "cross-polytope",
     layers: LayerChoice | None = None,
     linear_outputs: bool = False,
     max_pool: bool = False,
-    attention: bool = False,
-    norms: bool = False,
     seed: int = 0,
     generator: torch.Generator | None = None,
     memory: int | None = None,
@@ -150,17 +139,10 @@ def local_complexity(
     dims, radius: number P of directions, by default min(25, d) for inputs of d numbers, and radius r.
     frames: "shared", "per-point", or orthonormal directions of your own, (P, *input_shape) or (b, P, *input_shape), in
         place of ``dims``; see ``orthonormal_frames``.
-    hull: "cross-polytope" (2 P vertices) or "hypercube" (2^P vertices x + r / sqrt(P) sum ± v_p, up to P = 12).
     layers: names, patterns ("features.*") or module types, of the activation or of the layer that feeds it;
         ``layers=nn.Conv2d`` counts convolutions only.
     linear_outputs: whether to also count zero crossings of linear and convolution layers that no activation follows.
     max_pool: whether to also count max-pooling windows whose largest entry changes.
-    attention: whether to also count rows of attention (a head at a query) whose largest weight moves to another key,
-        and likewise rows of every other softmax. Softmax has no fold; this is where it switches. Costs a product of
-        queries and keys; on a CPU, attention without a mask of its own is then computed from it, up to rounding.
-    norms: whether to also count entries of LayerNorm and RMSNorm that change sign before scale and shift. They have no
-        fold either. Normalisations written with other torch functions are not detected; an error says
-        so where there is no other.
     seed, generator: source of the random frames; a generator gives new ones at each call.
     memory: limit on the bytes of live values, down to one vertex at a time; 28 MiB on a CPU (small batches fit its
         caches), and 1 GiB on a GPU. The result does not depend on it.
@@ -176,11 +158,11 @@ def local_complexity(
     def count(model: nn.Module, points: Inputs, *, copy: bool) -> _Counts:
         with untouched(model, copy=copy, widened=True) as private:
             where = Neighbourhoods.read(
-                private, points, dims=dims, radius=radius, frames=frames, hull=hull, seed=seed, generator=generator
+                private, points, dims=dims, radius=radius, frames=frames, seed=seed, generator=generator
             )
             return _counts(private, where, layers, roles, memory)
 
-    asked = {"max_pool": max_pool, "linear": linear_outputs, "attention": attention, "norm": norms}
+    asked = {"max_pool": max_pool, "linear": linear_outputs}
     roles: set[Role] = {"activation", *(role for role, wanted in asked.items() if wanted)}  # type: ignore[arg-type]
     if not takes_tokens(model, inputs):
         if attention_mask is not None:

@@ -19,7 +19,6 @@ from regionscope.checks import (
     check_positive,
     check_shape,
     is_integer,
-    one_of,
     read_generator,
     read_integer,
     unknown_name,
@@ -30,9 +29,6 @@ from regionscope.inputs import Inputs, read_examples
 from regionscope.network import device_and_dtype
 
 FrameChoice = Literal["shared", "per-point"] | Tensor
-Shape = Literal["cross-polytope", "hypercube"]
-
-LARGEST_CUBE = 12  # a cube of P dimensions has 2^P vertices
 _USUAL_DIMS = 25
 _MOST_ROUNDED = 0.25  # largest share of the radius by which rounding may move a vertex
 _SHARE_FRAMES_FROM = 256  # numbers of an input from which a group of points shares a frame
@@ -154,31 +150,12 @@ class PerPointFrames:
         frames *= signs[:, None]
 
 
-def count_vertices(shape: Shape, dims: int) -> int:
-    """2 P for the cross-polytope, 2^P for the cube.
-
-    >>> count_vertices("cross-polytope", 25), count_vertices("hypercube", 3)
-    (50, 8)
+def offsets(frames: Tensor, radius: float) -> Tensor:
+    """New offsets (2 P, n, d) of the vertices from the point, for frames (n, P, d) of orthonormal directions:
+    ± radius · v_p, in the order +v_1 .. +v_P, -v_1 .. -v_P.
     """
-    _check_hull(shape, dims)
-    return 2 * dims if shape == "cross-polytope" else 2**dims
-
-
-def offsets(shape: Shape, frames: Tensor, radius: float) -> Tensor:
-    """New offsets (m, n, d) of the vertices from the point, for frames (n, P, d) of orthonormal directions.
-
-    Cross-polytope: ± radius · v_p, in the order +v_1 .. +v_P, -v_1 .. -v_P. Hypercube: radius / sqrt(P) · sum ± v_p,
-    whose diagonal has length 2 radius. Both have their vertices at distance ``radius`` from the point.
-    """
-    directions = frames.transpose(0, 1)
-    dims = len(directions)
-    _check_hull(shape, dims)
-    if shape == "cross-polytope":
-        scaled = directions * radius
-        return torch.cat([scaled, -scaled])
-    pair = torch.tensor([1.0, -1.0], dtype=frames.dtype, device=frames.device)
-    signs = torch.cartesian_prod(*[pair] * dims).reshape(-1, dims)
-    return torch.einsum("mp,pnd->mnd", signs * (radius / math.sqrt(dims)), directions)
+    scaled = frames.transpose(0, 1) * radius
+    return torch.cat([scaled, -scaled])
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,17 +177,17 @@ class VertexBatch:
         return self.offsets if self.steps is None else self.steps
 
 
-def vertex_batches(shape: Shape, points: Tensor, frames: Tensor, radius: float, at_once: int) -> Iterator[VertexBatch]:
+def vertex_batches(points: Tensor, frames: Tensor, radius: float, at_once: int) -> Iterator[VertexBatch]:
     """The vertices around points (n, d) for frames (1 or n, P, d), ``at_once`` of them at a time."""
     dims = frames.shape[1]
     if len(frames) == 1 and len(points) > 1:
-        for part in offsets(shape, frames, radius).split(at_once):
+        for part in offsets(frames, radius).split(at_once):
             yield VertexBatch(len(part), partial(torch.add, part, points), part)
-    elif shape == "cross-polytope" and at_once >= 2 * dims:
+    elif at_once >= 2 * dims:
         make = partial(_cross_polytopes, points, frames, radius)
         yield VertexBatch(2 * dims, make, steps=frames, radius=radius)
     else:
-        for part in offsets(shape, frames, radius).split(at_once):
+        for part in offsets(frames, radius).split(at_once):
             yield VertexBatch(len(part), partial(part.add_, points))
 
 
@@ -240,12 +217,11 @@ class Neighbourhoods:
     shape: tuple[int, ...]
     dims: int
     radius: float
-    hull: Shape
     frames: Tensor | PerPointFrames
 
     @staticmethod
     def read(
-        model: nn.Module, inputs: Inputs, *, dims: int | None, radius: float, frames: FrameChoice, hull: Shape,
+        model: nn.Module, inputs: Inputs, *, dims: int | None, radius: float, frames: FrameChoice,
         seed: int, generator: torch.Generator | None,
     ) -> Neighbourhoods:  # fmt: skip
         """Check the arguments and bring the points to the model's device and dtype."""
@@ -258,20 +234,19 @@ class Neighbourhoods:
         given = _given_frames(frames, len(flat), shape, flat)
         dims = _dims_of(dims, flat.shape[1]) if given is None else given.shape[1]
         _check_dims(dims, flat.shape[1])
-        count_vertices(hull, dims)
         if given is None and frames == "shared":
             size = dims, flat.shape[1]
             frame = _seeded_frame(*size, seed, dtype) if generator is None else _shared_frame(*size, source, dtype)
             given = frame.to(device)[None]
         per_point = PerPointFrames(dims, flat.shape[1], source, dtype)
-        return Neighbourhoods(flat, shape, dims, radius, hull, per_point if given is None else given)
+        return Neighbourhoods(flat, shape, dims, radius, per_point if given is None else given)
 
     def chunks(self, row_bytes: int, memory: int | None) -> Iterator[Chunk]:
         """Cut the points so that a pass over their vertices stays within ``memory`` bytes."""
         if memory is None:
             memory = 28 << 20 if self.points.device.type == "cpu" else 1 << 30
         rows = max(1, read_integer("memory", memory) // row_bytes)
-        m = count_vertices(self.hull, self.dims)
+        m = 2 * self.dims
         n = max(1, rows // m)
         for start in range(0, len(self.points), n):
             yield Chunk(start, min(start + n, len(self.points)), min(m, max(1, rows)))
@@ -282,7 +257,7 @@ class Neighbourhoods:
             frames = self.frames.draw(chunk.stop - chunk.start, self.points.device)
         else:
             frames = self.frames if len(self.frames) == 1 else self.frames[chunk.start : chunk.stop]
-        return vertex_batches(self.hull, self.points[chunk.start : chunk.stop], frames, self.radius, chunk.vertices)
+        return vertex_batches(self.points[chunk.start : chunk.stop], frames, self.radius, chunk.vertices)
 
 
 def _finite_points(inputs: Inputs, device: torch.device, dtype: torch.dtype) -> Tensor:
@@ -349,12 +324,3 @@ def _check_dims(dims: int, d: int) -> None:
     """Refuse numbers of directions that an input of d numbers does not have."""
     if not is_integer(dims) or dims > d:
         raise InputError(f"Expected 1 <= dims <= {d} for inputs of {d} entries, got {dims}. Pass such a whole number.")
-
-
-def _check_hull(shape: Shape, dims: int) -> None:
-    one_of("hull", shape, ("cross-polytope", "hypercube"))
-    if shape == "hypercube" and dims > LARGEST_CUBE:
-        raise InputError(
-            f"Expected dims of at most {LARGEST_CUBE} for a hypercube, which has 2^dims vertices, got {dims}. Use the "
-            "cross-polytope, which has 2 * dims."
-        )

@@ -16,13 +16,8 @@ from regionscope.complexity.activations import (
     LINEAR,
     OBSERVED,
     Folds,
-    argument,
-    attention_winners,
     fast_array,
-    for_each_head,
-    normalised,
     operation,
-    scale_to_weights,
     winners,
 )
 from regionscope.complexity.forward_observer import ForwardObserver, ObservedCall, tensors
@@ -49,7 +44,6 @@ class SignChanges(ForwardObserver):
         self._counts: dict[str, Tensor] = {}
         self._ranges: dict[str, tuple[Values, Values]] = {}  # of the parts before the last one
         self._at: dict[str, tuple[float, ...]] = {}
-        self._keys: dict[str, list[Tensor]] = {}  # with the largest scores at the first vertex
         self._points = self._vertices = torch.empty(0, device="cpu")
         self._batch = VertexBatch(0, self._points.clone)
         self._version = self._m = 0
@@ -95,7 +89,7 @@ class SignChanges(ForwardObserver):
 
     def _over(self, parts: Sequence[VertexBatch], inputs: Callable[[VertexBatch], Tensor]) -> dict[str, Tensor]:
         """The counts after a pass over the inputs of each part, -1 where NaN came."""
-        self._counts, self._ranges, self._keys = {}, {}, {}
+        self._counts, self._ranges = {}, {}
         for part in parts:
             self._batch, self._m, self._last = part, part.m, part is parts[-1]
             self._vertices = inputs(part)
@@ -133,18 +127,6 @@ class SignChanges(ForwardObserver):
         if call.name in self._layers:
             self._gather(call.name, winners(call.op, call.args, call.kwargs))
         return call.run()
-
-    def at_attention(self, call: ObservedCall) -> Any:
-        output = self._gather_attention(call) if call.name in self._layers else None
-        return call.run() if output is None else output
-
-    def at_norm(self, call: ObservedCall) -> Any:
-        if call.name not in self._layers:
-            return call.run()
-        output, values = normalised(call.func, call.args, call.kwargs)
-        self._at[call.name] = (0.0,)
-        self._gather(call.name, values)
-        return output
 
     def at_linear(self, call: ObservedCall) -> Any:
         made_of = self._batch.made_of
@@ -210,46 +192,12 @@ class SignChanges(ForwardObserver):
         """(n, positions); -1 where there is a NaN."""
         layer, xp = self._layers[name], _library(low)
         shape = len(low), layer.positions or 1, -1
-        if layer.role in ("max_pool", "attention"):
+        if layer.role == "max_pool":
             counts = xp.not_equal(low, high).reshape(shape).sum(2)
         else:
             cut = reduce(add, (((low < t) & (high > t)).reshape(shape).sum(2) for t in self._at[name]))
             counts = xp.where(xp.isnan(low).reshape(shape).any(2), -1, cut)
         return counts if isinstance(counts, Tensor) else torch.from_numpy(counts)
-
-    def _gather_attention(self, call: ObservedCall) -> Tensor | None:
-        """Whether another key than the first vertex's has the largest score at any vertex, as a range of 0 to 1.
-
-        That takes the largest scores and those of the first vertex's keys, which are faster than the place of the
-        largest. In half precision, scores are often equal, and the first of them counts.
-        Returns the output of the call where the scores give it (see ``scale_to_weights``), up to rounding.
-        """
-        layer, kept = self._layers[call.name], self._keys.get(call.name)
-        if layer.axis != 0 or self._points.dtype not in (torch.float32, torch.float64):
-            self._gather(call.name, attention_winners(call.func, call.args, call.kwargs))
-            return None
-        keys: list[Tensor] = []  # of the first vertex, for each head
-        scale, value = scale_to_weights(call.func, call.args, call.kwargs), argument(call.args, call.kwargs, 2, "value")
-        mixed: list[Tensor] = []  # values by the weights of some heads
-
-        def overtaken(scores: Tensor) -> Tensor:
-            by_vertex = scores.unflatten(0, (self._m, -1))
-            keys.append(by_vertex[0].argmax(-1) if kept is None else kept[len(keys)])
-            at_keys = by_vertex.gather(-1, keys[-1].expand(self._m, *keys[-1].shape)[..., None])[..., 0]
-            changed = torch.any(by_vertex.amax(-1) > at_keys, 0)
-            if scale is not None:
-                start = sum(part.shape[1] for part in mixed)
-                mixed.append(scores.mul_(scale).softmax(-1) @ value[:, start : start + scores.shape[1]])
-            return changed
-
-        high = layer.rows(for_each_head(overtaken, call.func, call.args, call.kwargs), len(self._points))
-        if not self._last:
-            self._keys[call.name] = keys
-        self._merge(call.name, torch.zeros_like(high), high)
-        if scale is None:
-            return None
-        # As torch returns it: the heads of a token lie next to each other, and the model may rely on it.
-        return torch.cat([part.transpose(1, 2) for part in mixed], 2).transpose(1, 2)
 
 
 class _ReadsVertices(Exception):

@@ -48,10 +48,10 @@ def soft_local_complexity(
     model = check_module(as_module(model), otherwise="For an exported program, pass program.module().")
     check_positive(temperature=temperature)
     where = Neighbourhoods.read(
-        model, inputs, dims=dims, radius=radius, frames="shared", hull="cross-polytope", seed=seed, generator=generator
+        model, inputs, dims=dims, radius=radius, frames="shared", seed=seed, generator=generator
     )
     assert isinstance(where.frames, Tensor)  # shared ones are drawn at once
-    vertices = offsets(where.hull, where.frames, radius) + where.points
+    vertices = offsets(where.frames, radius) + where.points
     observer = _Ranges(model, *vertices.shape[:2])
     with observer.watching():
         observer.forward(vertices.reshape(-1, *where.shape))
