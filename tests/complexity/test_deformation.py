@@ -25,7 +25,7 @@ def test_equals_the_slow_twin(frames: str) -> None:
     own = orthonormal_frames((8,), dims=dims, points=None if frames == "shared" else 5, seed=4, dtype=torch.float64)
     assert found.layers == ["input", "0", "2", "4"]
     for i, point in enumerate(x):
-        vertices = vertices_one_by_one(point, own if frames == "shared" else own[i], radius, "cross-polytope")
+        vertices = vertices_one_by_one(point, own if frames == "shared" else own[i], radius)
         for name in ("0", "2", "4"):
             inside = [inputs_of_layer(model, model.get_submodule(name), vertex)[0] for vertex in vertices]
             mean, largest = deformation_of_points(inside, lambda v: (v + dims) % (2 * dims))

@@ -11,6 +11,11 @@ from scipy.sparse.csgraph import shortest_path
 from torch import Tensor, nn
 
 
+def vertices_one_by_one(x: Tensor, frame: Tensor, radius: float) -> list[Tensor]:
+    """The vertices around one point x (*shape), for a frame (P, *shape)."""
+    return [x + radius * v for v in frame] + [x - radius * v for v in frame]
+
+
 def inputs_of_layer(model: nn.Module, module: nn.Module, vertex: Tensor) -> list[Tensor]:
     """The flat inputs of ``module`` in a forward pass of one vertex: one for each time it is called."""
     kept: list[Tensor] = []
@@ -43,8 +48,7 @@ def local_complexity_by_hooks(
         for name, (module, folds) in watched.items():
             call = int(name.split("#")[1]) - 1 if "#" in name else 0
             seen = [
-                inputs_of_layer(model, module, vertex)[call]
-                for vertex in [*(point + radius * frame), *(point - radius * frame)]
+                inputs_of_layer(model, module, vertex)[call] for vertex in vertices_one_by_one(point, frame, radius)
             ]
             cut = 0
             for unit, fold in itertools.product(range(len(seen[0])), folds):
