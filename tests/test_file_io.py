@@ -23,7 +23,7 @@ from regionscope.errors import InputError
 from regionscope.explorer import explore
 from regionscope.file_io import plain, replace_file
 from regionscope.monitor.frames import frames_of_partitions
-from regionscope.plot.animation import animate
+from regionscope_lab.animation import animate
 from regionscope_lab.store.files import write_bytes
 from regionscope_lab.sweep import RunTable, write_parquet
 from regionscope_lab.train.state import TrainState

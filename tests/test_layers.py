@@ -51,6 +51,8 @@ LAYERS = {
     "__main__": 5,
 }
 LAB_LAYERS = {
+    "animation": 0,
+    "free_legend": 0,
     "statistics": 0,
     "shallow": 0,
     "papers": 2,

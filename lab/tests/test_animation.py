@@ -15,8 +15,8 @@ from PIL import Image
 import regionscope as rs
 from regionscope.geometry import Slice
 from regionscope.monitor.frames import ModelAtStep, TrainingFrames, frames_of_models
-from regionscope.plot import animation
-from regionscope.plot.animation import draw_frame
+from regionscope_lab import animation
+from regionscope_lab.animation import draw_frame
 from regionscope_lab.zoo import mlp
 
 BOX = rs.Box([1.0, 1.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from regionscope.plot import animation
+from regionscope_lab import animation
 from regionscope_lab.cli import app, frames
 from regionscope_lab.config import DataSpec, Experiment, NetworkSpec, Training
 from regionscope_lab.experiment import run

@@ -11,7 +11,7 @@ from regionscope.cli import options, output
 from regionscope.cli.running import work_bar
 from regionscope.errors import InputError
 from regionscope.formatting import counted
-from regionscope.plot import animation
+from regionscope_lab import animation
 from regionscope_lab.cli.frames import MAX_REGIONS, FramesOption, LimitOption, frames_of_folder
 from regionscope_lab.cli.options import RowsOption, RunArgument, find_run
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure as Drawing
 
 from regionscope.plot import style
-from regionscope.plot.legends import free_legend
+from regionscope_lab.free_legend import free_legend
 
 _INCHES, _LETTERS = (6.0, 4.0), 60
 _SPREAD = 0.6  # of the place of a name, for the series side by side

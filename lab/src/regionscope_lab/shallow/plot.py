@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from regionscope.plot import style
-from regionscope.plot.animation import write_animation
-from regionscope.plot.legends import free_legend
+from regionscope_lab.animation import write_animation
+from regionscope_lab.free_legend import free_legend
 from regionscope_lab.shallow import Flow, Teacher, breakpoints, region_bound
 from regionscope_lab.shallow.pieces import EffectiveRegions, unit_shares
 from regionscope_lab.shallow.report import FlowRow
