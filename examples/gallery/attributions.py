@@ -5,7 +5,6 @@ image, times the length of the piece. Quadrature with a fixed number of steps on
 """
 
 import regionscope as rs
-from regionscope import plot
 from regionscope.plot import style
 from regionscope_lab.config import DataSpec
 from regionscope_lab.data import load
@@ -22,7 +21,8 @@ steps = found.steps_needed(0.001, k_max=200)
 figure, (left, middle, right) = style.figure(1, 3, width=9.6, height=3.2)
 left.imshow(image.reshape(8, 8).numpy(), cmap="gray_r")
 left.set_title("input")
-plot.attributions(found, ax=middle, image_shape=(8, 8))
+heat = found.attributions[0].reshape(8, 8)
+middle.imshow(heat.numpy(), cmap="RdBu_r", vmin=-heat.abs().max(), vmax=heat.abs().max())
 middle.set_title("8 rather than 3")
 for i, rule in enumerate(("gausslegendre", "riemann_middle", "riemann_trapezoid")):
     right.loglog(range(1, 201), steps.errors[rule][0].numpy(), color=style.hue(i), label=rule, linewidth=1)

@@ -83,28 +83,6 @@ def test_neurons_and_boundary_have_a_legend() -> None:
     assert [text.get_text() for text in legend.get_texts()] == [*PART.by_layer, "decision boundary"]
 
 
-def test_a_training_is_two_rows() -> None:
-    nets = {0: NET, 10: mlp([2, 8, 8, 8, 3], seed=9)}
-    parts = {epoch: rs.linear_regions(net, SQUARE) for epoch, net in nets.items()}
-    decs = {epoch: rs.decision_regions(net, SQUARE) for epoch, net in nets.items()}
-    ids = {epoch: torch.arange(len(part)) + epoch for epoch, part in parts.items()}
-    figure = plot.epoch_figure(parts, decs, ids=ids)
-    assert len(figure.axes) == 4
-    assert figure.axes[1].get_title() == f"epoch 10\n{parts[10].n_linear_regions} regions"
-    assert np.allclose(figure.axes[1].collections[0].get_facecolor()[:, :3], style.region_colours(ids[10]))
-    boundary: Any = figure.axes[3].collections[1]
-    assert len(boundary.get_segments()) == len(decs[10].boundary)
-    with pytest.raises(InputError, match=r"linear and decision regions for .*got \[0, 10\] and \[0\]"):
-        plot.epoch_figure(parts, {0: decs[0]})
-    with pytest.raises(InputError, match="two rows of 2"):
-        plot.epoch_grid(parts, decs, axes=[figure.axes[:2], figure.axes[2:3]])
-    figure = plot.epoch_figure({"start": PART, 1.5: PART}, {1.5: decs[0], "start": decs[0]})
-    assert [ax.get_title().splitlines()[0] for ax in figure.axes[:2]] == ["start", "epoch 1.5"]
-    with pytest.raises(InputError, match="Expected two dictionaries from epochs to results, got list and list") as said:
-        plot.epoch_figure([PART, PART], [PART, PART])
-    assert len(str(said.value)) < 160
-
-
 def test_names_of_many_layers_stay_inside_the_figure() -> None:
     """Thirty layers with long names: every entry of the legend is drawn, and no title is wider than its panel."""
     names = [f"stage{i}.block2.branch.activation.relu1" for i in range(30)]

@@ -7,7 +7,6 @@ which makes figures for papers and talks. In a notebook, importing this module m
 """
 
 from regionscope.plot.answers import extremes_figure, flips_figure, lipschitz_figure, topology_figure
-from regionscope.plot.attributions import attribution_figure, attributions
 from regionscope.plot.complexity import (
     ComplexityAxes,
     complexity_figure,
@@ -19,7 +18,6 @@ from regionscope.plot.correlation import CorrelationArtists, correlation_scatter
 from regionscope.plot.counts import count_figure, count_histogram, label_map
 from regionscope.plot.decision_maps import decision_map, decision_map_figure
 from regionscope.plot.distances import distance_figure, distance_histogram
-from regionscope.plot.epochs import epoch_figure, epoch_grid
 from regionscope.plot.figures import (
     decision_figure,
     layer_panels_figure,
@@ -42,8 +40,6 @@ __all__ = [
     "CorrelationArtists",
     "FunctionGraph",
     "StreamedImage",
-    "attribution_figure",
-    "attributions",
     "class_legend",
     "complexity_figure",
     "complexity_history",
@@ -60,8 +56,6 @@ __all__ = [
     "decision_regions",
     "distance_figure",
     "distance_histogram",
-    "epoch_figure",
-    "epoch_grid",
     "extremes_figure",
     "flips_figure",
     "fold_density",

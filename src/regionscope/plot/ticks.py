@@ -11,10 +11,8 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import (
     FixedLocator,
     Formatter,
-    FuncFormatter,
     MaxNLocator,
     MultipleLocator,
-    NullFormatter,
     ScalarFormatter,
 )
 
@@ -112,28 +110,6 @@ def _hidden(axis: Axis) -> bool:
     return isinstance(now, FixedLocator) and not len(now())
 
 
-def log_ticks(axis: Axis) -> None:
-    """Plain numbers (1, 2 and 5 times powers of ten) on a logarithmic axis over less than two decades.
-
-    Where fewer than three of them are on the axis, round numbers. Ticks between those with a number have none. To be
-    called when the limits are final; axes of other scales stay as they are.
-    """
-    low, high = sorted(axis.get_view_interval())
-    if axis.get_scale() != "log" or not 0 < low < high:
-        return
-    axis.set_minor_formatter(NullFormatter())
-    if math.log10(high / low) >= _DECADES:
-        return
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    marks = [digit * 10.0**power for power in powers for digit in (1, 2, 5) if low <= digit * 10.0**power <= high]
-    if len(marks) < 3:
-        marks = [
-            float(mark) for mark in MaxNLocator(_MARKS, steps=_STEPS).tick_values(low, high) if low <= mark <= high
-        ]
-    axis.set_major_locator(FixedLocator(marks))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-
-
 class _GroupedDigits(ScalarFormatter):
     """Groups the digits of all labels of an axis or of none: 6,000 next to 10,000."""
 
@@ -153,27 +129,6 @@ def group_digits(axis: Axis) -> None:
     """350,000 in place of 350000, on an axis whose labels nobody has chosen."""
     if type(axis.get_major_formatter()) is ScalarFormatter:
         axis.set_major_formatter(_GroupedDigits())
-
-
-def place_ticks(axis: Axis, places: Sequence[float]) -> bool:
-    """A tick at each of a few settings on a logarithmic axis, and its value where the one before leaves room for it.
-
-    False, and the axis stays as it is, where there are many settings or their values are long.
-    """
-    marks = sorted({float(place) for place in places if place > 0})
-    labels = [f"{mark:g}" for mark in marks]
-    if axis.get_scale() != "log" or not 1 < len(marks) <= _PLACES or max(map(len, labels)) > _LETTERS:
-        return False
-    heights = [math.log(mark / marks[0]) / math.log(marks[-1] / marks[0]) for mark in marks]
-    last = 0
-    for i in range(1, len(marks)):
-        if heights[i] - heights[last] < _LETTER * (1 + (len(labels[i]) + len(labels[last])) / 2):
-            labels[i] = ""
-        else:
-            last = i
-    axis.set_ticks(marks, labels=labels)
-    axis.set_minor_locator(FixedLocator([]))
-    return True
 
 
 def whole_ticks(axis: Axis, places: Sequence[float]) -> None:
