@@ -10,7 +10,6 @@
 ``measures.region_count`` puts these together.
 """
 
-from regionscope.sampled.components import count_components
 from regionscope.sampled.drawn_slices import GivenSlices, Hulls, LinesFromOrigin, RandomDirections, SliceSampler
 from regionscope.sampled.embedding_slice import EmbeddingSlice, embedding_slice
 from regionscope.sampled.grid import LabelMap, label_maps
@@ -24,7 +23,6 @@ __all__ = [
     "LinesFromOrigin",
     "RandomDirections",
     "SliceSampler",
-    "count_components",
     "embedding_slice",
     "label_maps",
     "open_labeller",

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from regionscope.exact import decision_regions
 from regionscope.geometry import Segment
 from regionscope.network.call.precision import full_precision
-from regionscope.sampled.components import count_components
 from regionscope_lab.config import Experiment
 from regionscope_lab.papers.declaration import Finding, Size, Table
 from regionscope_lab.papers.rules import in_range, share
@@ -63,7 +62,7 @@ def _on_grid(model: nn.Module, segment: Segment, device: torch.device) -> int:
     points = segment.embed(torch.linspace(low, high, _GRID, dtype=torch.float64)[:, None]).to(device)
     with torch.no_grad():
         labels = torch.cat([model.double()(some).argmax(1) for some in points.split(100)])
-    return int(count_components(labels.cpu().numpy(), dim=1))
+    return 1 + int((labels[1:] != labels[:-1]).sum())
 
 
 def _floor(model: nn.Module, segment: Segment, vertices: Tensor, device: torch.device) -> float:
