@@ -15,8 +15,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from regionscope.measures.correlate import Correlation, correlate
-from regionscope.measures.fit import linear_fit
-from regionscope.plot.correlation import correlation_scatter
+from regionscope_lab.correlation_figure import correlation_scatter
+from regionscope_lab.fit import linear_fit
 from regionscope_lab.sweep import RunTable, Sweep, read_runs, read_toml, run_sweep
 
 GRID = Path(__file__).with_suffix(".toml")

@@ -5,11 +5,11 @@ Twelve small networks that differ in learning rate and label noise; each point i
 """
 
 import regionscope as rs
-from regionscope import plot
-from regionscope.measures.fit import linear_fit
 from regionscope.plot import style
 from regionscope_lab.config import DataSpec
+from regionscope_lab.correlation_figure import correlation_scatter
 from regionscope_lab.data import load
+from regionscope_lab.fit import linear_fit
 from regionscope_lab.train import Training, train
 from regionscope_lab.zoo import mlp
 
@@ -26,7 +26,7 @@ for noise in (0.0, 0.1, 0.2, 0.4):
 
 figure, (ax,) = style.figure(1, 1, width=4.4, height=3.6)
 found = rs.measures.correlate(counts, gaps)
-plot.correlation_scatter(counts, gaps, ax=ax, groups=groups, fit=linear_fit(counts, gaps), found=found)
+correlation_scatter(counts, gaps, ax=ax, groups=groups, fit=linear_fit(counts, gaps), found=found)
 ax.set(xlabel="mean region count on a line", ylabel="test error − train error")
 figure.savefig("correlation.png")
 print(f"Over these twelve runs the correlation is {found.pearson} (95% bootstrap interval).")

@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 import regionscope as rs
 from regionscope import plot
 from regionscope.errors import InputError
-from regionscope.measures.fit import linear_fit
 from regionscope.plot import graphs, style
 from regionscope_lab.zoo import mlp
 from small_slices import SQUARE
@@ -139,45 +138,3 @@ def test_a_surface_says_what_it_needs() -> None:
         plot.surface(rs.linear_regions(NET, SEGMENT), ax=space)
     flat = plot.surface(part, ax=space, heights=torch.zeros(len(part.vertices)))
     assert np.isfinite(flat.get_facecolor()).all()
-
-
-@pytest.mark.parametrize("given", [True, False])
-def test_a_scatter_has_a_point_for_each_run_and_the_line_of_the_fit(given: bool) -> None:
-    """Of a fit and a correlation that are given, or that it finds itself."""
-    x, y = [1.0, 2.0, 3.0, 5.0], [1.1, 1.9, 3.2, 4.8]
-    correlation = rs.measures.correlate(x, y)
-    options: dict[str, Any] = {"fit": linear_fit(x, y), "found": correlation} if given else {"x_label": "regions"}
-    ax = Figure().add_subplot()
-    drawn = plot.correlation_scatter(x, y, ax=ax, groups=["a", "b", "a", "b"], **options)
-    assert np.asarray(drawn.points["b"].get_offsets()).tolist() == [[2.0, 1.9], [5.0, 4.8]]
-    assert not np.array_equal(drawn.points["a"].get_facecolor(), drawn.points["b"].get_facecolor())
-    assert drawn.line is not None
-    assert drawn.band is not None
-    positions, heights = drawn.line.get_data()
-    assert np.allclose(heights, np.polyval(np.polyfit(x, y, 1), positions))
-    assert drawn.band.get_paths()[0].vertices[:, 1].min() < heights.min()
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
-    assert f"r = {correlation.pearson.value:.2f}" in ax.texts[0].get_text()
-    assert "n = 4" in ax.texts[0].get_text()
-    assert ax.get_xlabel() == ("" if given else "regions")
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "options"),
-    [
-        ([1, 2], [3, 4], {}),  # too few pairs
-        ([2, 2, 2], [3, 4, 5], {}),  # no line is defined
-        ([1, 2, 3], [3, 4, 5], {"fit": None, "found": None}),
-    ],
-)
-def test_a_scatter_without_fit_is_only_points(x: list[float], y: list[float], options: dict[str, Any]) -> None:
-    ax = Figure().add_subplot()
-    ax.set_xlabel("kept")
-    drawn = plot.correlation_scatter(x, y, ax=ax, **options)
-    assert drawn.line is None
-    assert drawn.band is None
-    assert not ax.texts
-    assert ax.get_legend() is None
-    assert ax.get_xlabel() == "kept"
-    with pytest.raises(InputError, match=r"as many x, y and groups, got shapes \(2,\) and \(1,\) and 2 names"):
-        plot.correlation_scatter([1, 2], [3], ax=ax)

@@ -4,7 +4,7 @@
   their blocks, ``count_file`` stores them.
 - Scalars of a model: ``gap`` (error rates), ``margin``, ``norms``, ``sharpness``.
 - What theory says: ``bounds``.
-- Relations between numbers: ``correlate`` and ``fit``.
+- Relations between numbers: ``correlate``.
 
 To offer a measure in ``train`` and sweeps, add it to ``lab/instruments/registry.py``.
 """
@@ -16,7 +16,6 @@ from regionscope.measures.correlate import (
     correlate,
     correlation_difference,
 )
-from regionscope.measures.fit import LinearFit, linear_fit
 from regionscope.measures.gap import Gap, error_rate, generalisation_gap
 from regionscope.measures.margin import output_margin
 from regionscope.measures.norms import ParameterNorms, distance_from, parameter_norms
@@ -29,7 +28,6 @@ __all__ = [
     "Coefficient",
     "Correlation",
     "Gap",
-    "LinearFit",
     "ParameterNorms",
     "RegionCount",
     "Sharpness",
@@ -40,7 +38,6 @@ __all__ = [
     "error_rate",
     "generalisation_gap",
     "kac_rice",
-    "linear_fit",
     "linear_region_count",
     "output_margin",
     "over_slices",

@@ -1,9 +1,9 @@
 """Pictures of results: each function takes a result, and adds artists for what the result holds to an axes.
 
 ``ax=None`` takes the current axes of pyplot. Nothing is measured here; ``complexity_layers`` takes means and standard
-errors over the points of a result, and ``correlation_scatter`` fits a line if it gets none. Functions whose name ends
-in ``_figure`` make a figure of their own, without pyplot. Matplotlib's settings stay as they are, but inside ``look``,
-which makes figures for papers and talks. In a notebook, importing this module makes results show a table and a figure.
+errors over the points of a result. Functions whose name ends in ``_figure`` make a figure of their own, without pyplot.
+Matplotlib's settings stay as they are, but inside ``look``, which makes figures for papers and talks. In a notebook,
+importing this module makes results show a table and a figure.
 """
 
 from regionscope.plot.answers import extremes_figure, flips_figure, lipschitz_figure, topology_figure
@@ -14,7 +14,6 @@ from regionscope.plot.complexity import (
     complexity_layers,
     fold_density,
 )
-from regionscope.plot.correlation import CorrelationArtists, correlation_scatter
 from regionscope.plot.counts import count_figure, count_histogram, label_map
 from regionscope.plot.decision_maps import decision_map, decision_map_figure
 from regionscope.plot.distances import distance_figure, distance_histogram
@@ -37,14 +36,12 @@ from regionscope.plot.walls import layer_panels, zero_lines
 
 __all__ = [
     "ComplexityAxes",
-    "CorrelationArtists",
     "FunctionGraph",
     "StreamedImage",
     "class_legend",
     "complexity_figure",
     "complexity_history",
     "complexity_layers",
-    "correlation_scatter",
     "count_figure",
     "count_histogram",
     "data",

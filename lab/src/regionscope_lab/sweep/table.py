@@ -42,8 +42,8 @@ class RunTable:
 
     def _repr_html_(self) -> str:
         """The first runs, and the first measure that varies against the gap or the test error, for a notebook."""
-        from regionscope.plot.correlation import correlation_scatter
         from regionscope.plot.notebook import MOST_ROWS, Shown, shown_as_html, small_panel, value_with_stderr
+        from regionscope_lab.correlation_figure import correlation_scatter
 
         varying = [name for name in self.varying() if not name.endswith(".stderr")]
         columns = [name for name in varying or self.columns if name not in _HIDDEN]

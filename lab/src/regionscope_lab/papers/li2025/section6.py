@@ -8,7 +8,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
-from regionscope.measures.fit import linear_fit
+from regionscope_lab.fit import linear_fit
 from regionscope_lab.papers.declaration import Finding, Table
 from regionscope_lab.papers.rules import Graded, every_case, in_range
 from regionscope_lab.papers.seed_table import Runs, SeedTable

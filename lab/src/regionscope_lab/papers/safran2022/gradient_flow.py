@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from statistics import fmean
 
-from regionscope.measures.fit import linear_fit
 from regionscope_lab import shallow
+from regionscope_lab.fit import linear_fit
 from regionscope_lab.papers.declaration import Finding, Table
 from regionscope_lab.papers.figures import Figure, Series
 from regionscope_lab.papers.rules import by_seed, combined, every_case, in_range, order_vote

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from regionscope.errors import InputError
 from regionscope.inputs import read_numbers
 from regionscope.measures.correlate import Correlation, correlate
-from regionscope.measures.fit import LinearFit, linear_fit
 from regionscope.plot import style
+from regionscope_lab.fit import LinearFit, linear_fit
 
 Result = TypeVar("Result")
 
