@@ -16,7 +16,6 @@ from scipy.stats import spearmanr
 
 from regionscope.measures.correlate import Coefficient
 from regionscope_lab.papers.beyond import designs, penalty, transformers
-from regionscope_lab.papers.beyond.designs import MEASURES, follows
 from regionscope_lab.papers.beyond.factor_statistics import (
     Design,
     conditional_information,
@@ -27,6 +26,7 @@ from regionscope_lab.papers.beyond.factor_statistics import (
     spearman,
     within_levels,
 )
+from regionscope_lab.papers.beyond.gap import MEASURES, follows
 from regionscope_lab.papers.declaration import Finding, runs_of
 from regionscope_lab.papers.rules import Graded
 from regionscope_lab.papers.seed_table import SeedRun, SeedTable

@@ -72,13 +72,8 @@ def grokking(table: SeedTable, runs: Runs) -> Finding:
          fall[i], *(values[i] for values in others.values()))
         for i, (run, one) in enumerate(zip(main, known, strict=True))
     ]  # fmt: skip
-    columns = (
-        "seed",
-        "step of 99% train accuracy",
-        "last step of 50% test accuracy",
-        "step of 95% test accuracy",
-        "fall",
-    )
+    steps = ("step of 99% train accuracy", "last step of 50% test accuracy", "step of 95% test accuracy")
+    columns = ("seed", *steps, "fall", *(f"fall {words}" for words in others))
     failed = sum(one is None for one in known)
     return Finding(
         {
@@ -92,7 +87,7 @@ def grokking(table: SeedTable, runs: Runs) -> Finding:
                 for name, values in zip(("decay", "random"), others.values(), strict=True)
             },
         },
-        (Table("Phases by seed", (*columns, *(f"fall {words}" for words in others)), tuple(rows)),),
+        (Table("Phases by seed", columns, tuple(rows)),),
         (
             Figure(
                 title='LC of the MLP at "=" at train points',

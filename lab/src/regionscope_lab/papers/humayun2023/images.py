@@ -1,8 +1,7 @@
-"""Convolutional networks: Figures 4, 5, 7 and 16."""
+"""Convolutional networks: Figures 4 and 7, and what batch normalisation does, which Figure 5 asks, too."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +19,7 @@ _PARTS = ("train", "test", "random")
 _PEAKED = 0.98  # share of its largest value from which an accuracy has peaked
 
 
-def _pairs(groups: Mapping[str, Sequence[SeedRun]]) -> Pairs:
+def pairs_of(groups: Mapping[str, Sequence[SeedRun]]) -> Pairs:
     found = {}
     for name, runs in groups.items():
         plain, normed = (by_setting(runs, "network.options.bn")[bn] for bn in (False, True))
@@ -33,7 +32,7 @@ def _joined(parts: Sequence[Graded], ours: str = "") -> Graded:
     return combined(parts, ours) if len(parts) > 1 else replace(parts[0], ours=f"{ours}; {parts[0].ours}".lstrip("; "))
 
 
-def _normalisation(pairs: Pairs) -> dict[str, Graded]:
+def normalisation(pairs: Pairs) -> dict[str, Graded]:
     """Of networks with and without batch normalisation."""
 
     def removed(plain: SeedRun, normed: SeedRun) -> int:
@@ -77,7 +76,7 @@ def _normalisation(pairs: Pairs) -> dict[str, Graded]:
 
 def figure4(table: SeedTable, runs: Runs) -> Finding:
     depths = {f"depth {depth}": mine for depth, mine in by_setting(runs["cnn"], "network.options.depth").items()}
-    pairs = _pairs(depths)
+    pairs = pairs_of(depths)
     plain = {name: [pair[0] for pair in mine] for name, mine in pairs.items()}
     kinds = {
         f"{name}, {'with' if bn else 'without'} BN": [pair[bn] for pair in mine]
@@ -102,21 +101,12 @@ def figure4(table: SeedTable, runs: Runs) -> Finding:
     return Finding(
         {
             "phases": combined([by_seed([seeds.three_phases(run) for run in mine]) for mine in plain.values()]),
-            **_normalisation(pairs),
+            **normalisation(pairs),
             "alike": combined([by_seed([alike(run) for run in mine]) for mine in kinds.values()]),
             "accuracy": combined([by_seed([sustained(run) for run in mine]) for mine in kinds.values()]),
             "depth": seeds.ordered(plain, seeds.peak),
         },
         *seeds.shown(("LC at training points of CNNs", kinds, "lc.train")),
-    )
-
-
-def figure5(table: SeedTable, runs: Runs) -> Finding:
-    pairs = _pairs({"ResNet18": runs["resnet"]})
-    kinds = {name: [pair[bn] for pair in pairs["ResNet18"]] for bn, name in enumerate(("without BN", "with BN"))}
-    return Finding(
-        {"phases": by_seed([seeds.three_phases(run) for run in kinds["without BN"]]), **_normalisation(pairs)},
-        *seeds.shown(("LC at training points of ResNet18", kinds, "lc.train")),
     )
 
 
@@ -151,41 +141,4 @@ def figure7(table: SeedTable, runs: Runs) -> Finding:
             "lower": less(seeds.peak),
         },
         *seeds.shown((f"LC at training points by weight decay; final train accuracy {fit}", decays, "lc.train")),
-    )
-
-
-def figure16(table: SeedTable, runs: Runs) -> Finding:
-    mine = by_setting(runs["resnet"], "network.options.bn")[False]
-    start = "lc.train.layer."
-    layers = [name.removeprefix(start) for name in mine[0].rows if name.startswith(start)]
-    shallow = [name for name in layers if name.startswith("stage1.")]
-
-    def second(name: str) -> list[bool]:
-        return [seeds.has_second_descent(run, start + name) for run in mine]
-
-    def meets(run: SeedRun) -> int:
-        """Before the last layer's peak, train and test LC are within two standard errors of random LC at two looks."""
-        last, train = layers[-1], seeds.shape(run, start + layers[-1])
-        if train.ascent is None:
-            return 0
-        looks = [
-            all(
-                abs(seeds.apart(run, f"lc.{part}.layer.{last}", f"lc.random.layer.{last}", step)[0])
-                <= 2 * seeds.apart(run, f"lc.{part}.layer.{last}", f"lc.random.layer.{last}", step)[1]
-                for part in ("train", "test")
-            )
-            for step in train.steps[: train.ascent.last]
-        ]
-        return is_true(any(a and b for a, b in itertools.pairwise(looks)))
-
-    firsts, seconds = ([name for name in shallow if (".branch." in name) is inner] for inner in (False, True))
-    return Finding(
-        {
-            "first-relu": combined([by_seed([is_true(not one) for one in second(name)]) for name in firsts]),
-            "second-relu": combined([by_seed([is_true(one) for one in second(name)]) for name in seconds]),
-            "meets-random": by_seed([meets(run) for run in mine]),
-        },
-        *seeds.shown(
-            *((f"LC at training points, {name}", {"": mine}, start + name) for name in (*shallow, layers[-1]))
-        ),
     )

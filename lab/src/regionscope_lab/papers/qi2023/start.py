@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from regionscope_lab.papers.declaration import Finding, Table
-from regionscope_lab.papers.qi2023.toy import DEPTH, Counts, ratios
+from regionscope_lab.papers.qi2023.counts import DEPTH, Counts, ratios
 from regionscope_lab.papers.rules import Graded, combined, every_case, in_range
 from regionscope_lab.papers.seed_table import Runs, SeedTable
 from regionscope_lab.statistics import t_interval

@@ -27,16 +27,23 @@ BIASES = {  # what the biases are drawn from; the theorem names the variance of 
 _LENGTHS = (0.5, 1.0, 2.0)  # of intervals around 0
 
 
-def he_weights(model: nn.Sequential, *, biases: str, seed: int) -> nn.Sequential:
-    """Draw weights with mean 0 and variance 2 / fan-in (equation 16), and biases as ``BIASES`` says, in place."""
+def he_weights(model: nn.Sequential, *, biases: str | float, seed: int) -> nn.Sequential:
+    """Draw weights with mean 0 and variance 2 / fan-in (equation 16), and biases as ``BIASES`` says, in place.
+
+    biases: a number is their variance over that of the weights.
+    """
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for layer in model:
             if isinstance(layer, nn.Linear):
                 deviation = math.sqrt(2 / layer.in_features)
                 layer.weight.normal_(0, deviation, generator=generator)
-                if biases != "default":
-                    layer.bias.normal_(0, deviation if biases == "he" else 1e-3, generator=generator)
+                if isinstance(biases, str):
+                    spread = {"he": deviation, "small": 1e-3}.get(biases)
+                else:
+                    spread = deviation * biases**0.5
+                if spread is not None:
+                    layer.bias.normal_(0, spread, generator=generator)
     return model
 
 
