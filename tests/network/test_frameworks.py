@@ -73,6 +73,16 @@ def test_a_torchscript_file_has_the_regions_of_the_module(make: Callable[[nn.Mod
     assert script.training == make(net).training
 
 
+def test_a_part_of_the_output_of_a_script_is_chosen() -> None:
+    network = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 4)).double()
+    line = rs.Segment([-2.0, 1.0, 0.5], [2.0, 0.0, -1.0])
+    script, two = torch.jit.script(network), lambda scores: scores[:, :2]
+    part, expected = (rs.linear_regions(model, line, output=two) for model in (script, network))
+    torch.testing.assert_close(part.outputs, expected.outputs)
+    with pytest.raises(rs.UntraceableModel, match="in which '0' is TorchScript. Pass that alone, with output="):
+        rs.linear_regions(nn.Sequential(script, nn.Flatten()), line)
+
+
 def test_a_script_that_cannot_be_read_is_refused_by_name() -> None:
     with pytest.raises(rs.NotPiecewiseAffine, match=r"'tanh' calls .*tanh, which is not piecewise affine"):
         rs.trace(torch.jit.script(nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))), (2,))

@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
-from torch import Tensor, fx, nn
+from torch import Tensor, fx, jit, nn
 
 from regionscope.checks import check_module, unknown_name
 from regionscope.errors import InputError
 from regionscope.network.call.wrappers import shared_state, unwrapped
 from regionscope.network.program import Program
+from regionscope.network.torchscript import ScriptNetwork
 
 Output = str | int | Callable[[Any], Any]
 """Which part of a model's output: a name (a key or an attribute), an index, or a function of the output."""
@@ -60,6 +61,8 @@ def select_output(model: Any, output: Output | None = None, args: Arguments = ()
         )
     if module is not None and hasattr(model, "up_to"):  # a network from an ONNX file
         model, module = model.up_to(module), None
+    if isinstance(model, jit.ScriptModule):
+        model = ScriptNetwork(model)
     if isinstance(model, nn.Module):
         return SelectedOutput(model, output, args, module) if output is not None or args or module else model
     if isinstance(model, type):

@@ -222,9 +222,11 @@ def _python_module(module: nn.Module) -> nn.Module:
         library, name = kind.__module__.partition(".")[0], kind.__name__
         if library in ("stable_baselines3", "sb3_contrib") and name.endswith("Policy") and name != "BasePolicy":
             raise UntraceableModel(refuse.policy(name))
-    if any(isinstance(child, torch.jit.ScriptModule) for child in inner.modules()):
+    scripts = [name for name, child in inner.named_modules() if isinstance(child, torch.jit.ScriptModule)]
+    if scripts:
         raise UntraceableModel(
-            "Expected a Python module, got a TorchScript module. Pass the Python module it was made from."
+            f"Expected a Python module or a TorchScript module, got a {type(inner).__name__} in which {scripts[0]!r} "
+            "is TorchScript. Pass that alone, with output= for what follows it."
         )
     return inner
 

@@ -186,6 +186,6 @@ def _entries(tensor: Any) -> dict[str, Any]:
 
 
 def dimensions(value: Any) -> Iterator[int | None]:
-    """The declared sizes of an input or output; None where a size is symbolic or missing."""
+    """The declared sizes of an input or output; None where a size is symbolic, negative or missing."""
     for size in value.type.tensor_type.shape.dim:
-        yield size.dim_value if size.WhichOneof("value") == "dim_value" else None
+        yield size.dim_value if size.WhichOneof("value") == "dim_value" and size.dim_value >= 0 else None

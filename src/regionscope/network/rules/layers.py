@@ -266,8 +266,6 @@ def _pad(call: Call, x: Data, pad: Any, mode: str = "constant", value: float | N
         widths = widths[:-2]  # no padding of the batch dimension, written out
     if len(widths) // 2 >= x.ndim:
         call.refuse_row_mixing()
-    if mode != "constant" and len(widths) // 2 > x.ndim - 2:
-        call.refuse_shapes(f"padding mode {mode!r} needs a channel dimension", x)
     if not any(widths):
         return x
     fill = 0.0 if value is None else call.number(value)
