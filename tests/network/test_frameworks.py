@@ -79,7 +79,7 @@ def test_a_part_of_the_output_of_a_script_is_chosen() -> None:
     script, two = torch.jit.script(network), lambda scores: scores[:, :2]
     part, expected = (rs.linear_regions(model, line, output=two) for model in (script, network))
     torch.testing.assert_close(part.outputs, expected.outputs)
-    with pytest.raises(rs.UntraceableModel, match="in which '0' is TorchScript. Pass that alone, with output="):
+    with pytest.raises(rs.UntraceableModel, match=r"in which '0' is TorchScript\. Pass that alone, with output="):
         rs.linear_regions(nn.Sequential(script, nn.Flatten()), line)
 
 
