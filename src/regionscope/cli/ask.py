@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 import typer
 from torch import Tensor, nn
 
-from regionscope import plot
 from regionscope.checks import one_of
 from regionscope.cli import options
 from regionscope.cli.job import SliceJob, with_job
@@ -101,7 +100,7 @@ def _extremes(job: SliceJob, index: int | None, minus: int | None) -> None:
         "coords_of_max": extremes.coords_of_max.tolist(),
     }
     _report(job, part, rows, numbers)
-    job.draw(plot.extremes_figure, part, extremes)
+    job.draw("extremes_figure", part, extremes)
 
 
 def _lipschitz(job: SliceJob, norm: str, index: int | None, minus: int | None) -> None:
@@ -117,7 +116,7 @@ def _lipschitz(job: SliceJob, norm: str, index: int | None, minus: int | None) -
         "coords": lipschitz.coords.tolist(),
     }
     _report(job, part, {f"Lipschitz constant, norm {norm}": lipschitz.value}, numbers)
-    job.draw(plot.lipschitz_figure, part, lipschitz)
+    job.draw("lipschitz_figure", part, lipschitz)
 
 
 def _flips(job: SliceJob, class_names: str | None) -> None:
@@ -132,7 +131,7 @@ def _flips(job: SliceJob, class_names: str | None) -> None:
         before, after = (str(i) if names is None else f"{i} ({names[i]})" for i in (flip["before"], flip["after"]))
         table[f"from {before} to {after} at slice coordinate {flip['coord']:.6g}, slope"] = flip["slope"]
     _report(job, dec.partition, table, {"flips": listed, "class_names": names})
-    job.draw(plot.flips_figure, dec, flips, class_names=names)
+    job.draw("flips_figure", dec, flips, class_names=names)
 
 
 def _folds(job: SliceJob) -> None:
@@ -147,7 +146,7 @@ def _folds(job: SliceJob) -> None:
     for fold in listed[:_SHOWN]:
         table[f"unit {fold['unit']} of {fold['layer']}, at slice coordinate"] = fold["coord"]
     _report(job, part, table, {"folds": listed})
-    job.draw(plot.neurons_figure, part)
+    job.draw("neurons_figure", part)
 
 
 def _topology(job: SliceJob, class_names: str | None) -> None:
@@ -172,7 +171,7 @@ def _topology(job: SliceJob, class_names: str | None) -> None:
         "class_names": names,
     }
     _report(job, dec.partition, rows, numbers)
-    job.draw(plot.topology_figure, dec, topology, class_names=names)
+    job.draw("topology_figure", dec, topology, class_names=names)
 
 
 def _numbers(point: Tensor) -> str:

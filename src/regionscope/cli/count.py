@@ -17,7 +17,6 @@ from regionscope.cli.running import work_bar
 from regionscope.formatting import counted, estimated
 from regionscope.measures.region_count import RegionCount, Through, region_count, slice_sampler
 from regionscope.measures.slice_counter import Method
-from regionscope.plot.counts import count_figure
 from regionscope.sampled.grid import LabelMap, label_maps
 from regionscope.sampled.labels import open_labeller
 
@@ -130,7 +129,7 @@ def count(
         chosen = [sampler.draw(i) for i in range(min(_EXAMPLES, result.n))]
         examples = _examples(network, inputs, chosen, result.grid, bytes_allowed)
         source = ", ".join(str(part) for part in (job.model, job.weights) if part is not None)
-        job.draw(count_figure, {source: result}, examples, class_names=names)
+        job.draw("count_figure", {source: result}, examples, class_names=names)
 
 
 def _classes(network: torch.nn.Module, inputs: torch.Tensor, memory: int | None) -> int | None:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property, wraps
+from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_type_hints
 
 import torch
 import typer
-from matplotlib.figure import Figure
 from rich.console import Console
 from torch import Tensor, nn
 
@@ -25,6 +25,9 @@ from regionscope.geometry import Slice
 from regionscope.network import device_and_dtype, trace
 from regionscope.network.onnx import OnnxNetwork
 from regionscope.network.output import select_output
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _PANELS = (
     options.NETWORK,
@@ -186,11 +189,16 @@ class NetworkJob:
             Console(soft_wrap=True).print(said, style="dim", markup=False, highlight=False)
         output.write_result({**numbers, **about}, self.files or (), printed=self.as_json)
 
-    def draw(self, figure: Callable[..., Figure], *what: Any, **chosen: Any) -> None:
-        """Write the figure, if asked for. Inputs have the names that the data give them."""
+    def draw(self, figure: str | Callable[..., Figure], *what: Any, **chosen: Any) -> None:
+        """Write the figure, if asked for. Inputs have the names that the data give them.
+
+        figure: a function, or the name of one of ``regionscope.plot``, which is imported only here: matplotlib takes as
+        long to import as many commands take.
+        """
         if not self.pictures:
             return
-        drawn = figure(*what, **chosen)
+        draw = getattr(import_module("regionscope.plot"), figure) if isinstance(figure, str) else figure
+        drawn = draw(*what, **chosen)
         self.label(drawn)
         names = {f"input {i}": name for i, name in enumerate(self.input_names) if name}
         for axis in (axis for ax in drawn.axes for axis in (ax.xaxis, ax.yaxis)):

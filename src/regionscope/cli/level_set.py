@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from regionscope import exact, plot
+from regionscope import exact
 from regionscope.cli import options, output
 from regionscope.cli.ask import IndexOption, MinusOption, chosen_output
 from regionscope.cli.job import SliceJob, with_job
@@ -73,7 +73,7 @@ def level_set(
         with output.writing_to(path):
             surface.save(path, inputs=slice.origin.numel() == slice.dim)
         typer.echo(f"wrote {path}", err=True)
-    job.draw(plot.level_set_figure, surface)
+    job.draw("level_set_figure", surface)
     for path in job.named(output.PAGES):
         with output.writing_to(path):
             write_page(surface, path)

@@ -7,11 +7,9 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from matplotlib import rc_context
-from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Column, Table
 
@@ -20,6 +18,9 @@ from regionscope.errors import InputError
 from regionscope.file_io import check_parent, plain, replace_file
 from regionscope.formatting import either
 from regionscope.provenance import provenance
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PICTURES, JSON, PAGES = (".png", ".pdf", ".svg"), (".json",), (".html", ".htm")
 _NO_DATE = {".png": {"Software": None}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
@@ -64,6 +65,8 @@ def with_ending(files: Iterable[Path], endings: Iterable[str]) -> list[Path]:
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Write the picture, without a date or random names in it, so that the same result gives the same file."""
+    from matplotlib import rc_context
+
     form = path.suffix.removeprefix(".")  # the temporary name does not tell it
     with rc_context({"svg.hashsalt": "regionscope"}):
         write_file(path, lambda temporary: figure.savefig(temporary, format=form, metadata=_NO_DATE[path.suffix]))

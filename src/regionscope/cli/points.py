@@ -15,7 +15,6 @@ from regionscope.cli.job import NetworkJob, with_job
 from regionscope.cli.options import option
 from regionscope.cli.running import work_bar
 from regionscope.errors import InputError
-from regionscope.plot.distances import distance_figure
 from regionscope.points import PointRegions, regions_at
 
 _POINTS = "Points"
@@ -70,7 +69,7 @@ def points(
         output.write_text(path, "\n".join([",".join(table), *(",".join(map(str, row)) for row in rows)]) + "\n")
         typer.echo(f"wrote {path}", err=True)
     job.write(_numbers(result, {name: column.tolist() for name, column in table.items()}))
-    job.draw(distance_figure, result, truth)
+    job.draw("distance_figure", result, truth)
 
 
 def _read_labels(path: Path, n: int) -> Tensor:

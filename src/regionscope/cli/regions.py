@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from regionscope import plot
 from regionscope.cli import options, output
 from regionscope.cli.job import SliceJob, with_job
 from regionscope.cli.running import work_bar
@@ -28,8 +25,11 @@ from regionscope.exact import (
 )
 from regionscope.formatting import counted
 from regionscope.geometry import Slice
-from regionscope.plot import style
-from regionscope.smooth import decision_map
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from regionscope.plot import StreamedImage
 
 _SAVED = (".npz",)  # what Partition.load and regionscope explore read
 SavedOption = Annotated[
@@ -66,7 +66,7 @@ def regions(job: CountJob, count_only: options.CountOnlyOption = False) -> None:
         )
     network, where = job.start()
     instrument: Callable[..., Partition | RegionTotals] = stream_regions if count_only else linear_regions
-    image = plot.StreamedImage(where) if count_only and job.pictures else None
+    image = _image_of(where) if count_only and job.pictures else None
     part = job.cut(instrument, network, where, **({} if image is None else {"consume": image}))
     layers = part.layers if isinstance(part, Partition) else part.by_layer
     counts = {f"activation regions after {name}": n for name, n in zip(layers, part.by_layer.values(), strict=True)}
@@ -80,10 +80,18 @@ def regions(job: CountJob, count_only: options.CountOnlyOption = False) -> None:
         numbers |= {"linear_regions": part.n_linear_regions, "undecided": part.n_undecided}
         if part.n_undecided:
             counts["walls and regions that rounding leaves open"] = part.n_undecided
-    _report(job, part, part, counts, numbers, plot.regions_figure if image is None else lambda _: _figure_of(image))
+    _report(job, part, part, counts, numbers, "regions_figure" if image is None else lambda _: _figure_of(image))
 
 
-def _figure_of(image: plot.StreamedImage) -> Figure:
+def _image_of(where: Slice) -> StreamedImage:
+    from regionscope.plot import StreamedImage
+
+    return StreamedImage(where)
+
+
+def _figure_of(image: StreamedImage) -> Figure:
+    from regionscope.plot import style
+
     figure, (ax,) = style.figure(1, 1, width=style.PANEL_INCHES, height=style.PANEL_INCHES + 0.35)
     image.draw(ax=ax)
     style.map_axes([ax])
@@ -128,11 +136,13 @@ def decisions(
     numbers: dict[str, Any] = {
         "decision_regions": dec.count, "decision_regions_with_label": by_label, "lowest": lowest, "class_names": names,
     }  # fmt: skip
-    _report(job, dec, dec.partition, counts, numbers, partial(plot.decision_figure, class_names=names))
+    _report(job, dec, dec.partition, counts, numbers, "decision_figure", class_names=names)
 
 
 def _proven(job: CountJob, network: nn.Module, where: Slice, undecided: float | None, class_names: str | None) -> None:
     """The map of ``--smooth``: shares by label, the undecided share, and the proven number of regions."""
+    from regionscope.smooth import decision_map
+
     if job.certify or job.named(_SAVED):
         raise InputError(
             "Expected --smooth without --certify and without an .npz file, got both. Its labels are proven already."
@@ -163,12 +173,12 @@ def _proven(job: CountJob, network: nn.Module, where: Slice, undecided: float | 
         "decision_regions": [bounds.low, bounds.high], "undecided": result.undecided, "cells": len(result),
         "size_of_label": areas, "class_names": names, "stopped": result.status.reason, "open": bounds.status.reason,
     })  # fmt: skip
-    job.draw(plot.decision_map_figure, result, class_names=names)
+    job.draw("decision_map_figure", result, class_names=names)
 
 
 def _report(
     job: CountJob, result: Partition | DecisionRegions | RegionTotals, part: Partition | RegionTotals,
-    counts: dict[str, int], numbers: dict[str, Any], figure: Callable[..., Figure],
+    counts: dict[str, int], numbers: dict[str, Any], figure: str | Callable[..., Figure], **chosen: Any,
 ) -> None:  # fmt: skip
     certificate = result.certify() if job.certify and not isinstance(result, RegionTotals) else None
     if certificate is not None:
@@ -176,7 +186,7 @@ def _report(
     job.report(part, {**counts, "values snapped to zero": part.stats.snapped}, numbers)
     if certificate is not None and not job.as_json:
         typer.echo(str(certificate))
-    job.draw(figure, result)
+    job.draw(figure, result, **chosen)
     if not isinstance(result, RegionTotals):
         for path in job.named(_SAVED):
             with output.writing_to(path):

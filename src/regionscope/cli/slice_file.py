@@ -8,12 +8,10 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from regionscope.checks import unknown_name
 from regionscope.cli import load
@@ -21,6 +19,9 @@ from regionscope.cli.command_line import note_file
 from regionscope.errors import InputError
 from regionscope.file_io import check_file
 from regionscope.geometry import Box, Polygon, Polyline, Slice
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _FILES: dict[str, Callable[[Any], Slice]] = {"points": load.hull, "polygon": Polygon, "polyline": Polyline}
 _KINDS = (*_FILES, "plane", "box")  # of a slice in a file
@@ -102,6 +103,8 @@ class InputPlane:
 
     def label(self, ax: Axes) -> None:
         """Names and numbers at the axes, in the units of the plane, which may differ; the fixed inputs above."""
+        from matplotlib.ticker import FixedLocator, MaxNLocator
+
         from regionscope.plot.ticks import InputLabels
 
         ax.set_aspect("auto")
