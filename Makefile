@@ -26,7 +26,7 @@ PYTHON ?= python3
 CANDIDATES := $(PYTHON) $(if $(filter file default undefined,$(origin PYTHON)),python3.13 python3.12 python3.11,)
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help quickstart quick lab-test test test-real pytest lint format bench corpus damage coverage fuzz threads docs papers
+.PHONY: help quickstart quick lab-test test test-real pytest lint format bench guard corpus damage coverage fuzz threads docs papers
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ format: $(VENV)/.installed-dev  ## Let ruff rewrite the sources
 bench: $(VENV)/.installed-explorer  ## Time the instruments against their floors, beside the last run (DEVICE=cpu or cuda)
 	@for name in exact space complexity points; do $(BIN)/python benchmarks/bench_$$name.py --device $(DEVICE); done
 	@$(BIN)/python benchmarks/table.py
+
+guard: $(VENV)/.installed-dev  ## Fail if a small benchmark takes twice the stored number of floors
+	$(ONE_THREAD) $(BIN)/python benchmarks/guard.py
 
 coverage: $(VENV)/.installed-dev  ## Tests with line coverage, without the slow ones; HTML in htmlcov/
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal \

@@ -2,7 +2,7 @@
 embedded. On a GPU it is that of the traced program, whose float64 convolutions are faster than those of cuDNN.
 
 On a CPU every case runs in a process of its own, so that its peak memory is its own. The rows are stored in
-``docs/benchmarks/exact-DEVICE.json``; see ``table``.
+``docs/benchmarks/bench.json``; see ``table``.
 
 *Streamed* cases count 0.17 to 10.8 million regions of a small network behind k folds of the square onto itself. Their
 number is known: 4^k times that of the network alone. Their floor is estimated from a forward pass over some vertices.

@@ -2,7 +2,7 @@
 
 On a CPU every case runs in a process of its own, so that its peak memory is its own. ``cpu`` is processor time, which
 other programs on the machine disturb less than ``seconds``. Prints a table and stores the rows in
-``docs/benchmarks/space-DEVICE.json``; see ``table``.
+``docs/benchmarks/bench.json``; see ``table``.
 
 python benchmarks/bench_space.py [--quick] [--device cuda] [--threads 2] [WORD ...]    # cases whose name holds it
 """

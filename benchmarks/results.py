@@ -25,7 +25,7 @@ def surroundings(device: torch.device | str = "cpu") -> dict[str, Any]:
 
 def write(name: str, report: dict[str, Any], device: torch.device | str = "cpu", *, folder: Path = FOLDER) -> Path:
     """Write a report with its surroundings to ``name``.json in ``folder``."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
     path.write_text(json.dumps({**surroundings(device), **report}, indent=1) + "\n", encoding="utf-8")
     return path

@@ -1,9 +1,10 @@
 """The one table of ``make bench``: seconds, floor, ratio and memory, each beside what was measured before.
 
-The benchmarks with a floor store their rows in docs/benchmarks, one file for each device. The page
-docs/performance.md shows them in a table and in a figure.
+The benchmarks with a floor store their rows in docs/benchmarks/bench.json, with the machine and the versions. It also
+holds ``peers``: milliseconds of other tools and of regionscope, measured side by side. The pages Performance and
+Comparison show both; Performance has a figure, too.
 
-python benchmarks/table.py                        # print the stored rows, and bring the page up to date
+python benchmarks/table.py                        # print the stored rows, and bring the pages up to date
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-__all__ = ["figure", "load", "page_tables", "print_table", "store"]
+__all__ = ["figure", "load", "page_tables", "peer_tables", "print_table", "store"]
 
 DOCS = Path(__file__).parents[1] / "docs"
-STORED = DOCS / "benchmarks"
+STORED = DOCS / "benchmarks" / "bench.json"
 DEVICES = ("cpu", "cuda")
 TABLES = re.compile(r"(?<=<!-- benchmarks -->\n).*?(?=<!-- end of benchmarks -->)", re.DOTALL)
+PEERS = re.compile(r"(?<=<!-- peers -->\n).*?(?=<!-- end of peers -->)", re.DOTALL)
 KINDS = {"exact": "lines and planes", "space": "cubes"}
 COLOURS = {"streamed": "#009E73", "exact": "#0072B2", "space": "#D55E00"}
 BENCHMARKS = ("exact", "space", "complexity", "points")
@@ -30,26 +32,31 @@ Row = dict[str, Any]
 
 
 def load(name: str) -> list[Row]:
-    """The stored rows of a benchmark on a device, such as "exact-cpu"; none where there is no file."""
-    path = STORED / f"{name}.json"
-    rows: list[Row] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    return rows
+    """The stored rows of a benchmark on a device, such as "exact-cpu", or "peers"; none where nothing is stored."""
+    return _stored().get(name, [])
+
+
+def _stored() -> dict[str, list[Row]]:
+    stored: dict[str, list[Row]] = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
+    return stored
 
 
 def store(name: str, rows: Sequence[Row]) -> list[Row]:
-    """Put rows into the file of a benchmark; what they had there before stays as ``previous``. Returns the new rows.
+    """Put rows among those of a benchmark; what they had there before stays as ``previous``. Returns the new rows.
 
     A row has case, seconds, floor, ratio, peak_gib (or None) and its ``results.surroundings``. Rows that were not
     measured again stay as they are.
     """
-    stored = {row["case"]: row for row in load(name)}
+    everything = _stored()
+    stored = {row["case"]: row for row in everything.get(name, [])}
     new = []
     for row in rows:
         before = stored.get(row["case"])
         previous = {"previous": {key: before[key] for key in KEPT}} if before is not None else {}
         new.append({**row, **previous})
-    stored |= {row["case"]: row for row in new}
-    (STORED / f"{name}.json").write_text(json.dumps(list(stored.values()), indent=1) + "\n", encoding="utf-8")
+    everything[name] = [*(stored | {row["case"]: row for row in new}).values()]
+    STORED.parent.mkdir(parents=True, exist_ok=True)
+    STORED.write_text(json.dumps(everything, indent=1) + "\n", encoding="utf-8")
     return new
 
 
@@ -91,6 +98,29 @@ def page_tables() -> str:
     return text.replace("*", "\\*") + "\n"
 
 
+def peer_tables() -> str:
+    """The stored times of other tools beside ours, in milliseconds; the least of each row in bold, and our ratio to the
+    fastest other tool.
+    """
+    text, peers = "", load("peers")
+    for measured in dict.fromkeys(row["measured"] for row in peers):
+        rows = [row for row in peers if row["measured"] == measured]
+        tools = list(dict.fromkeys(tool for row in rows for tool in row["milliseconds"]))
+        text += f"\n{measured}:\n\n| work | regions | {' | '.join(tools)} | floor | ratio to the fastest other tool |\n"
+        text += f"|{'---|' * (len(tools) + 4)}\n"
+        for row in rows:
+            times = row["milliseconds"]
+            least = min(times.values())
+            written = {tool: f"**{ms:,g}**" if ms == least else f"{ms:,g}" for tool, ms in times.items()}
+            shown = [written.get(tool, "") for tool in tools]
+            ours, others = (
+                [ms for tool, ms in times.items() if tool.startswith("regionscope") == us] for us in (True, False)
+            )
+            cells = [row["work"], short(row["regions"]), *shown, short(row["floor"]), f"{min(ours) / min(others):.2f}"]
+            text += f"| {' | '.join(cells)} |\n"
+    return text.replace("]*", "]\\*") + "\n"
+
+
 def figure() -> Figure:
     """Time against regions, both on a logarithmic scale; processor time where that is less."""
     drawn = Figure(figsize=(6.4, 4.2), layout="constrained")
@@ -122,8 +152,10 @@ def main() -> None:
         if rows:
             print(f"{rows[0]['device']}, torch {rows[0]['torch']}, {rows[0]['threads']} thread(s)")
             print_table(rows)
-    page = DOCS / "performance.md"
-    page.write_text(TABLES.sub(lambda _: page_tables(), page.read_text(encoding="utf-8")), encoding="utf-8")
+    for name in ("performance.md", "comparison.md"):
+        page = DOCS / name
+        text = TABLES.sub(lambda _: page_tables(), page.read_text(encoding="utf-8"))
+        page.write_text(PEERS.sub(lambda _: peer_tables(), text), encoding="utf-8")
     figure().savefig(DOCS / "images" / "speed.png", dpi=150)
 
 

@@ -101,20 +101,33 @@ def test_the_api_pages_have_every_public_name(pages: ModuleType) -> None:
 
 def test_the_page_shows_what_the_benchmarks_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
-    assert importlib.import_module("table").page_tables() in page, "run: python benchmarks/table.py"
+    table = importlib.import_module("table")
+    performance, comparison = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("performance", "comparison"))
+    assert table.page_tables() in performance, "run: python benchmarks/table.py"
+    assert table.peer_tables() in performance, "run: python benchmarks/table.py"
+    assert table.peer_tables() in comparison, "run: python benchmarks/table.py"
 
 
 def test_a_benchmark_is_stored_beside_its_last_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     table = importlib.import_module("table")
     assert len(table.figure().axes[0].lines) >= 5
-    monkeypatch.setattr(table, "STORED", tmp_path)
+    monkeypatch.setattr(table, "STORED", tmp_path / "new" / "bench.json")
     row = {"case": "work", "seconds": 2.0, "floor": 1.0, "ratio": 2.0, "peak_gib": None}
     assert "previous" not in table.store("exact-cpu", [row])[0]
     (again,) = table.store("exact-cpu", [{**row, "seconds": 1.0, "ratio": 1.0}])
     assert again["previous"] == {"seconds": 2.0, "ratio": 2.0, "peak_gib": None}
     assert [stored["seconds"] for stored in table.load("exact-cpu")] == [1.0]
+    assert table.load("space-cpu") == []
+
+
+def test_the_guard_names_what_has_become_twice_as_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    guard = importlib.import_module("guard")
+    stored = [{"case": "plane", "ratio": 10.0}, {"case": "segment", "ratio": 3.0}]
+    now = [{"case": "plane", "ratio": 19.0}, {"case": "segment", "ratio": 6.5}, {"case": "new", "ratio": 99.0}]
+    assert guard.doubled(now, stored) == ["segment: 6.5 floors, 3 stored"]
+    assert {row["case"] for row in guard.load("guard")} == set(guard.CASES)
 
 
 FOLDER = Path(__file__).parent.parent / "docs" / "notebooks"
