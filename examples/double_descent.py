@@ -17,7 +17,9 @@ from matplotlib.figure import Figure
 
 import regionscope as rs
 from regionscope import plot
-from regionscope.complexity import ComplexityWatch, draw_points, fold_migration
+from regionscope.complexity import ComplexityWatch, draw_points
+from regionscope.plot import style
+from regionscope_lab.migration import fold_migration
 
 
 def main() -> None:
@@ -47,9 +49,14 @@ def main() -> None:
     left, middle, right = (figure.add_subplot(1, 3, i) for i in (1, 2, 3))
     plot.complexity_history(watch.history, ax=left)
     left.set_title(f"{data.name}, 4 layers of width 200")
-    shown = {f"step {step:,}": found for step, found in list(migration.items())[1::2]}
-    plot.fold_density({k: each.to_data for k, each in shown.items()}, ax=middle, against="the nearest training point")
-    plot.fold_density({k: each.to_boundary for k, each in shown.items()}, ax=right, against="the decision boundary")
+    shown = list(migration.items())[1::2]
+    for colour, (step, found) in zip(style.layer_colours(len(shown)), shown, strict=True):
+        for ax, profile in ((middle, found.to_data), (right, found.to_boundary)):
+            centres = (profile.edges[1:] + profile.edges[:-1]) / 2
+            ax.plot(centres.numpy(), profile.density.numpy(), color=colour, label=f"step {step:,}")
+    for ax, place in ((middle, "the nearest training point"), (right, "the decision boundary")):
+        ax.set(xlabel=f"distance to {place}", ylabel="folds per area")
+        ax.legend(fontsize="x-small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
     figure.savefig(options.out / "double_descent.png")
     print(f"wrote {options.out / 'double_descent.png'}")
     profiles = {

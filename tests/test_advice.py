@@ -100,7 +100,6 @@ def test_the_message_says_what_to_do(mistake: str) -> None:
         (lambda value: rs.first_flip(NET, X[0], X[1], max_distance=value), "max_distance"),
         (lambda value: complexity.trusted_radius(NET, X, radii=(0.1, 0.2), tolerance=value), "tolerance"),
         (lambda value: measures.correlate([1, 2, 3], [2, 3, 1], resamples=value), "resamples"),
-        (lambda value: complexity.fold_migration(NET, SQUARE, X, bins=value), "bins"),
         (lambda value: measures.sharpness(NET, X, DATA.labels, samples=value), "samples"),
         (lambda value: run_sweep([], "runs", workers=value), "workers"),
         (lambda value: shallow.region_bound(value), "r"),

@@ -70,7 +70,6 @@ UNLABELLED: dict[str, Callable[[Any], Any]] = {
     "integrated_gradients": lambda x: rs.integrated_gradients(NET, x, target=0).attributions,
     "deformation": lambda x: rs.complexity.deformation(NET, x, dims=2).diameter["input"],
     "trusted_radius": lambda x: torch.tensor(rs.complexity.trusted_radius(NET, x, radii=[0.01, 0.1], dims=2)),
-    "fold_migration": lambda x: rs.complexity.fold_migration(NET, TRIANGLE, x, resolution=20).to_data.folds,
     "draw_points": lambda x: torch.stack(
         [rs.complexity.draw_points(x, x, n=4).train, rs.complexity.draw_points(x, x, n=4).test]
     ),

@@ -79,9 +79,6 @@ def test_readings_are_names_values_and_errors() -> None:
         complexity.complexity_gap(lc, lc): ["", "auc"],
         gap: ["", "train_error", "test_error"],
         measures.sharpness(NET, X, Y): [""],
-        complexity.fold_migration(NET, box, X, resolution=9): [
-            "to_data.ratio", "to_data.near", "to_boundary.ratio", "to_boundary.near", "folds",
-        ],
         complexity.deformation(NET, X, dims=2): [
             f"{what}.{name}"
             for what in ("eccentricity", "diameter")

@@ -76,7 +76,6 @@ INSTRUMENTS: dict[str, Callable[..., Any]] = {
     },
     "deformation": lambda m, **o: rs.complexity.deformation(m, X, **o).readings(),
     "trusted_radius": lambda m, **o: rs.complexity.trusted_radius(m, X, radii=[0.01, 0.1, 1.0], **o),
-    "fold_migration": lambda m, **o: rs.complexity.fold_migration(m, BOX, X, resolution=8, **o).n_folds,
     "output_margin": lambda m, **o: rs.measures.output_margin(m, X, Y, **o).value,
     "sharpness": lambda m, **o: rs.measures.sharpness(m, X, Y, **o).value,
     "error_rate": lambda m, **o: rs.measures.error_rate(m, X, Y, **o).value,

@@ -14,9 +14,8 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from torch import nn
 
-import regionscope as rs
 from regionscope import plot
-from regionscope.complexity import ComplexityHistory, ComplexityWatch, draw_points, fold_migration, local_complexity
+from regionscope.complexity import ComplexityHistory, ComplexityWatch, draw_points, local_complexity
 from regionscope.errors import InputError
 from regionscope_lab.zoo import mlp
 
@@ -134,13 +133,3 @@ def test_bars_of_layers() -> None:
         assert (seen - line.get_color()[0, :3]).mean() > 0.3
     with pytest.raises(InputError, match="from names to results of local_complexity, got an empty one"):
         plot.complexity_layers({}, ax=ax)
-
-
-def test_fold_density_is_drawn_against_distance() -> None:
-    square = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
-    profile = fold_migration(mlp([2, 8, 2], seed=1), square, torch.zeros(1, 2), bins=5, resolution=30).to_data
-    ax = Figure().add_subplot()
-    (line,) = plot.fold_density({"step 0": profile}, ax=ax, against="data")
-    assert np.allclose(line.get_ydata(), profile.density.numpy())
-    assert ax.get_xlabel() == "distance to data"
-    assert ax.get_legend().get_window_extent().y1 < ax.get_window_extent().y0  # below the axes

@@ -5,7 +5,6 @@
 - ``soft``: the same number with a gradient.
 - ``measure_points``: where to measure; ``history``: the same points again and again over a training.
 - ``complexity_gap``: train against test points. ``deformation``: up to which radius the numbers can be trusted.
-- ``migration``: fold density against the distance to the data and to the decision boundary, on exact slices.
 """
 
 from regionscope.complexity.complexity_gap import ComplexityGap, complexity_gap
@@ -13,7 +12,6 @@ from regionscope.complexity.deformation import Deformation, deformation, trusted
 from regionscope.complexity.history import ComplexityHistory, ComplexityRow, ComplexityWatch
 from regionscope.complexity.local_complexity import LocalComplexity, local_complexity
 from regionscope.complexity.measure_points import MeasurePoints, draw_points, uniform_points
-from regionscope.complexity.migration import FoldProfile, Migration, fold_migration, fold_profiles
 from regionscope.complexity.neighbourhoods import orthonormal_frames
 from regionscope.complexity.soft import soft_local_complexity
 
@@ -23,15 +21,11 @@ __all__ = [
     "ComplexityRow",
     "ComplexityWatch",
     "Deformation",
-    "FoldProfile",
     "LocalComplexity",
     "MeasurePoints",
-    "Migration",
     "complexity_gap",
     "deformation",
     "draw_points",
-    "fold_migration",
-    "fold_profiles",
     "local_complexity",
     "orthonormal_frames",
     "soft_local_complexity",

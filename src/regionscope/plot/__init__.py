@@ -12,7 +12,6 @@ from regionscope.plot.complexity import (
     complexity_figure,
     complexity_history,
     complexity_layers,
-    fold_density,
 )
 from regionscope.plot.counts import count_figure, count_histogram, label_map
 from regionscope.plot.decision_maps import decision_map, decision_map_figure
@@ -55,7 +54,6 @@ __all__ = [
     "distance_histogram",
     "extremes_figure",
     "flips_figure",
-    "fold_density",
     "function_graph",
     "label_map",
     "layer_panels",

@@ -1,4 +1,4 @@
-"""Local complexity: over a training, layer by layer, and fold density against distance."""
+"""Local complexity: over a training, and layer by layer."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from regionscope.checks import check_instance, one_of
 from regionscope.complexity.history import ComplexityHistory
 from regionscope.complexity.local_complexity import LocalComplexity
-from regionscope.complexity.migration import FoldProfile
 from regionscope.errors import InputError
 from regionscope.plot import style
-from regionscope.plot.legends import make_room
 from regionscope.plot.ticks import whole_ticks
 from regionscope.types import Array, Estimate
 
@@ -153,23 +151,6 @@ def layers_figure(complexities: Mapping[str, LocalComplexity]) -> Figure:
     figure, (ax,) = style.figure(1, 1, width=1.7 * style.PANEL_INCHES, height=style.PANEL_INCHES)
     complexity_layers(complexities, ax=ax)
     return figure
-
-
-def fold_density(profiles: Mapping[str, FoldProfile], *, ax: Axes | None = None, against: str) -> list[Line2D]:
-    """Fold density in each bin of distance, one line for each profile (for instance, for each step of a training).
-
-    The legend stands below the axes. A figure without a layout engine gets a constrained layout.
-    """
-    ax = style.axes_or_current(ax)
-    lines = []
-    for colour, (name, profile) in zip(style.layer_colours(len(profiles)), profiles.items(), strict=True):
-        edges = profile.edges.cpu().numpy()
-        centres = (edges[1:] + edges[:-1]) / 2
-        lines += ax.plot(centres, profile.density.cpu().numpy(), color=colour, label=name)
-    ax.set(xlabel=f"distance to {against}", ylabel="folds per area")
-    ax.legend(fontsize="x-small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
-    make_room(ax)
-    return lines
 
 
 def _level(name: str, steps: Array, mean: Array, half: Array, ax: Axes) -> Line2D:

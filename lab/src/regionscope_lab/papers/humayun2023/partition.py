@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from regionscope.complexity import FoldProfile, fold_migration
 from regionscope.geometry import Simplex
 from regionscope_lab.config import Experiment
+from regionscope_lab.migration import FoldProfile, fold_migration
 from regionscope_lab.papers.declaration import Finding, Size, Table
 from regionscope_lab.papers.humayun2023 import seeds
 from regionscope_lab.papers.humayun2023.seeds import sign

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 import regionscope as rs
-from regionscope.complexity import FoldProfile, fold_migration, fold_profiles
 from regionscope.errors import InputError
+from regionscope_lab.migration import FoldProfile, fold_migration, fold_profiles
 from small_slices import mlp
 
 SQUARE = rs.Box([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 1.0)
