@@ -33,7 +33,6 @@ from regionscope_lab.zoo import mlp
 X = torch.randn(12, 3, generator=torch.Generator().manual_seed(0))
 Y = torch.arange(12) % 3
 NET = mlp([3, 8, 3], seed=1)
-TRIANGLE = rs.Simplex(X[:3])
 
 
 class Rows(Dataset[tuple[Tensor, int]]):

@@ -18,7 +18,7 @@ from network.architectures import ResNet
 from regionscope import measures
 from regionscope.errors import InputError, RegionscopeError
 from regionscope.measures.over_slices import bootstrap_interval, over_slices
-from regionscope.measures.slice_counter import _count_shard, open_counter
+from regionscope.measures.region_count import _count_shard, open_counter
 from regionscope.sampled.drawn_slices import LinesFromOrigin
 from regionscope.types import Estimate
 from small_slices import mlp

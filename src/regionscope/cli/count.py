@@ -15,8 +15,7 @@ from regionscope.cli.job import NetworkJob, with_job
 from regionscope.cli.options import option
 from regionscope.cli.running import work_bar
 from regionscope.formatting import counted, estimated
-from regionscope.measures.region_count import RegionCount, Through, region_count, slice_sampler
-from regionscope.measures.slice_counter import Method
+from regionscope.measures.region_count import Method, RegionCount, Through, region_count, slice_sampler
 from regionscope.sampled.grid import LabelMap, label_maps
 from regionscope.sampled.labels import open_labeller
 

@@ -1,12 +1,12 @@
 """Numbers from partitions, samples and models.
 
-- Counts over many slices: ``region_count`` (also ``linear_region_count``) and ``over_slices``; ``slice_counter`` counts
-  their blocks, ``count_file`` stores them.
-- Scalars of a model: ``gap`` (error rates), ``margin``, ``norms``, ``sharpness``.
+- Counts over many slices: ``region_count`` (also ``linear_region_count``) and ``over_slices``; ``count_file`` stores
+  them.
+- Scalars of a model: ``gap`` (error rates and the margin of the outputs), ``norms``, ``sharpness``.
 - What theory says: ``bounds``.
 - Relations between numbers: ``correlate``.
 
-To offer a measure in ``train`` and sweeps, add it to ``lab/instruments/registry.py``.
+To offer a measure in ``train`` and sweeps, add it to ``instruments/registry.py`` of the lab.
 """
 
 from regionscope.measures.bounds import Bound, kac_rice, region_bounds
@@ -16,8 +16,7 @@ from regionscope.measures.correlate import (
     correlate,
     correlation_difference,
 )
-from regionscope.measures.gap import Gap, error_rate, generalisation_gap
-from regionscope.measures.margin import output_margin
+from regionscope.measures.gap import Gap, error_rate, generalisation_gap, output_margin
 from regionscope.measures.norms import ParameterNorms, distance_from, parameter_norms
 from regionscope.measures.over_slices import SliceValues, over_slices
 from regionscope.measures.region_count import RegionCount, linear_region_count, region_count

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from regionscope.complexity import local_complexity
 from regionscope.exact import decision_regions, linear_regions
-from regionscope.measures.gap import error_rate, generalisation_gap
-from regionscope.measures.margin import output_margin
+from regionscope.measures.gap import error_rate, generalisation_gap, output_margin
 from regionscope.measures.norms import distance_from, parameter_norms
 from regionscope.measures.region_count import linear_region_count, region_count
 from regionscope.measures.sharpness import sharpness
