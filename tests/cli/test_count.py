@@ -44,12 +44,9 @@ def test_methods_and_options() -> None:
     refined = run("count :silu --data images.npy --slices 5 --grid 20 --method refined --json")
     assert refined.exit_code == 0, refined.output
     assert set(json.loads(refined.stdout)["grid_bias"]) == {"value", "stderr"}
-    flat = run(
-        "count :silu --data x4.npy --input-shape 1,2,2 --slices 7 --length 2 --seed 3 "
-        "--device cpu --memory 64MiB --until 0.5"
-    )
+    flat = run("count :silu --data x4.npy --input-shape 1,2,2 --slices 7 --seed 3 --device cpu --until 0.5")
     assert flat.exit_code == 0, flat.output
-    one = run("count :four --data x4.npy --slices 1 --alpha -1 2 --json")
+    one = run("count :four --data x4.npy --slices 1 --json")
     assert json.loads(one.stdout)["stderr"] is None
     origin = run("count :four --data one4.npy --through origin --slices 2 --json")
     assert json.loads(origin.stdout)["n"] == 2
@@ -59,9 +56,6 @@ def test_methods_and_options() -> None:
     ("words", "options"),
     [
         ("", {"through": "inputs"}),
-        ("--alpha -1 2", {"through": "inputs", "alpha": (-1.0, 2.0)}),
-        ("--through inputs --alpha -1 2", {"through": "inputs", "alpha": (-1.0, 2.0)}),
-        ("--length 5", {"through": "direction", "length": 5.0}),
         ("--through direction", {"through": "direction"}),
         ("--through origin", {"through": "origin"}),
     ],
@@ -77,7 +71,7 @@ def test_a_count_in_a_file_is_resumed(folder: Path, monkeypatch: pytest.MonkeyPa
     shares: list[float] = []
 
     @contextmanager
-    def bar(what: str, wanted: bool | None) -> Iterator[Callable[[float], None]]:
+    def bar(what: str) -> Iterator[Callable[[float], None]]:
         shares.clear()
         yield shares.append
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -22,22 +21,13 @@ MISTAKES = {
     # models
     "regions --box -1 1": "Expected --model WHERE:NAME, got none. Pass the function that builds the network.",
     "regions --model nothere.py:build --box -1 1": "model file, got 'nothere.py'",
-    f"regions {BOX} --weights nothere.pt": "does not exist",
     "regions :cnn --box -1 1": "--input-shape",
-    "regions :cnn --box -1 1 --input-shape 1,4,4": "for a box, got 16",
     "regions :cnn --points x16.npy --input-shape 4x4": "such as 2 or 3,32,32",
     "regions :cnn --points x16.npy": "shape",
     "decisions :smooth --box -1 1": "GELU",
-    "regions :poisoned --box -1 1": "linear1.weight",
     "regions :Untraceable --box -1 1 --input-shape 2": "forward",
     "regions :Silent --points segment.npy": "at least one output",
-    "regions :empty --points segment.npy": "device meta",
     "regions :sparse --points segment.npy": "to_dense",
-    "count :Silent --data x2.npy --slices 2": "got shape",
-    "count :empty --data x2.npy --slices 2": "device meta",
-    "count :sparse --data x2.npy --slices 2": "failed on inputs",
-    "count :infinite --data x2.npy --slices 2": "'linear1.weight'",
-    "count :Silent --data x2.npy --slices 2 --method exact": "at least one output",
     "count :silu --data images.npy --method exact": "SiLU",
     "regions :Several --box -1 1 --input-shape 2": "Choose it with --head: one of 'hidden', 'logits'.",
     "regions :Pair --box -1 1 --input-shape 2 --head logits": "for --head 'logits', got a tuple. Pass an index.",
@@ -45,48 +35,30 @@ MISTAKES = {
     f"{COUNT} --head logits": "Leave --head out.",
     # points
     "regions :build --points nothere.npy": "does not exist",
-    "regions :build --points x16.npy": "16",
     "decisions :build --points twice.npy": "same",
-    "decisions :build --points nan.npy": "NaN",
     "decisions :build --points x2.npy": "got 30, whose hull has 29 dimensions",
     "decisions :build --points net.py": "Expected an .npy, .npz, .csv or .pt file of numbers, got net.py. Write",
     "regions :build --points claims.npy": "Expected an .npy, .npz, .csv or .pt file of numbers, got claims.npy",
-    "count :build --data overflows.npy": "Expected an .npy, .npz, .csv or .pt file of numbers, got overflows.npy",
-    "complexity :build --data claims.npz": "Expected an .npy, .npz, .csv or .pt file of numbers, got claims.npz",
     "count :build --data times.npy": "real numbers",
     "count :build --data labelled.csv": "got 3 in each row. Remove the last column if it holds labels.",
-    "complexity :build --data x4.npy": "got 4 in each row. Pass rows of 2 numbers.",
     "count :four --data images.npy": "got (1, 2, 2). Add --input-shape 4.",
     "complexity :six --data one6.npy --test test6.npy --dims 3": "in one6.npy, one in each row, got shape (1, 6)",
-    f"{COMPLEXITY} --test one6.npy": "in one6.npy, one in each row, got shape (1, 6)",
     f"{COMPLEXITY} --test x4.npy": "failed on inputs of shape (7, 4)",
     # slices
     "regions :build": "--box LO HI and --slice FILE.toml, got none.",
     f"regions {BOX} --points triangle.npy": "and --slice FILE.toml, got several.",
-    "level-set :build": "one of --points FILE, --plane I=LO:HI,J=LO:HI,K=VALUE,..., --box LO HI",
-    "regions :build --box 1 -1": "smaller",
     "regions :build --box a b": "Expected two numbers for --box, got 'a', 'b'. Write --box 0 1, for example.",
     "regions :build --box -1e300 1e300": "at most 1e+100, got 1e+300, for which sizes overflow. Use another",
     "regions :four --plane 0=0:1,1=0:1": "got no value for 2, 3. Add values, for example 2=0,3=0, or",
-    "regions :four --plane 0=0:1,9=0:1,1=0,2=0,3=0": "Expected inputs 0 to 3, the only ones of the network, got 9.",
     "regions :four --plane 0=1:0,1=0:1,2=0,3=0": "with a range LO < HI for two inputs",
-    "regions :four --plane 0=0:1,1=0:nan,2=0,3=0": "with a range LO < HI for two inputs",
     "regions :four --plane 0=0:1,1=0,2=0,3=0": "for two inputs and one number for each other input, got --plane 0=0",
-    "regions :four --plane 0=0:1,0=0:1,2=0,3=0": "K=VALUE,... with each input once, got '0=",
     "regions :four --plane first": "with each input once, got 'first'. Replace the letters by numbers.",
     "regions :four --slice nothing.toml": "Expected an existing slice file, got 'nothing.toml'",
     "regions :four --slice x4.npy": "Expected a TOML file, got 'x4.npy'",
     # numbers, limits and devices
-    f"regions {BOX} --memory lots": "--memory",
-    f"regions {BOX} --memory 10": "Write 2147483648 for 2 GiB, or leave it out",
     f"regions {BOX} --device moon": "got 'moon'",
-    f"{COUNT} --device tpu9": "tpu9",
-    f"{COMPLEXITY} --device moon": "got 'moon'",
     f"regions {BOX} --max-regions 3": "regions, got more after 'relu1'. Raise --max-regions or use a smaller slice.",
-    f"decisions {BOX} --max-regions 3": "at most --max-regions 3 regions, got more after",
     f"quickstart --seed {2**70}": "from 0 to 2^64 - 1, got 1180591620717411303424",
-    f"{COUNT} --seed {2**70}": "from 0 to 2^64 - 1, got 1180591620717411303424",
-    f"{COMPLEXITY} --seed {2**70}": "from 0 to 2^64 - 1, got 1180591620717411303424",
     # files to write
     f"regions {BOX} -o out.gif": ".png",
     f"regions {BOX} -o nothere/out.png": "does not exist",
@@ -95,8 +67,6 @@ MISTAKES = {
     f"regions {BOX} --count-only -o out.npz": "without --certify or an .npz file",
     "quickstart -o net.py": "is a file",
     f"{COUNT} --dim 3 -o out.png": "dimension 1 or 2",
-    f"{COUNT} -o nothere/x.json": "does not exist",
-    f"{COUNT} --path nothere/x.jsonl": "does not exist",
     f"{COUNT} --path .": "got the folder '.'",
     f"{COUNT} --path net.py": "Expected a file that region_count or linear_region_count wrote",
     f"{COMPLEXITY} -o out.txt": "ends in .png",
@@ -104,29 +74,18 @@ MISTAKES = {
     "decisions :costs --box -3 3 --class-names one,two": "Expected 5 class names, got 2. Pass one name for each class",
     "decisions :costs --box -3 3 --class-names a,,c,d,e": "Expected --class-names such as cat,dog, got 'a,,c,d,e'.",
     f"{COUNT} --class-names a,b": "Expected 3 class names, got 2.",
-    f"{COUNT} --class-names a,b,c,d -o out.png": "Expected 3 class names, got 4.",
-    "count :four --data two4.npy --dim 2": "2 input",
     "count :four --data one4.npy": "1 input",
     f"{COUNT} --dim 500": "Pass more inputs or lower --dim.",
-    f"{COUNT} --grid 1": "at least 2",
     f"{COUNT} --slices 0": "a whole number of at least 1 for --slices, got '0'. Write --slices 100, for",
     f"{COUNT} --method best": "Expected one of grid, refined, exact for --method, got 'best'. Choose one",
-    f"{COUNT} --until 0": "until",
     f"{COUNT} --until 2": "Expected --until to be a relative standard error",
-    f"{COUNT} --alpha 1 0": "Expected --alpha to be two numbers lo < hi with dim * lo < hi, got 1.0 and 0.0",
-    f"{COUNT} --length 1 --alpha 0 2": "Expected alpha only with",
-    f"{COUNT} --length 1 --through inputs": "only with --through direction, ",
     f"{COUNT} --through origin --dim 2": "Expected --dim 1 and neither alpha",
     f"{COUNT} --dask nowhere": "Expected --dask such as tcp://host:8786",
-    "complexity :six --data x6.npy --dims 25": "1 <= dims <= 6",
     f"{COMPLEXITY} --layers act": "Choose from relu1, relu2",
     f"{COMPLEXITY} --radius -1": "Expected --radius to be positive, got -1.0.",
     f"{COMPLEXITY} --random 5 --domain 1 0": "Expected --domain LO HI with LO < HI, got (1.0, 0.0). Write --domain",
-    "complexity :conv --data images.npy --layers conv": "0; with --linear-outputs also 3.",
     # before the work, which would reach the limit
     "ask extremes :three --box -4 4 --max-regions 3": "Expected --index I for a network with 3 outputs",
-    "ask extremes :three --box -4 4 --max-regions 3 --index 3": "Expected outputs 0 to 2, got 3",
-    "ask extremes :three --box -4 4 --max-regions 3 --index 0": "Raise --max-regions",
     f"ask topology {BOX} --norm 2": "Expected --norm with lipschitz, got topology. Leave --norm out.",
     f"ask flips {BOX} --minus 1": "Expected --minus with extremes or lipschitz, got flips. Leave --minus out.",
     f"ask extremes {BOX} --class-names a": "Expected --class-names with flips or topology, got extremes.",
@@ -135,7 +94,6 @@ MISTAKES = {
     "ask topology :three --points segment.npy -o a.png": "for topology, got dimension 1",
     "ask extremes :cube --box -1 1 --index 0 -o a.png": "dimension 3",
     f"level-set {BOX}": "Pass --index I for one output, or --index I --minus J for the difference of two.",
-    f"level-set {BOX} --minus 1": "Expected --index I for a network with",
     f"level-set {BOX} --classes 0,9": "Number the classes from 0, or use --value for a network with",
     f"level-set {BOX} --classes a": "Expected --classes such as 3 or 3,5",
     f"level-set {BOX} --classes 0 --index 0": "Expected --classes or --index, got both. Pass one of them.",
@@ -170,9 +128,6 @@ def sentence(command: str) -> str:
 def test_a_mistake_is_one_sentence_and_exit_code_2(command: str) -> None:
     Path("labelled.csv").write_text("a,b,label\n0.1,0.2,0\n0.3,0.4,1\n0.5,0.1,1\n")
     Path("claims.npy").write_bytes(claiming(10**12, 2))
-    Path("overflows.npy").write_bytes(claiming(10**30, 2))
-    with zipfile.ZipFile("claims.npz", "w") as archive:
-        archive.writestr("points.npy", claiming(10**12, 2))
     np.save("times.npy", np.zeros((3, 2), "m8[s]"))
     assert MISTAKES[command] in sentence(command)
 
@@ -190,10 +145,8 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(command: str) -> None:
         ("box = [0, 1, 2]", "Expected box = [LO, HI] in a.toml, got [0, 1, 2]. Write two numbers."),
         ("points = 3", 'Expected points = "FILE" in a.toml, got 3.'),
         ("plane = 3", "Expected a table [plane] with inputs from 0 as keys in a.toml, got 3."),
-        ("plane = {a = [0, 1]}", "with inputs from 0 as keys in a.toml"),
         ("plane = {0 = [0, 1], 1 = [0, 'b'], 2 = 0, 3 = 0}", "and one number for each other input, got "),
         (f"{PLANE}\n[scaling]\n0 = 3", "Expected 0 = {offset = A, unit = B} in [scaling] of a.toml, got 3."),
-        (f"{PLANE}\n[scaling]\n0 = {{units = 3}}", "Expected 0 = {offset = A, unit = B} in [scaling]"),
         (f"{PLANE}\n[scaling]\n0 = {{offset = 1, unit = 0}}", "Expected positive units in the scaling of a plane"),
     ],
 )

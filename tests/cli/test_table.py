@@ -107,19 +107,6 @@ for words in {list(COMPLETED)}:
 
 
 @pytest.mark.parametrize(
-    ("command", "default"),
-    [
-        ("regions", "2GiB, on a GPU half of the free memory"),
-        ("decisions", "2GiB, on a GPU half of the free memory"),
-        ("count", "64MiB, on a GPU 4GiB; for exact counts 2GiB, on a GPU half of the free memory"),
-        ("complexity", "28MiB, on a GPU 1GiB"),
-    ],
-)
-def test_help_says_how_much_memory_is_used(command: str, default: str) -> None:
-    assert f"by default {default}" in " ".join(run(f"{command} --help").output.replace("│", " ").split())
-
-
-@pytest.mark.parametrize(
     ("name", "commands"),
     [
         ("--device", ["regions", "decisions", "count", "complexity", "lab train", "lab sweep run", "lab paper run"]),

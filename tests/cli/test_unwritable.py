@@ -50,12 +50,9 @@ def refused(command: str) -> Result:
     ("command", "path"),
     [
         ("regions --model net.py:smooth --box -1 1 -o /proc/x.json", "/proc/x.json"),
-        ("decisions --model net.py:smooth --box -1 1 -o /proc/x.png", "/proc/x.png"),
         ("quickstart --epochs 1 -o /proc/q", "/proc/q"),
         ("lab shallow --width 4 --samples 4 --until 1 -o /proc/q", "/proc/q"),
-        ("lab explore . -o /proc/x.html", "/proc/x.html"),
         ("lab animate . -o /proc/x.gif", "/proc/x.gif"),
-        ("lab sweep export /proc/x.csv --runs nothere", "/proc/x.csv"),
         ("lab paper run qi2023-figure2 --size smoke --folder /proc/q", "/proc/q/reports"),
     ],
 )
@@ -70,13 +67,10 @@ def test_a_folder_that_takes_no_files_is_named_before_the_work(command: str, pat
     ("command", "path"),
     [
         ("regions --model net.py:build --box -1 1 -o x.json", "x.json"),
-        ("decisions --model net.py:build --box -1 1 -o x.svg", "x.svg"),
         ("quickstart --epochs 1 -o .", "."),
         ("lab shallow --teacher-width 1 --width 2 --samples 2 --until 1 -o .", "flow.gif"),
-        ("lab explore runs -o x.html", "x.html"),
         ("lab animate runs -o x.gif", "x.gif"),
         ("lab sweep export x.csv --runs runs", "x.csv"),
-        ("lab sweep export x.parquet --runs runs", "x.parquet"),
     ],
 )
 def test_what_fails_after_the_work_is_one_sentence_and_leaves_nothing(

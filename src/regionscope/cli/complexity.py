@@ -53,9 +53,6 @@ RadiusOption = Annotated[float, option("--radius", "Distance r of the vertices f
 LayersOption = Annotated[
     list[str] | None, option("--layers NAME", "Name or pattern of the layers to count; can be repeated.", _HULL)
 ]
-OutputsOption = Annotated[
-    bool, option("--linear-outputs", "Whether to count linear outputs without an activation.", _HULL)
-]
 SeedOption = Annotated[
     int | None,
     option(
@@ -63,12 +60,6 @@ SeedOption = Annotated[
         "Seed for directions and random points; by default 0.",
         _HULL,
         least=0,
-    ),
-]
-MemoryOption = Annotated[
-    str | None,
-    option(
-        "--memory SIZE", "Limit of the working memory, such as 64MiB; by default 28MiB, on a GPU 1GiB.", options.WORK
     ),
 ]
 
@@ -79,8 +70,7 @@ def complexity(
     domain: DomainOption = None, dims: DimsOption = _DEFAULT["dims"],
     radius: RadiusOption = _DEFAULT["radius"],
     layers: LayersOption = _DEFAULT["layers"],
-    linear_outputs: OutputsOption = _DEFAULT["linear_outputs"],
-    seed: SeedOption = None, memory: MemoryOption = None,
+    seed: SeedOption = None,
 ) -> None:  # fmt: skip
     """Count the units that fold the neighbourhood of each point, for any network.
 
@@ -96,8 +86,7 @@ def complexity(
         complexities = {
             name: local_complexity(
                 network, inputs, dims=dims, radius=radius, layers=layers or None,
-                linear_outputs=linear_outputs, seed=seed,
-                memory=options.read_memory(memory),
+                seed=seed,
             )
             for name, inputs in points.items()
         }  # fmt: skip

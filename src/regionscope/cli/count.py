@@ -43,38 +43,16 @@ UntilOption = Annotated[
     float | None, option("--until SHARE", "Relative standard error at which to stop drawing slices.", _SLICES)
 ]
 ThroughOption = Annotated[
-    Through | None,
+    Through,
     option(
         "--through",
-        "Kind of slices: hulls of inputs (the default), random directions through an input (the default with "
-        "--length), or lines from the origin to an input.",
-        _SLICES,
-    ),
-]
-AlphaOption = Annotated[
-    tuple[float, float],
-    option("--alpha LO HI", "Range of alpha to which hulls are stretched; 0 1 is the hull.", _SLICES),
-]
-LengthOption = Annotated[
-    float | None,
-    option(
-        "--length L",
-        "Length of slices in random directions; by default the mean distance of pairs of inputs.",
+        "Kind of slices: hulls of inputs, random directions from an input, or lines from the origin.",
         _SLICES,
     ),
 ]
 SeedOption = Annotated[
     int | None,
     option("--seed", "Seed for the slices; by default 0.", _SLICES, least=0),
-]
-MemoryOption = Annotated[
-    str | None,
-    option(
-        "--memory SIZE",
-        "Limit of the working memory; by default 64MiB, on a GPU 4GiB; for exact counts 2GiB, on a GPU half "
-        "of the free memory.",
-        options.WORK,
-    ),
 ]
 PathOption = Annotated[
     Path | None,
@@ -87,10 +65,8 @@ def count(
     job: NetworkJob, data: DataOption = None, dim: DimOption = _DEFAULT["dim"],
     slices: SlicesOption = _DEFAULT["slices"], grid: GridOption = _DEFAULT["grid"],
     method: MethodOption = _DEFAULT["method"], until: UntilOption = _DEFAULT["until"],
-    through: ThroughOption = None, alpha: AlphaOption = _DEFAULT["alpha"], length: LengthOption = _DEFAULT["length"],
-    seed: SeedOption = None, memory: MemoryOption = None, path: PathOption = _DEFAULT["path"],
-    dask: options.DaskOption = None, progress: options.ProgressOption = None,
-    class_names: options.ClassNamesOption = None,
+    through: ThroughOption = _DEFAULT["through"], seed: SeedOption = None, path: PathOption = _DEFAULT["path"],
+    dask: options.DaskOption = None, class_names: options.ClassNamesOption = None,
 ) -> None:  # fmt: skip
     """Estimate the mean number of decision regions on random slices through data, for any classifier.
 
@@ -103,19 +79,15 @@ def count(
     classes = job.n_classes
     if path is not None:
         output.check_folder(path)
-    bytes_allowed = options.read_memory(memory)
     if names is not None and classes is None:
         with job.explaining(network, inputs):
-            classes = _classes(network, inputs, bytes_allowed)
+            classes = _classes(network, inputs)
     names = names if classes is None else job.names_or_known(names, classes)
-    through = through or ("inputs" if length is None else "direction")
     if seed is None:
         seed = _DEFAULT["seed"] if job.stored_seed is None else job.stored_seed
-    drawing: dict[str, Any] = {"through": through, "alpha": alpha, "length": length, "seed": seed}
-    working: dict[str, Any] = {
-        "until": until, "memory": bytes_allowed, "path": path, "dask": dask,
-    }  # fmt: skip
-    with work_bar("Counting", progress) as bar, job.explaining(network, inputs):
+    drawing: dict[str, Any] = {"through": through, "seed": seed}
+    working: dict[str, Any] = {"until": until, "path": path, "dask": dask}
+    with work_bar("Counting") as bar, job.explaining(network, inputs):
         working["progress"] = bar
         result = region_count(network, inputs, dim=dim, slices=slices, grid=grid, method=method, **drawing, **working)
     if not job.as_json:
@@ -126,24 +98,22 @@ def count(
     if job.pictures:
         sampler = slice_sampler(inputs, dim=dim, slices=slices, **drawing)
         chosen = [sampler.draw(i) for i in range(min(_EXAMPLES, result.n))]
-        examples = _examples(network, inputs, chosen, result.grid, bytes_allowed)
+        examples = _examples(network, inputs, chosen, result.grid)
         source = ", ".join(str(part) for part in (job.model, job.weights) if part is not None)
         job.draw("count_figure", {source: result}, examples, class_names=names)
 
 
-def _classes(network: torch.nn.Module, inputs: torch.Tensor, memory: int | None) -> int | None:
+def _classes(network: torch.nn.Module, inputs: torch.Tensor) -> int | None:
     """Number of classes of the network; None if it returns labels, whose number is not known."""
-    with open_labeller(network, inputs, tuple(inputs.shape[1:]), memory=memory, widened=True) as labeller:
+    with open_labeller(network, inputs, tuple(inputs.shape[1:]), widened=True) as labeller:
         row = inputs[:1].to(dtype=labeller.dtype, device=labeller.device)
         labeller(row)  # says what is wrong with outputs that are neither logits nor labels
         logits = labeller.model(row)
     return max(2, logits.numel()) if logits.is_floating_point() else None
 
 
-def _examples(
-    network: torch.nn.Module, inputs: torch.Tensor, chosen: Any, grid: int | None, memory: int | None
-) -> list[LabelMap]:
-    with open_labeller(network, inputs, chosen[0].input_shape, memory=memory, widened=True) as labeller:
+def _examples(network: torch.nn.Module, inputs: torch.Tensor, chosen: Any, grid: int | None) -> list[LabelMap]:
+    with open_labeller(network, inputs, chosen[0].input_shape, widened=True) as labeller:
         return label_maps(labeller, chosen, grid)
 
 

@@ -220,9 +220,7 @@ class SliceJob(NetworkJob):
     at: options.AtOption = None
     box: options.BoxOption = None
     slice_file: options.SliceOption = None
-    memory: options.MemoryOption = None
     max_regions: options.LimitOption = None
-    progress: options.ProgressOption = None
     line: ClassVar[str] = "--points with 2 rows"
     triangle: ClassVar[str] = "--points with 3 rows, or --box for a network with 2 inputs"
     smaller: ClassVar[str] = "--plane for the plane of two inputs"
@@ -276,11 +274,11 @@ class SliceJob(NetworkJob):
 
     def cut(self, instrument: Callable[..., _Result], network: nn.Module, slice: Slice, **chosen: Any) -> _Result:
         """The result of an exact instrument on the slice."""
-        memory, limit = options.read_memory(self.memory), self.max_regions
+        limit = self.max_regions
         if limit is None and slice.dim > _PRACTICAL:
             limit = options.MANY_REGIONS
-        with work_bar("Cutting", self.progress) as bar:
-            return instrument(network, slice, memory=memory, max_regions=limit, progress=bar, **chosen)
+        with work_bar("Cutting") as bar:
+            return instrument(network, slice, max_regions=limit, progress=bar, **chosen)
 
     def report(self, result: Any, rows: Mapping[str, float], numbers: Mapping[str, Any], *, more: str = "") -> None:
         """The table and the JSON of a result that has a slice and statistics."""

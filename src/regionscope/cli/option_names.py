@@ -14,7 +14,6 @@ _ALSO = {"--head": "output"}  # arguments with another name than their option
 PHRASES = (  # what name= cannot express: an option, the words of the library, the words of a command with this option
     ("--set", "data.options.size=32", "--set data.options.size=32"),
     ("--fix", "property.fixed({i: value})", "--fix I=VALUE"),
-    ("--memory", "Write 2 * 2**30 for 2 GiB", "Write 2147483648 for 2 GiB"),
     ("--head", "Pass an index or a function.", "Pass an index."),
     ("--classes", "Use flips() on a Segment.", "Run regionscope ask flips, or pass --points with 3 rows."),
     ("--domain", "a domain (low, high) with low < high", "--domain LO HI with LO < HI"),

@@ -15,9 +15,6 @@ from regionscope import checks
 from regionscope.cli.load import LARGEST_BOX
 from regionscope.errors import InputError
 
-_UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
-
-
 WORK = "Execution"
 ROWS = "the rows of FILE.npy, .csv, .npz or .pt; FILE.npz:KEY or FILE.pt:KEY names one of several arrays"
 QUANTITY, NETWORK, SLICE, OUTPUT = "Quantity", "Network", "Slice", "Output"
@@ -123,14 +120,6 @@ OutputOption = Annotated[
     list[Path] | None,
     option("--output -o FILE", "File to write: .json, or a figure (.png, .pdf, .svg); can be repeated.", OUTPUT),
 ]
-MemoryOption = Annotated[
-    str | None,
-    option(
-        "--memory SIZE",
-        "Limit of the working memory, such as 512MiB; by default 2GiB, on a GPU half of the free memory.",
-        WORK,
-    ),
-]
 DeviceOption = Annotated[str, option("--device", "Device: cpu, cuda, cuda:1 or mps.", WORK)]
 MANY_REGIONS = 20_000  # about a minute of cutting in 4 to 6 dimensions
 LimitOption = Annotated[
@@ -145,14 +134,6 @@ LimitOption = Annotated[
 ]
 CertifyOption = Annotated[
     bool, option("--certify", "Prove the counts with integer arithmetic; exit with code 1 if they are wrong.", WORK)
-]
-ProgressOption = Annotated[
-    bool | None,
-    option(
-        "--progress/--no-progress",
-        "Whether to show a progress bar (lines if there is no terminal); by default on a terminal.",
-        WORK,
-    ),
 ]
 DaskOption = Annotated[str | None, option("--dask ADDRESS", "Dask cluster: tcp://host:8786 or local:4.", WORK)]
 CountOnlyOption = Annotated[
@@ -208,22 +189,6 @@ def read_class_names(text: str | None) -> list[str] | None:
             f"Expected --class-names such as cat,dog, got {text!r}. Write one name for each class, separated by commas."
         )
     return names
-
-
-def read_memory(text: str | None) -> int | None:
-    """Read a number of bytes; None without text, for the default of the instrument.
-
-    >>> read_memory("2GiB") == 2 * 1024**3
-    True
-    """
-    if text is None:
-        return None
-    parts = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
-    if parts is None or parts[2] not in _UNITS or float(parts[1]) == 0:
-        raise InputError(
-            f"Expected --memory such as 512MiB or 2GiB, got {text!r}. Write a number and the unit KiB, MiB or GiB."
-        )
-    return int(float(parts[1]) * _UNITS[parts[2]])
 
 
 def read_device(name: str) -> torch.device:

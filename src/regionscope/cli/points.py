@@ -43,7 +43,6 @@ class PointsJob(NetworkJob):
 def points(
     job: PointsJob, data: DataOption = None, labels: LabelsOption = None, norm: NormOption = "2",
     affine: MergeOption = False, time_limit: TimeOption = _DEFAULT["time_limit"],
-    memory: options.MemoryOption = None, progress: options.ProgressOption = None,
 ) -> None:  # fmt: skip
     """Find the linear region of each input in the full input space, and the exact distance to its nearest fold.
 
@@ -53,10 +52,10 @@ def points(
     inputs = job.inputs(data)
     job.check_targets(1)
     truth = None if labels is None else _read_labels(labels, len(inputs))
-    with work_bar("Measuring", progress) as bar, job.explaining(network, inputs):
+    with work_bar("Measuring") as bar, job.explaining(network, inputs):
         result = regions_at(
             network, inputs, norm=math.inf if norm == "inf" else int(norm), merge="affine" if affine else None,
-            time_limit=time_limit, memory=options.read_memory(memory), progress=bar,
+            time_limit=time_limit, progress=bar,
         )  # fmt: skip
     if not job.as_json:
         shown: dict[str, float] = {"regions": result.n_regions, "inputs on a fold": int(result.on_fold.sum())}

@@ -148,11 +148,10 @@ def _proven(job: CountJob, network: nn.Module, where: Slice, undecided: float | 
             "Expected --smooth without --certify and without an .npz file, got both. Its labels are proven already."
         )
     limits: dict[str, Any] = {} if job.max_regions is None else {"max_cells": job.max_regions}
-    with work_bar("Proving", job.progress) as bar:
+    with work_bar("Proving") as bar:
         result = decision_map(
-            network, where, undecided=0.01 if undecided is None else undecided, progress=bar,
-            memory=options.read_memory(job.memory), **limits,
-        )  # fmt: skip
+            network, where, undecided=0.01 if undecided is None else undecided, progress=bar, **limits
+        )
     names = job.names_or_known(options.read_class_names(class_names), result.possible.shape[1])
     labels = sorted(set(result.labels.tolist()) - {-1})
     areas = {str(label): result.area(label) for label in labels}

@@ -46,7 +46,7 @@ def animate(
     training = frames_of_folder(
         run, rows=rows, slice_file=slice_file, frames=frames, class_names=names, max_regions=max_regions,
     )  # fmt: skip
-    with output.writing_to(target), work_bar("Frames", None) as bar:
+    with output.writing_to(target), work_bar("Frames") as bar:
         animation.animate(training, target, kind=kind, progress=bar)
     for note in training.notes:
         typer.echo(note, err=True)

@@ -47,7 +47,7 @@ def frames_of_folder(
             typer.echo(f"{limit} {_LINE}", err=True)
 
     try:
-        with work_bar("Partitions", None) as bar:
+        with work_bar("Partitions") as bar:
             return frames_of_run(
                 run, slice=slice, frames=frames, class_names=class_names, max_regions=max_regions, progress=report,
             )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from regionscope.cli.options import NETWORK, SLICE, option
+from regionscope.cli.options import NETWORK, SLICE, WORK, option
 from regionscope.cli.slice_file import read_slice_file
 from regionscope.default_slice import plane_of
 from regionscope.errors import InputError
@@ -32,6 +32,14 @@ DATA_HELP = (
 )
 RunArgument = Annotated[
     Path, typer.Argument(metavar="RUN", help="Folder of a run, or folder that contains one run.", show_default=False)
+]
+ProgressOption = Annotated[
+    bool | None,
+    option(
+        "--progress/--no-progress",
+        "Whether to show a progress bar (lines if there is no terminal); by default on a terminal.",
+        WORK,
+    ),
 ]
 StepOption = Annotated[
     int | None, option("--step N", "Training step of the stored weights; by default the last.", NETWORK, least=0)

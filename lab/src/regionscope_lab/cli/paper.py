@@ -14,6 +14,7 @@ from regionscope.cli import options, output
 from regionscope.cli.running import work_bar
 from regionscope.errors import InputError
 from regionscope.formatting import counted
+from regionscope_lab.cli.options import ProgressOption
 from regionscope_lab.cli.running import interruptible, print_failed, shown_progress
 from regionscope_lab.papers import pages
 from regionscope_lab.papers.archive import pack, unpack
@@ -62,7 +63,7 @@ def run(
         Path | None,
         options.option("--archive PATH", "Archive to start from: a file of `paper pack`, or a folder of such files."),
     ] = None,
-    progress: options.ProgressOption = None,
+    progress: ProgressOption = None,
 ) -> None:
     """Train the missing runs of items, then write the page and figure of each. Run the command again to resume.
 

@@ -16,10 +16,11 @@ from rich.progress import Progress as ProgressBar
 from rich.table import Column
 
 from regionscope.cli.option_names import in_options
-from regionscope.cli.running import duration, progress_lines
 from regionscope.types import Progress
 from regionscope_lab.store import ENDED
 from regionscope_lab.sweep import JobResult
+
+_EVERY = 5.0  # seconds between two lines of progress
 
 
 @contextmanager
@@ -158,3 +159,42 @@ def print_failed(outcomes: Iterable[JobResult]) -> None:
     for outcome in outcomes:
         if outcome.status == "failed":
             typer.echo(f"failed: {outcome.label} ({outcome.key}): {in_options(outcome.message)}", err=True)
+
+
+@contextmanager
+def progress_lines(what: str) -> Iterator[Progress]:
+    """A line on stderr about every five seconds, and one at the end."""
+    start = last = time.monotonic()
+
+    def report(share: float) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if share > 0.0 and now - last >= _EVERY:
+            last = now
+            typer.echo(f"{what}: {_reached(share, now - start)}", err=True)
+
+    yield report
+    typer.echo(f"{what}: done in {duration(time.monotonic() - start)}", err=True)
+
+
+def _reached(share: float, seconds: float) -> str:
+    """The finished share and the time left, which the first percent of the work does not tell.
+
+    >>> _reached(0.25, 30), _reached(1e-7, 60)
+    ('25% (1 min 30 s left)', 'less than 1%')
+    """
+    return "less than 1%" if share < 0.01 else f"{share:.0%} ({duration(seconds * (1 - share) / share)} left)"
+
+
+def duration(seconds: float) -> str:
+    """A duration as text.
+
+    >>> duration(7.2), duration(200), duration(5000)
+    ('7 s', '3 min 20 s', '1 h 23 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

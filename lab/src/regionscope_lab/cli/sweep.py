@@ -12,12 +12,12 @@ from rich.live import Live
 from rich.table import Column, Table
 
 from regionscope.cli import options, output
-from regionscope.cli.running import duration
 from regionscope.errors import InputError
 from regionscope.formatting import counted
 from regionscope_lab.cli import options as lab_options
+from regionscope_lab.cli.options import ProgressOption
 from regionscope_lab.cli.run_table import agreed, answer_table, runs_table
-from regionscope_lab.cli.running import interruptible, print_failed, shown_progress
+from regionscope_lab.cli.running import duration, interruptible, print_failed, shown_progress
 from regionscope_lab.store import ENDED
 from regionscope_lab.sweep import (
     Sweep,
@@ -62,7 +62,7 @@ def run(
             options.WORK,
         ),
     ] = False,
-    progress: options.ProgressOption = None,
+    progress: ProgressOption = None,
 ) -> None:
     """Run every experiment of the grid that has not ended. Run the command again to resume.
 

@@ -12,12 +12,12 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from regionscope.cli import options, output
-from regionscope.cli.running import duration
 from regionscope.errors import InputError, RegionscopeError, Stopped
 from regionscope.formatting import estimated
 from regionscope_lab import instruments, zoo
 from regionscope_lab.cli import options as lab_options
-from regionscope_lab.cli.running import epochs_bar, interruptible
+from regionscope_lab.cli.options import ProgressOption
+from regionscope_lab.cli.running import duration, epochs_bar, interruptible
 from regionscope_lab.config import Experiment
 from regionscope_lab.data import names as data_names
 from regionscope_lab.experiment import prepare, run
@@ -65,7 +65,7 @@ def train(
     runs: lab_options.RunsOption = Path("runs"),
     device: options.DeviceOption = "cpu",
     as_json: options.JsonOption = False,
-    progress: options.ProgressOption = None,
+    progress: ProgressOption = None,
 ) -> None:
     """Train one network, measure it, and store the run in a folder. Run the command again to resume.
 
