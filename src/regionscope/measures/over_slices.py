@@ -71,10 +71,8 @@ def over_slices(
     limit = max_slices if sampler.limit is None else min(max_slices, sampler.limit)
     target = min(slices, limit) if sampler.limit is None else limit
     values: list[Tensor] = []
-    running = _RunningMean()
     done = 0
     while True:
-        checked = len(values)
         while done < target:
             if finished is not None and done < len(finished):
                 values.append(finished[done:target])
@@ -85,8 +83,8 @@ def over_slices(
                 done += len(block)
             if progress is not None:
                 progress(done / target)
-        running.add(torch.cat(values[checked:]))  # at once, so that rounding does not depend on the blocks
-        relative = running.estimate.relative_stderr
+        values = [torch.cat(values)]
+        relative = Estimate.of(values[0]).relative_stderr
         if until is None or (relative <= until and done >= min(_FEWEST_VALUES, limit)):
             status = Status()
             break
@@ -95,29 +93,7 @@ def over_slices(
             status = Status(complete=False, reason=reason)
             break
         target = min(done + slices, limit)
-    return SliceValues(torch.cat(values), status, time.perf_counter() - start)
-
-
-class _RunningMean:
-    """Mean and standard error of values that come block by block, each read once (Chan et al. 1979)."""
-
-    def __init__(self) -> None:
-        self.n, self.mean, self.squares = 0, 0.0, 0.0
-
-    def add(self, values: Tensor) -> None:
-        """Add the next values."""
-        block = values.detach().double()
-        n, mean = len(block), float(block.mean())
-        apart, total = mean - self.mean, self.n + n
-        self.squares += float((block - mean).square().sum()) + apart * apart * self.n * n / total
-        self.mean += apart * n / total
-        self.n = total
-
-    @property
-    def estimate(self) -> Estimate:
-        """What ``Estimate.of`` says of all values so far, up to rounding."""
-        stderr = math.sqrt(self.squares / (self.n - 1) / self.n) if self.n > 1 else math.nan
-        return Estimate(self.mean, stderr, self.n)
+    return SliceValues(values[0], status, time.perf_counter() - start)
 
 
 def bootstrap_interval(values: Tensor, *, seed: int | None) -> tuple[float, float]:
