@@ -15,10 +15,11 @@ from torch import nn
 from regionscope.checks import check_instance, read_path, unknown_name
 from regionscope.errors import Damaged, InputError, RegionscopeError
 from regionscope.file_io import append_bytes, full_disk_as_error, parse_json
-from regionscope.monitor.rows import as_mapping, encode, extended, fingerprint, parse, with_stderr
+from regionscope.monitor.rows import as_mapping, encode, parse, with_stderr
 from regionscope_lab.config import Experiment
 from regionscope_lab.store import files, repair
 from regionscope_lab.store.lock import Lock, is_held
+from regionscope_lab.store.row_files import extended, fingerprint
 from regionscope_lab.user_files import unchanged_name
 
 if TYPE_CHECKING:

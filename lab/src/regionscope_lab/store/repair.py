@@ -10,8 +10,9 @@ from typing import Any
 from torch import Tensor
 
 from regionscope.errors import Damaged
-from regionscope.monitor.rows import fingerprint, parse
+from regionscope.monitor.rows import parse
 from regionscope_lab.store import files
+from regionscope_lab.store.row_files import fingerprint
 
 _OTHERS = ("provenance.json", "data.json")  # what no number depends on
 

@@ -15,10 +15,11 @@ from regionscope.errors import Damaged, InputError
 from regionscope.extras import data_frame
 from regionscope.file_io import plain, replace_file
 from regionscope.formatting import counted
-from regionscope.monitor.rows import last_row, parse, with_stderr
+from regionscope.monitor.rows import parse, with_stderr
 from regionscope_lab.store import files
 from regionscope_lab.store.folder import ENDED, unfinished_status
 from regionscope_lab.store.repair import lost_checkpoints
+from regionscope_lab.store.row_files import last_row
 from regionscope_lab.sweep.settings import labels, used_settings
 
 FIRST, LAST = ("key", "status"), ("error", "note")
