@@ -50,9 +50,6 @@ def broad():
 def cnn():
     return nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, 2))
 
-def conv():
-    return nn.Sequential(nn.Conv2d(1, 2, 2), nn.ReLU(), nn.Flatten(), nn.Linear(2, 3))
-
 def silu():
     return nn.Sequential(nn.Conv2d(1, 2, 2), nn.SiLU(), nn.Flatten(), nn.Linear(2, 3))
 
@@ -62,22 +59,9 @@ def gelu():
 def smooth():
     return nn.Sequential(nn.Linear(2, 4), nn.GELU(), nn.Linear(4, 2))
 
-def empty():
-    return build().to("meta")
-
 def sparse():
     model = build()
     model[0].weight = nn.Parameter(model[0].weight.detach().to_sparse())
-    return model
-
-def poisoned():
-    model = mlp([2, 4, 2])
-    model[0].weight.data[0, 0] = float("nan")
-    return model
-
-def infinite():
-    model = mlp([2, 4, 2])
-    model[0].weight.data[0, 0] = float("inf")
     return model
 
 class Silent(nn.Module):
@@ -123,7 +107,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "triangle": rng.normal(size=(3, 2)),
         "segment": np.array([[-4.0, -3.0], [4.0, 2.0]]),
         "twice": np.ones((2, 2)),
-        "nan": np.full((2, 2), np.nan),
         "x2": rng.normal(size=(30, 2)),
         "x4": rng.normal(size=(30, 4)) * 3,
         "x6": rng.normal(size=(30, 6)).astype(np.float32),

@@ -149,7 +149,6 @@ def test_a_slice_is_rebuilt_from_its_own_parts_only() -> None:
 
 WRONG = {
     "duplicate points": (lambda: Segment([1.0, 2.0], [1.0, 2.0]), "distinct points, got the same point at 0 and 1"),
-    "points nearer than rounding": (lambda: Segment([1.0], [1.0 + 1e-14]), "the same"),
     "collinear": (lambda: Simplex([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]), "the 3 points to span .*got 1"),
     "more points than dimensions": (lambda: Simplex([[0.0], [1.0], [2.0]]), "inputs of at least 2 .*got 1"),
     "no points": (lambda: Simplex([]), "at least 2 points, got 0"),
@@ -173,14 +172,11 @@ WRONG = {
     "dependent directions": (lambda: Box([0.0, 0.0], [[1.0, 1.0], [2.0, 2.0]], 1.0), "to span 2 .*, got 1"),
     "center of another shape": (lambda: Box([0.0, 0.0, 0.0], EYE, 1.0), r"directions of shape \(k, 3\) .*got \(2, 2\)"),
     "box below rounding": (lambda: Box([1.0, 1.0], EYE, 1e-13), "larger radius"),
-    "box through equal points": (lambda: Box.through([[1.0, 1.0], [1.0, 1.0]]), "at least two .*got 2 times the same"),
     "box through a line": (lambda: Box.through([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]), "Pass dim=1"),
     "negative margin": (lambda: Box.through([[0.0], [1.0]], margin=-0.1), "margin of at least 0, .* got -0.1"),
     "no box between equal numbers": (lambda: Box.between(1.0, 1.0, (2,)), "low < high in every entry"),
     "low with three numbers": (lambda: Box.between([0.0] * 3, 1.0, (2,)), "one number or 2 for low, got 3. Pass one"),
     "sizes that overflow": (lambda: Box.between(-1e150, 1.0, (2,)), r"low to hold numbers of at most 1e\+100, got"),
-    "high NaN": (lambda: Box.between(0.0, math.nan, (2,)), "high to be finite, got NaN or infinite values"),
-    "margin below 0": (lambda: Box.between(0.0, 1.0, (2,), -0.1), "margin of at least 0, .* got -0.1"),
     "coordinates of another dim": (lambda: Segment([0.0], [1.0]).embed(torch.zeros(3, 2)), r"\(v, 1\)"),
 }
 

@@ -168,9 +168,7 @@ def test_lines_of_two_processes_are_read_once(path: Path) -> None:
     assert CountFile(path, {"method": "grid"}).finished.tolist() == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize(
-    "content", [b"\x00\x01\x02", b"a,b\n1,2\n3", b"[1, 2]\n", b'{"mean": 3.5}', b'{"region_count": 3}\n', b"{" * 99999]
-)
+@pytest.mark.parametrize("content", [b"\x00\x01\x02", b'{"mean": 3.5}', b'{"region_count": 3}\n', b"{" * 99999])
 def test_a_file_of_another_kind_stays_as_it_is(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(
@@ -275,34 +273,24 @@ OTHER = [*OWN[:2], OWN[2].extended(0.0, 1.5)]
     ("name", "before", "after"),
     [
         ("seed", {}, {"seed": 1}),
-        ("seed", {}, {"generator": torch.Generator().manual_seed(0)}),
-        ("dim", {"grid": 9}, {"grid": 9, "dim": 2}),
         ("method", {"grid": 20}, {"grid": 20, "method": "refined"}),
         ("method", {}, {"method": "exact"}),
         ("max_points", COARSE, {**COARSE, "max_points": 100}),
         ("sampler", {}, {"through": "direction"}),
         ("sampler", {}, {"slices": OWN}),
-        ("alpha", {}, {"alpha": (0.0, 1.5)}),
         ("length", {"through": "direction"}, {"through": "direction", "length": 2.0}),
         ("autocast", {}, {"autocast": torch.bfloat16}),
         ("inputs", {}, {"inputs": MOVED}),
         ("inputs", {"slices": OWN}, {"slices": OTHER}),
         ("model", {}, {"model": changed("first.weight")}),
-        ("model", {}, {"model": changed("shift")}),
         ("model", {}, {"model": Net(slope=0.2)}),
-        ("model", {}, {"model": Net(scale=2.0)}),
         ("model", {}, {"model": Net(act=nn.ELU)}),
-        ("model", {}, {"args": (1.0,)}),
         ("model", {"args": (torch.tensor([1.0]),)}, {"args": (torch.tensor([1.0001]),)}),
         ("model", {"output": lambda logits: logits}, {"output": lambda logits: -logits}),
-        ("model", {"output": lambda logits: logits.sin()}, {"output": lambda logits: logits.cos()}),
-        ("model", {"output": chosen(torch.ones(5))}, {"output": chosen(-torch.ones(5))}),
-        ("model", {"output": partial(scaled, by=1.0)}, {"output": partial(scaled, by=2.0)}),
         ("model", {"model": holding(1.0, "_scale")}, {"model": holding(2.0, "_scale")}),
         ("model", {"model": holding(np.array(["a", None]))}, {"model": holding(np.array(["b", None]))}),
         ("model", {"model": holding(Kind.ONE)}, {"model": holding(Kind.TWO)}),
         ("model", {"model": holding(partial(torch.add, 1))}, {"model": holding(partial(torch.add, 2))}),
-        ("model", {"model": holding(torch.relu)}, {"model": holding(torch.tanh)}),
         ("model", {"model": holding([Net()], "_parts")}, {"model": holding([Net(scale=2.0)], "_parts")}),
     ],
 )

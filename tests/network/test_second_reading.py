@@ -7,7 +7,6 @@ import random
 import time
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -56,11 +55,8 @@ def remembered(net: Net, x: Tensor) -> Tensor:
 CHANGES: dict[str, Callable[[Net, Tensor], Tensor]] = {
     "random": lambda net, x: x * random.random(),
     "a random branch": lambda net, x: -x if random.random() < 0.5 else x,
-    "np.random": lambda net, x: x + float(np.random.rand()),  # noqa: NPY002 - the global generator is meant
-    "a new generator": lambda net, x: x * np.random.default_rng().random(),
     "the system": lambda net, x: x * int.from_bytes(os.urandom(4), "big"),
     "the time": lambda net, x: x * time.time(),
-    "the fraction of a second": lambda net, x: x * (time.perf_counter() % 1),
     "a counter": counted,
     "a counter in a buffer": counted_in_a_buffer,
     "every fifth call": every_fifth_call,
