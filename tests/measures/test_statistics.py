@@ -103,24 +103,9 @@ def test_the_difference_of_two_correlations_is_sharper_than_either() -> None:
         (lambda: measures.correlate([[1, 2, 3]], [1, 2, 3]), "flat list"),
         (lambda: measures.correlate(["a", "b", "c"], [1, 2, 3]), "list of numbers"),
         (lambda: measures.correlate([1, 2, 3], [1, 2, 4], level=1.5), "level"),
-        (lambda: measures.correlate([1, 2, 3], [1, 2, 4], clusters=["a", "b"]), "clusters to have one group .*got 2"),
-        (lambda: measures.correlate([1, 2, 3], [1, 2, 4], clusters=["a", "a", "b"]), "at least 3 clusters for .*got 2"),
-        (
-            lambda: measures.correlate([1, 2, 3], [1, 2, 4], clusters=[["a"], ["b"], ["c"]]),
-            r"clusters to .* names.*\['a'\]",
-        ),
         (lambda: measures.correlation_difference([1, 2, 3], [1, 2], [1, 2, 3]), "2 of other"),
     ],
 )
 def test_bad_input_is_one_sentence(call: Callable[[], object], words: str) -> None:
     with pytest.raises(InputError, match=words):
         call()
-
-
-def test_copies_in_clusters_do_not_narrow_the_interval() -> None:
-    x, y = [1.0, 2.0, 3.0, 4.0, 5.0], [1.0, 3.0, 2.0, 5.0, 4.0]
-    alone = measures.correlate(x, y)
-    copies = measures.correlate(x * 4, y * 4, clusters=list("abcde") * 4)
-    assert copies.pearson.interval == pytest.approx(alone.pearson.interval)
-    assert copies.spearman.interval == pytest.approx(alone.spearman.interval)
-    assert measures.correlate(x * 4, y * 4).pearson.interval[0] > alone.pearson.interval[0] + 0.1

@@ -96,16 +96,6 @@ def test_looking_between_forward_and_backward_leaves_the_graph_usable(mean: floa
     loss.backward()
 
 
-def test_a_measure_sees_the_gradients_if_wanted() -> None:
-    model = noisy()
-    model(torch.randn(9, 2)).sum().backward()
-    expected = sum(float(value.grad.norm()) for value in model.parameters() if value.grad is not None)
-    measure = {"grad": lambda m: sum(float(value.grad.norm()) for value in m.parameters())}
-    monitor = Monitor(measure, every(1), gradients=True)
-    monitor(0, model)
-    assert monitor.values("grad")[1] == [expected]
-
-
 def test_measuring_beside_a_training_loop_in_another_thread() -> None:
     """The training is as if alone: never in eval mode, and the same bits at the end. The main thread measures."""
     x, y = halves().inputs, halves().labels

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,12 +11,11 @@ import numpy as np
 
 from regionscope.checks import read_integer, read_number, read_seed
 from regionscope.errors import InputError
-from regionscope.inputs import as_list, read_numbers
-from regionscope.types import Array, BoolArray, FloatArray, IntArray, Reading
+from regionscope.inputs import read_numbers
+from regionscope.types import Array, BoolArray, FloatArray, Reading
 
 Numbers = Sequence[Any] | Array
 
-_FEWEST = 3  # groups
 _LARGEST = 5000  # Kendall and the ranks of a resample compare all pairs
 
 
@@ -65,7 +63,6 @@ def correlate(
     x: Numbers,
     y: Numbers,
     *,
-    clusters: Sequence[Any] | None = None,
     resamples: int = 2000,
     level: float = 0.95,
     seed: int = 0,
@@ -74,18 +71,15 @@ def correlate(
 
     x, y: numbers, or results that have a ``value`` (``RegionCount``, ``Gap``, ``Estimate``).
 
-    clusters: the group of each pair, if pairs of one group are nearly the same (runs that differ in a setting of little
-    effect, for example). The bootstrap then draws whole groups instead of single pairs.
-
     A resample is a vector of multiplicities, from which all three follow by matrix products; resamples in which x or y
-    is constant are left out. At least 3 pairs (in 3 groups) are required; with fewer than about 8, the interval is too
-    short. Cost: resamples * n^2 operations.
+    is constant are left out. At least 3 pairs are required; with fewer than about 8, the interval is too short.
+    Cost: resamples * n^2 operations.
 
     >>> print(correlate([1, 2, 3, 4], [1, 4, 9, 16]).spearman.value)
     1.0
     """
     a, b = _aligned(x=x, y=y)
-    drawn = _drawn(len(a), clusters, resamples, level, seed)
+    drawn = _drawn(len(a), resamples, level, seed)
     return Correlation(
         *(_coefficient(partial(measure, a, b), drawn, level) for measure in (_pearson, _spearman, _kendall))
     )
@@ -96,7 +90,6 @@ def correlation_difference(
     other: Numbers,
     y: Numbers,
     *,
-    clusters: Sequence[Any] | None = None,
     resamples: int = 2000,
     level: float = 0.95,
     seed: int = 0,
@@ -110,7 +103,7 @@ def correlation_difference(
     0.2
     """
     a, c, b = _aligned(x=x, other=other, y=y)
-    drawn = _drawn(len(a), clusters, resamples, level, seed)
+    drawn = _drawn(len(a), resamples, level, seed)
     return _coefficient(lambda times: _pearson(a, b, times) - _pearson(c, b, times), drawn, level)
 
 
@@ -136,23 +129,13 @@ def _aligned(**lists: Numbers) -> list[FloatArray]:
     return list(columns.values())
 
 
-def _drawn(n: int, clusters: Sequence[Any] | None, resamples: int, level: float, seed: int) -> FloatArray:
+def _drawn(n: int, resamples: int, level: float, seed: int) -> FloatArray:
     """How often each pair occurs in each resample (r, n)."""
     read_integer("resamples", resamples)
     if not 0 < read_number("level", level) < 1:
         raise InputError(f"Expected 0 < level < 1, got {level}. Write level=0.95 for an interval of 95%.")
-    group = _groups(clusters, n)
-    g = int(group.max()) + 1
-    if g < _FEWEST:
-        raise InputError(
-            f"Expected at least {_FEWEST} clusters for an interval, got {g}. "
-            "Leave clusters out, or add runs of other clusters."
-        )
-    return (
-        np.random.default_rng(read_seed(seed))
-        .multinomial(g, np.full(g, 1 / g), size=resamples)
-        .astype(np.float64)[:, group]
-    )
+    times = np.random.default_rng(read_seed(seed)).multinomial(n, np.full(n, 1 / n), size=resamples)
+    return times.astype(np.float64)
 
 
 def _coefficient(measure: Callable[[FloatArray], FloatArray], drawn: FloatArray, level: float) -> Coefficient:
@@ -222,43 +205,6 @@ def _quantiles(values: FloatArray, level: float) -> tuple[float, float]:
         return float("nan"), float("nan")
     low, high = np.quantile(kept, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
-
-
-def _groups(clusters: Sequence[Any] | None, n: int) -> IntArray:
-    """The number of each pair's group, from 0."""
-    if clusters is None:
-        return np.arange(n)
-    names = _group_names("clusters", clusters, n)
-    number = {name: i for i, name in enumerate(dict.fromkeys(names))}
-    return np.array([number[name] for name in names], dtype=np.int64)
-
-
-def _group_names(argument: str, names: Any, n: int) -> list[Any]:
-    """The name of the group of each of n runs, as Python objects, which can be compared one by one.
-
-    NaN, which pandas writes for a missing name and which equals nothing, is None.
-    """
-    listed = list(as_list(names))
-    if len(listed) != n:
-        raise InputError(
-            f"Expected {argument} to have one group for each of {n} runs, got {len(listed)}. "
-            "Pass one entry for each run."
-        )
-    for name in listed:
-        if not _is_hashable(name):
-            raise InputError(
-                f"Expected {argument} to have names of groups, such as texts or numbers, got {name!r}. "
-                "Pass one text or number for each run."
-            )
-    return [None if isinstance(name, float) and math.isnan(name) else name for name in listed]
-
-
-def _is_hashable(name: object) -> bool:
-    try:
-        hash(name)
-    except TypeError:
-        return False
-    return True
 
 
 def _finite(values: Numbers, name: str) -> FloatArray:

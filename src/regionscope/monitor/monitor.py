@@ -61,7 +61,6 @@ class Monitor:
         listeners: Sequence[Listener] = (),
         steps_per_epoch: int | None = None,
         done: Iterable[Row] = (),
-        gradients: bool = False,
     ) -> None:
         """Nothing is measured yet.
 
@@ -73,15 +72,11 @@ class Monitor:
         listeners: called with each new row. One that fails is dropped with a warning, and training goes on: the rows
             are in the file and in ``rows``.
         done: rows measured earlier and stored elsewhere; the same as those found in ``path``.
-        gradients: whether the copy of the model has the gradients of its parameters, for measures that read ``.grad``.
-            Only for a monitor in the thread that trains: torch does not survive a backward pass of another thread
-            meanwhile.
         """
         _check_functions(measures, listeners)
         self.when = as_schedule(when)
         self.steps_per_epoch = steps_per_epoch
         self.failures: list[str] = []
-        self._gradients = gradients
         self._measures = dict(measures)
         self._listeners = list(listeners)
         self._path = None if path is None else Path(path)
@@ -159,7 +154,7 @@ class Monitor:
             start = time.perf_counter()
             with (
                 same_randomness(device_and_dtype(model)[0], watch=name not in self._without_randomness) as draws,
-                no_trace(model, gradients=self._gradients) as private,
+                no_trace(model) as private,
             ):
                 numbers = self._read(name, private, step)
             if draws is not None and not draws.happened:
@@ -277,23 +272,17 @@ def _check_functions(measures: object, listeners: object) -> None:
 
 
 @contextmanager
-def no_trace(model: nn.Module, *, gradients: bool = False) -> Iterator[nn.Module]:
+def no_trace(model: nn.Module) -> Iterator[nn.Module]:
     """Context with a private copy of ``model`` in eval mode, without gradients and with full float32 precision.
 
     The model itself does not change, so another thread may continue to train it. The copy has the weights of the moment
     at which the context is entered, and the user's hooks, but no compiled code.
 
-    gradients: whether to copy gradients too. Use it only in the thread that trains: a concurrent backward pass in
-        another thread crashes torch.
-    Cost: a copy of the weights, and of their gradients if requested.
+    Cost: a copy of the weights.
     """
     # Leaving inference mode brings gradients back, so they are switched off after it.
     with torch.inference_mode(False), torch.no_grad(), full_precision():
-        private = runnable_copy(model)
-        if gradients:
-            for original, copied in zip(model.parameters(), private.parameters(), strict=True):
-                copied.grad = None if original.grad is None else original.grad.detach().clone()
-        yield private
+        yield runnable_copy(model)
 
 
 @contextmanager
