@@ -123,6 +123,8 @@ def test_measuring_beside_a_training_loop_in_another_thread() -> None:
             time.sleep(0.001)
         try:
             for step in range(20):
+                while len(seen) <= step:  # the training goes on between two looks
+                    time.sleep(0.001)
                 monitor(step, shared[0])
         finally:
             stop.set()
