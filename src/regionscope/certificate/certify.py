@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from regionscope.certificate.claim import Subject
+from regionscope.certificate.claim import MOST_DOUBTED_ERROR, MOST_VERTEX_ERROR, Subject
 from regionscope.certificate.float_proof import prove_in_floats
 from regionscope.certificate.integer_proof import IntegerProof, prove_in_integers
 from regionscope.certificate.integers import Integers, as_integers, border_of
@@ -55,7 +55,7 @@ def certify(
             "Partition.load(path, program=trace(model, input_shape))."
         )
     part.program.require_continuous("certify()")
-    return _certified(part, decision, max_recomputed, start)
+    return _certified(part, decision, Subject.of(part, max_recomputed), start)
 
 
 def doubts(part: Any, decision: tuple[IntArray, IntArray] | None = None) -> Certificate | None:
@@ -72,7 +72,9 @@ def doubts(part: Any, decision: tuple[IntArray, IntArray] | None = None) -> Cert
         left, reason = max(1, part.stats.snapped), "The network or the partition is too large for integers."
         seconds = time.perf_counter() - start
         return Certificate(False, (), {}, left, 0, left, math.inf, 0.0, seconds, reason)
-    certificate = _certified(part, decision, MOST_IN_INTEGERS, start)
+    precise = part.dim < 3 and len(part) <= MOST_IN_INTEGERS  # integers compute it again
+    error = MOST_DOUBTED_ERROR if precise else MOST_VERTEX_ERROR
+    certificate = _certified(part, decision, Subject.of(part, MOST_IN_INTEGERS, error), start)
     return None if certificate.certified else certificate
 
 
@@ -84,9 +86,8 @@ def _contradicts_euler(part: Any) -> bool:
     return part.dim == 2 and len(part.vertices) != expected and len(part.corners.unique()) != expected
 
 
-def _certified(part: Any, decision: tuple[IntArray, IntArray] | None, most: int, start: float) -> Certificate:
-    """most: largest number of regions to compute in integers."""
-    proof = prove_in_integers(prove_in_floats(Subject.of(part, most)))
+def _certified(part: Any, decision: tuple[IntArray, IntArray] | None, subject: Subject, start: float) -> Certificate:
+    proof = prove_in_integers(prove_in_floats(subject))
     if not proof.left:
         try:
             return _compared(proof, part.linear_ids.cpu().numpy(), decision, start)

@@ -128,25 +128,31 @@ class ClaimedPartition:
 
 # ``Subject``: a partition to certify, beside the network that it should belong to.
 
-_MOST_VERTEX_ERROR = 1e-6  # of the extent of the slice: a stored vertex that is farther from the true one is refuted
+# of the extent of the slice: a stored vertex that is farther from the true one is refuted; or computed again
+MOST_VERTEX_ERROR, MOST_DOUBTED_ERROR = 1e-6, 1e-7
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A partition, what it claims, and its network as steps. most: largest number of regions to compute in integers."""
+    """A partition, what it claims, and its network as steps.
+
+    most: largest number of regions to compute in integers. vertex_error: largest distance of a stored vertex from the
+    true one, as a share of the extent of the slice.
+    """
 
     part: Any
     most: int
+    vertex_error: float
     claim: ClaimedPartition
     steps: Steps
     code: Bits
     n_border: int
 
     @staticmethod
-    def of(part: Any, most: int) -> Subject:
+    def of(part: Any, most: int, vertex_error: float = MOST_VERTEX_ERROR) -> Subject:
         """From a partition that carries its network."""
         steps, n_border = read_steps(part.program), len(part.slice.halfspaces[1])
-        return Subject(part, most, ClaimedPartition.of(part), steps, Bits(steps, n_border), n_border)
+        return Subject(part, most, vertex_error, ClaimedPartition.of(part), steps, Bits(steps, n_border), n_border)
 
     @property
     def n_rows(self) -> int:
@@ -156,7 +162,7 @@ class Subject:
     @cached_property
     def most_moved(self) -> float:
         """How far a stored vertex may be from the true one."""
-        return _MOST_VERTEX_ERROR * float(np.ptp(self.claim.vertices, axis=0).max())
+        return self.vertex_error * float(np.ptp(self.claim.vertices, axis=0).max())
 
     @cached_property
     def network(self) -> IntegerNetwork:
