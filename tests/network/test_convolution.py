@@ -9,7 +9,13 @@ from torch.nn import functional
 
 import regionscope as rs
 from devices import needs_cuda
-from regionscope.network.rules.convolution import conv2d_by_product, conv2d_of_channels, in_row_blocks
+from regionscope.network.rules.convolution import (
+    THREAD_BYTES,
+    conv2d_by_product,
+    conv2d_of_channels,
+    in_row_blocks,
+    in_strips,
+)
 
 
 @pytest.mark.parametrize("kernel", [1, 3, 4])
@@ -46,6 +52,35 @@ def test_a_sum_of_shifted_images_is_a_depthwise_convolution(
         torch.testing.assert_close(outputs, wanted, rtol=1e-14, atol=1e-14)
         slopes = [torch.autograd.grad(y.square().sum(), x)[0] for y in (outputs, wanted)]
         torch.testing.assert_close(*slopes, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("kernel", [(1, 2), (3, 3), (4, 1)])
+@pytest.mark.parametrize("stride", [(1, 1), (2, 3)])
+@pytest.mark.parametrize("padding", [(0, 0), (1, 2)])
+@pytest.mark.parametrize("lines", [1, 2, 5, 100])
+def test_strips_of_an_image_do_not_change_a_bit(
+    kernel: tuple[int, int], stride: tuple[int, int], padding: tuple[int, int], lines: int
+) -> None:
+    draw = torch.Generator().manual_seed(0)
+    x, weight, bias = (
+        torch.randn(shape, generator=draw, dtype=torch.float64) for shape in [(2, 3, 11, 9), (4, 3, *kernel), (4,)]
+    )
+    line_bytes = 2 * THREAD_BYTES // lines
+    convolve = in_strips(line_bytes, kernel=kernel[0], stride=stride, padding=padding)
+    assert torch.equal(convolve(x, weight, bias), functional.conv2d(x, weight, bias, stride, padding))
+
+
+def test_large_images_are_convolved_in_strips(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regionscope.network.rules.layers.KEPT_BYTES", 10_000)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(2, 3, 3, padding=1), nn.ReLU(), nn.Conv2d(3, 2, 3, 2), nn.Flatten()).double()
+    x = torch.randn(3, 2, 16, 12, dtype=torch.float64)
+    program = rs.trace(model, (2, 16, 12))
+    assert "_strips" in str(program.instructions[0].function)
+    assert torch.equal(program(x), model(x).detach())
+    part = rs.linear_regions(program, rs.Segment(x[0], x[1]))
+    part.check()
+    assert part.certify()
 
 
 @pytest.mark.parametrize("multiplier", [1, 2])

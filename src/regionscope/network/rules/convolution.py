@@ -13,6 +13,8 @@ from torch.nn import functional
 
 THREAD_BYTES = 2**20
 """Bytes of temporary memory a thread may use at a time."""
+KEPT_BYTES = 2**25
+"""Bytes of the largest piece of memory that allocators keep for reuse."""
 
 
 def in_row_blocks(
@@ -31,7 +33,7 @@ def in_row_blocks(
 
 def _run(x: Tensor, *constants: Tensor | None, function: Callable[..., Tensor], block: int) -> Tensor:
     block *= torch.get_num_threads() if x.device.type == "cpu" else 1
-    rows = x.shape[0]
+    rows, x = x.shape[0], x.reshape(-1).view(x.shape)  # channels that lie together in memory stay so, and take longer
     if rows <= block:
         return function(x, *constants)
     if torch.is_grad_enabled() and x.requires_grad:  # the backward pass of each write into ``out`` copies all of it
@@ -42,6 +44,33 @@ def _run(x: Tensor, *constants: Tensor | None, function: Callable[..., Tensor], 
     for start in range(block, rows, block):
         out[start : start + block] = function(x[start : start + block], *constants)
     return out
+
+
+def in_strips(line_bytes: int, *, kernel: int, stride: Sequence[int], padding: Sequence[int]) -> Callable[..., Tensor]:
+    """``F.conv2d`` on some lines of its output at a time, each of which needs ``line_bytes`` of temporary memory.
+
+    For images that need more than ``KEPT_BYTES``: memory that is new takes longer than the product. The results are the
+    same bits. kernel: its height. Cost: a third to a half of the time of one call.
+    """
+    function = partial(functional.conv2d, stride=tuple(stride), padding=(0, padding[1]))
+    height = max(1, 2 * THREAD_BYTES // line_bytes)
+    return partial(_strips, function=function, height=height, reach=kernel, stride=stride[0], padding=padding[0])
+
+
+def _strips(
+    x: Tensor, *constants: Tensor | None,
+    function: Callable[..., Tensor], height: int, reach: int, stride: int, padding: int,
+) -> Tensor:  # fmt: skip
+    lines = (x.shape[2] + 2 * padding - reach) // stride + 1
+    strips = []
+    for start in range(0, lines, height):
+        first = start * stride - padding
+        last = (min(start + height, lines) - 1) * stride - padding + reach
+        strip = x[:, :, max(first, 0) : last]
+        if first < 0 or last > x.shape[2]:
+            strip = functional.pad(strip, (0, 0, max(-first, 0), max(last - x.shape[2], 0)))
+        strips.append(function(strip, *constants))
+    return torch.cat(strips, 2)
 
 
 def conv2d_by_product(

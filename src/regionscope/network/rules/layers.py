@@ -20,7 +20,13 @@ from regionscope.network.operations import Affine, ChannelMap, Fixed
 from regionscope.network.record import Call, Data, rule
 from regionscope.network.refuse import NO_STATISTICS
 from regionscope.network.rules import winograd
-from regionscope.network.rules.convolution import conv2d_by_product, conv2d_of_channels, in_row_blocks
+from regionscope.network.rules.convolution import (
+    KEPT_BYTES,
+    conv2d_by_product,
+    conv2d_of_channels,
+    in_row_blocks,
+    in_strips,
+)
 from regionscope.network.rules.windows import per_dim
 
 _FEW_INPUT_CHANNELS = 8  # below, and for 1 x 1 kernels, cuDNN is as fast as a matrix product of patches
@@ -99,6 +105,9 @@ def _conv(
     elif double and on_cpu:
         if pads is not None and groups == x.shape[0] == weight.shape[0] > 1:
             run = partial(conv2d_of_channels, stride=per_dim(stride, 2), padding=pads, dilation=per_dim(dilation, 2))
+        elif plain and columns > KEPT_BYTES:
+            assert pads is not None
+            run = in_strips(columns // out[0], kernel=kernel[0], stride=per_dim(stride, 2), padding=pads)
         function = in_row_blocks(run, columns // groups)
     elif double and plain and x.shape[0] >= _FEW_INPUT_CHANNELS:
         assert pads is not None
