@@ -15,12 +15,15 @@ from torch import Tensor, nn
 
 import regionscope as rs
 from fuzz.compare import compare, slice_of
-from fuzz.networks import extreme_network
+from fuzz.networks import SCALED, extreme_network, network
 from fuzz.truth import truth_of
-from regionscope.exact import check, region_batch
-from regionscope.exact.zero_tolerance import probe_points
+from regionscope.exact import check, magnitudes, region_batch
+from regionscope.exact.budget import Budget
+from regionscope.exact.magnitudes import LineProbes
+from regionscope.exact.zero_tolerance import probe_points, zero_tolerances_of
 from regionscope.geometry.planar.mesh import areas
 from regionscope.network import Program
+from regionscope.tolerance import Tolerance
 from small_slices import SQUARE
 
 
@@ -397,3 +400,28 @@ def test_values_that_overflow_are_refused(last: str, dim: int) -> None:
     for instrument in (rs.linear_regions, rs.decision_regions):
         with pytest.raises(rs.InputError, match="Expected finite values on the slice"):
             instrument(net, rs.Box([0.0, 0.0, 0.0], torch.eye(3)[:dim], 1.0))
+
+
+@pytest.mark.parametrize("first", [0, SCALED])
+def test_large_networks_have_the_tolerances_of_small_ones(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are measured a few columns at a time, and drifted values wait for the first fold that meets the line."""
+    late = 0
+    for seed in range(first, first + 60):
+        net = network(seed)
+        if net.dim > 1 or net.dtype == "float32":
+            continue
+        program, line = rs.trace(net.module(), net.place.origin.shape), slice_of(net.place)
+        found = []
+        for few_bytes, columns in ((1 << 17, 1 << 20), (0, 3)):
+            probes, budget = LineProbes(), Budget.of(program.device, None, None)
+            with monkeypatch.context() as patch, torch.no_grad():
+                patch.setattr(magnitudes, "_FEW_BYTES", few_bytes)
+                patch.setattr(magnitudes, "rows_at_a_time", lambda *_, columns=columns: columns)
+                tolerances = zero_tolerances_of(program, [line], Tolerance.of(program.dtype), budget, probes)
+            found.append((probes.n_straight, tolerances))
+        (n_straight, small), (same, large) = found
+        assert n_straight == same
+        late += 0 < n_straight < len(program.folds)
+        for some, others in zip(small[n_straight:], large[n_straight:], strict=True):
+            assert torch.allclose(some, others, rtol=1e-5, atol=0)
+    assert late > 0

@@ -298,7 +298,9 @@ def _cut_within_limits(
                     f"Expected at most max_regions={budget.max_regions} regions, got more after '{name}'. "
                     "Raise max_regions= or use a smaller slice."
                 ) from None
-            n_folds, status, probes = limit.fold, Status(complete=False, reason=reason), None
+            n_folds, status = limit.fold, Status(complete=False, reason=reason)
+            if probes is not None:  # which know nothing of the folds that they passed
+                probes, zero_tolerances = None, zero_tolerances_of(program, slices, tolerance, budget)
     names = [fold.name for fold in shortened.folds]
     by_layer = [dict(zip(names, counts, strict=True)) for counts in record.counts.T.tolist()]
     seconds = time.perf_counter() - started

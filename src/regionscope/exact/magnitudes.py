@@ -7,7 +7,7 @@ estimated by perturbing the values a little: the sum moves in proportion to its 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, reduce
 
 import numpy as np
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from regionscope.geometry import arrays as xp
+from regionscope.geometry.arrays import rows_at_a_time
 from regionscope.network import Compared, Fold, Maxima, Program, Thresholds, Values
 from regionscope.tolerance import SMALLEST_TOLERANCE
 
@@ -24,8 +25,10 @@ _FEWEST_POINTS = 8  # fewest probe points that show how much a value varies
 _TERMS = 2.0**-5  # share of the size of its terms that a value has at least; times tolerance.zero, 64 units of rounding
 _AT_FOLD = 2.0**-4  # share of this that a unit adds at its fold even where it is off: 4 units of rounding
 _FEW_BYTES = 1 << 17  # of the live values of a row
+_TEMPORARIES = 4  # of the size of a block
 _FIRST = 1 << 14  # random numbers that are enough for a small network
 _PERIOD = 1_000_003  # after which those of a larger one repeat; a prime, unlike the distances of values in one sum
+_MOVED, _DRIFTED = _BOTH = (0, 1)  # see ``_Versions``
 
 
 @dataclass
@@ -44,10 +47,11 @@ class LineProbes:
 
 @dataclass(frozen=True)
 class _Versions:
-    """How the rows of a value are divided into three versions, each with one slice after another.
+    """How the rows of a value are divided into versions, each with one slice after another.
 
-    plain: the values at the ``n_points`` probe points of each slice. moved: at the first ``n_perturbed`` of them, with
-    a perturbation just before the layer. drifted: at the same points, with a perturbation before every layer so far.
+    plain: the values at the ``n_points`` probe points of each slice, before the perturbed versions.
+    kinds: the versions with a perturbation, at the first ``n_perturbed`` points. _MOVED: just before the layer.
+        _DRIFTED: before every layer so far.
     straight: whether the points are the corners alone, between which all values are affine so far.
     few: whether a row holds few numbers. NumPy is faster on these, and torch uses all threads on many.
     """
@@ -57,6 +61,7 @@ class _Versions:
     n_perturbed: int
     few: bool
     straight: bool = False
+    kinds: tuple[int, ...] = _BOTH
 
     def array(self, x: Tensor) -> Tensor:
         """The tensor, as a NumPy array if these are faster."""
@@ -67,14 +72,25 @@ class _Versions:
         return rows[: self.n_slices * self.n_points].reshape(self.n_slices, self.n_points, rows.shape[1])
 
     def perturbed(self, rows: Tensor) -> Tensor:
-        """(2, s, n_perturbed, n): the moved and the drifted values."""
-        return rows[self.n_slices * self.n_points :].reshape(2, self.n_slices, self.n_perturbed, rows.shape[1])
+        """(kinds, s, n_perturbed, n) of the flattened rows."""
+        shape = len(self.kinds), self.n_slices, self.n_perturbed, rows.shape[1]
+        return rows[self.n_slices * self.n_points :].reshape(shape)
 
     def starts(self, rows: Tensor) -> Tensor:
-        """(2, s, n_perturbed, n): the values that are perturbed next, the plain ones to moved ones and the drifted ones
-        to drifted ones.
+        """(kinds, s, n_perturbed, n): the values that are perturbed next, the plain ones to moved ones and the drifted
+        ones to drifted ones.
         """
-        return xp.cat([self.plain(rows)[None, :, : self.n_perturbed], self.perturbed(rows)[1:]])
+        if self.kinds == (_DRIFTED,):
+            return self.perturbed(rows)
+        plain = self.plain(rows)[None, :, : self.n_perturbed]
+        return plain if self.kinds == (_MOVED,) else xp.cat([plain, self.perturbed(rows)[1:]])
+
+    def blocks(self, rows: Tensor, n: int) -> list[slice]:
+        """Parts of n columns, each with so few numbers that what is computed from them stays in the caches."""
+        if self.few:
+            return [slice(0, n)]
+        step = rows_at_a_time(_TEMPORARIES * len(rows) * rows.element_size(), rows.device)
+        return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 
 @dataclass(frozen=True)
@@ -107,80 +123,151 @@ def magnitudes(
     Up to the first fold that meets a slice, the values are affine and the largest ones are at the corners:
     only the corners run, and the values at the other points are combined from theirs.
     """
-    perturbations, m, n_straight, ran = _Perturbations(program), weights.shape[1], len(program.folds), False
-    versions = _Versions(len(corners) // m, m, m, program.row_bytes <= _FEW_BYTES, straight=True)
-    live = corner_values = _values_at_corners(program, corners, perturbations)
-    results, usual = [], xp.largest(abs(versions.array(corners).reshape(versions.n_slices, -1)), 1)
+    run, m, n_straight, ran = _Run(program, corners, weights.shape[1], zero, probes), weights.shape[1], None, False
+    results = []
     for i, fold in enumerate(program.folds):
-        compared = fold.compared(live)
-        distance = _distance(compared, versions) if versions.straight and isinstance(compared, Thresholds) else None
-        is_folded = versions.straight and (
-            fold.chosen is not None or (distance is not None and bool((distance < 0).any()))
-        )
-        if not is_folded:
-            sizes = _sizes(fold, compared, versions, usual, perturbations.size)
-            is_folded = versions.straight and _is_doubtful(compared, versions, distance, sizes, zero)
-        if is_folded:
-            n_straight, corner_values = i, live
-            live = _at_all_points(live, versions, weights, n_perturbed)
-            versions = _Versions(versions.n_slices, len(weights), n_perturbed, versions.few)
-            compared = fold.compared(live)
-            sizes = _sizes(fold, compared, versions, usual, perturbations.size)
-        usual = xp.minimum(usual, sizes.layer)
+        compared = fold.compared(run.live)
+        sizes = run.sizes_on_corners(fold, compared) if n_straight is None else run.sizes(fold, compared)
+        if sizes is None:
+            n_straight, corner_values = i, run.live
+            run.go_on_at_all_points(weights, n_perturbed)
+            sizes = run.sizes(fold, fold.compared(run.live))
         results.append((xp.numpy_on_cpu(sizes.layer), xp.numpy_on_cpu(sizes.units)))
         if fold.decides:  # changes no value
             break
-        live, ran = _behind(fold, live, compared, sizes.in_reach, perturbations, versions), not versions.straight
-    outputs = program.outputs(live)
+        run.advance(fold, sizes)
+        ran = n_straight is not None
+    outputs = program.outputs(run.live)
     if probes is not None:
-        probes.n_straight = n_straight
-        last = live if versions.straight else corner_values
+        probes.n_straight = len(program.folds) if n_straight is None else n_straight
+        last = run.live if n_straight is None else corner_values
         probes.corner_values = {name: value[:m] for name, value in last.items()}
         if ran:
             probes.outputs.append(outputs[: len(weights)])
-    size = xp.numpy_on_cpu(xp.largest(_moved_and_drifted(outputs, versions, perturbations.size)[0], 1))
-    return [*results, (size, size)], versions.straight
+    moved = _moved_and_drifted(run.versions.array(outputs), run.versions, run.perturbations.size)[0]
+    size = xp.numpy_on_cpu(xp.largest(moved, 1))
+    return [*results, (size, size)], n_straight is None
+
+
+class _Run:
+    """The values of all versions on their way through the network: first at the corners alone, and from the first fold
+    that meets a slice on at all points.
+
+    A line that meets no fold needs no drifted values. In a large network they wait until they decide, where a unit is
+    close to its fold; then they take all steps so far.
+    """
+
+    def __init__(self, program: Program, corners: Tensor, m: int, zero: float, probes: LineProbes | None) -> None:
+        """m: corners of a slice."""
+        self.program, self.zero, self.steps = program, zero, list[_Step]()
+        self.perturbations = _Perturbations(program)
+        few = self.perturbations.few
+        kinds = _BOTH if probes is None or few else (_MOVED,)
+        self.versions = _Versions(len(corners) // m, m, m, few, straight=True, kinds=kinds)
+        n = math.prod(program.input_shape)
+        changes = xp.as_tensors(self.perturbations.draw(1, n).part((0,), 0, n))
+        self.changed = corners * (1 + changes.view(program.input_shape))
+        self.live = _values_at_corners(program, corners, self.changed, len(kinds))
+        inputs = self.versions.array(corners).reshape(self.versions.n_slices, -1)
+        self.usual = xp.largest(abs(inputs), 1)  # size of the inputs, or of the smallest layer so far
+
+    def sizes(self, fold: Fold, compared: Compared) -> _Sizes:
+        return _sizes(fold, compared, self.versions, self.usual, self.perturbations.size)
+
+    def sizes_on_corners(self, fold: Fold, compared: Compared) -> _Sizes | None:
+        """None if the fold meets a slice, or if rounding hides whether it does."""
+        closest = _closest(compared, self.versions)
+        if fold.chosen is not None or (closest is not None and bool((closest < 0).any())):
+            return None
+        sizes = self.sizes(fold, compared)
+        is_doubtful = _is_doubtful(compared, self.versions, closest, sizes, self.zero)
+        if (is_doubtful or fold.decides) and closest is not None and self.versions.kinds == (_MOVED,):
+            self._add_drifted()
+            compared = fold.compared(self.live)
+            sizes = self.sizes(fold, compared)
+            is_doubtful = _is_doubtful(compared, self.versions, closest, sizes, self.zero)
+        return None if is_doubtful else sizes
+
+    def _add_drifted(self) -> None:
+        if self.steps:
+            alone = replace(self.versions, n_points=0, kinds=(_DRIFTED,))
+            drifted = self.program.begin(self.changed, n_perturbed=len(self.changed))
+            for step in self.steps:
+                drifted = step.behind(drifted, step.fold.compared(drifted), alone)
+        else:
+            drifted = {name: value[-len(self.changed) :] for name, value in self.live.items()}
+        self.live = {name: torch.cat([value, drifted[name]]) for name, value in self.live.items()}
+        self.versions = replace(self.versions, kinds=_BOTH)
+
+    def go_on_at_all_points(self, weights: Tensor, n_perturbed: int) -> None:
+        if self.versions.kinds == (_MOVED,):
+            self._add_drifted()
+        self.live = _at_all_points(self.live, self.versions, weights, n_perturbed)
+        self.versions = _Versions(self.versions.n_slices, len(weights), n_perturbed, self.versions.few)
+
+    def advance(self, fold: Fold, sizes: _Sizes) -> None:
+        """All versions behind a fold."""
+        self.usual = xp.minimum(self.usual, sizes.layer)
+        compared = fold.compared(self.live)
+        n_values = sum(value[0].numel() for value in self.live.values() if value.is_floating_point())
+        n_compared = len(compared.groups) if isinstance(compared, Maxima) else compared.values.shape[1]
+        drawn = self.perturbations.draw(2, n_values + n_compared)
+        step = _Step(fold, sizes.in_reach, self.perturbations, drawn, n_values)
+        if self.versions.kinds == (_MOVED,):
+            self.steps.append(step)
+        self.live = step.behind(self.live, compared, self.versions)
 
 
 def _sizes(fold: Fold, compared: Compared, versions: _Versions, usual: Tensor, perturbation: float) -> _Sizes:
     """usual: (s,) size of the inputs, or of the smallest layer so far. perturbation: relative size of it."""
     compares_outputs = fold.decides
-    moved, drifted = _moved_and_drifted(compared.values, versions, perturbation, _TERMS if compares_outputs else 1.0)
-    layer, in_reach = xp.largest(moved, 1), None
+    share = _TERMS if compares_outputs else 1.0
+    layers, units, in_reach = [], [], None
+    rows = versions.array(compared.values).reshape(len(compared.values), -1)
+    for columns in versions.blocks(rows, rows.shape[1]):
+        moved, drifted = _moved_and_drifted(rows[:, columns], versions, perturbation, share)
+        layers.append(xp.largest(moved, 1))
+        if isinstance(compared, Thresholds) and versions.kinds == _BOTH:
+            units.append(xp.maximum(moved, drifted))
+    layer = reduce(xp.maximum, layers)
     huge = layer > (0.0 if compares_outputs else _HUGE) * usual
     enough = versions.straight or versions.n_points >= _FEWEST_POINTS or isinstance(compared, Maxima)
     if enough and bool(huge.any()):
         in_reach = _in_reach(compared, versions, ~huge)
         if isinstance(compared, Maxima):
+            moved = _moved_and_drifted(rows, versions, perturbation, share)[0]
             layer = xp.largest((moved[:, versions.array(compared.groups)] * in_reach).reshape(len(moved), -1), 1)
-    return _Sizes(layer, xp.maximum(moved, drifted) if isinstance(compared, Thresholds) else layer, in_reach)
+    return _Sizes(layer, _joined(units) if units else layer, in_reach)
 
 
 def _moved_and_drifted(
-    value: Tensor, versions: _Versions, perturbation: float, share: float = 1.0
+    rows: Tensor, versions: _Versions, perturbation: float, share: float = 1.0
 ) -> tuple[Tensor, Tensor]:
     """The size of each column, (s, n), by the moved and by the drifted version: at least this share of its largest
     value. Outputs take the small one: where one is large, those of a region where all are constant may still differ.
     """
-    rows = versions.array(value).reshape(len(value), -1)
     plain = versions.plain(rows)
     top = xp.largest(abs(plain), 1) * share
     if not versions.n_perturbed:
         return top, top
     apart = xp.largest(abs(versions.perturbed(rows) - plain[:, : versions.n_perturbed]), 2) * (_TERMS / perturbation)
-    return xp.maximum(apart[0], top), xp.maximum(apart[1], top)
+    return xp.maximum(apart[0], top), xp.maximum(apart[-1], top)
 
 
-def _values_at_corners(program: Program, corners: Tensor, perturbations: _Perturbations) -> Values:
-    """All versions of the values before the first fold, at the corners."""
-    changed = corners * (1 + perturbations.draw(math.prod(program.input_shape)).view(program.input_shape))
+def _joined(parts: list[Tensor]) -> Tensor:
+    """The columns of all blocks."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+
+
+def _values_at_corners(program: Program, corners: Tensor, changed: Tensor, kinds: int) -> Values:
+    """The plain values before the first fold, at the corners, and some copies of those of ``changed`` corners."""
     n = len(corners)
     if n > 2:
         both = program.begin(torch.cat([corners, changed]), n_perturbed=n)
-        return {name: torch.cat([value, value[n:]]) for name, value in both.items()}
+        return {name: torch.cat([value, *[value[n:]] * (kinds - 1)]) for name, value in both.items()}
     # MKL multiplies two rows by a matrix twice in a third of the time that it takes for four
     first, second = program.begin(corners), program.begin(changed, n_perturbed=n)
-    return {name: torch.cat([value, second[name], second[name]]) for name, value in first.items()}
+    return {name: torch.cat([value, *[second[name]] * kinds]) for name, value in first.items()}
 
 
 def _at_all_points(live: Values, corners: _Versions, weights: Tensor, n_perturbed: int) -> Values:
@@ -195,27 +282,52 @@ def _at_all_points(live: Values, corners: _Versions, weights: Tensor, n_perturbe
     return {name: combined(value) for name, value in live.items()}
 
 
-def _distance(compared: Thresholds, corners: _Versions) -> Tensor:
-    """How far the values at all corners of a slice are from a threshold (s, n), negative if they are on both sides."""
-    plain = corners.plain(corners.array(compared.values))
-    low, high = -xp.largest(-plain, 1), xp.largest(plain, 1)
-    return reduce(xp.minimum, (xp.maximum(low - threshold, threshold - high) for threshold in compared.at))
-
-
-def _is_doubtful(compared: Compared, corners: _Versions, distance: Tensor | None, sizes: _Sizes, zero: float) -> bool:
-    """Whether a value is so near to a threshold at a corner that rounding hides its side; of a maximum, whether no
-    candidate leads at all corners, or one lags so little that rounding hides it. distance: from ``_distance``.
+def _distance(plain: Tensor, at: tuple[float, ...]) -> Tensor:
+    """How far the values (s, m, n) at all corners of a slice are from a threshold (s, n), negative if they are on both
+    sides.
     """
-    tolerance = zero_tolerance_of(sizes.layer, sizes.units, zero)
-    if distance is not None:
-        return bool(((distance <= tolerance) & (tolerance > SMALLEST_TOLERANCE)).any())
-    assert isinstance(compared, Maxima)
-    candidates, tolerance = _candidates(compared, corners), tolerance[:, None, None, None]
-    top = xp.largest(candidates, 3)[..., None]
-    lag = top - candidates
-    off = (candidates == 0) & (top <= tolerance)
-    leads = (lag <= tolerance).all(1).any(-1)
-    return not bool(leads.all()) or bool(((lag > 0) & (lag <= tolerance) & ~off).any())
+    low, high = -xp.largest(-plain, 1), xp.largest(plain, 1)
+    return reduce(xp.minimum, (xp.maximum(low - threshold, threshold - high) for threshold in at))
+
+
+def _closest(compared: Compared, corners: _Versions) -> Tensor | None:
+    """The smallest distance of a unit to its threshold (s,); None for maxima."""
+    if not isinstance(compared, Thresholds):
+        return None
+    rows = corners.array(compared.values)
+    blocks = (corners.plain(rows[:, columns]) for columns in corners.blocks(rows, rows.shape[1]))
+    return reduce(xp.minimum, (-xp.largest(-_distance(plain, compared.at), 1) for plain in blocks))
+
+
+def _is_doubtful(compared: Compared, corners: _Versions, closest: Tensor | None, sizes: _Sizes, zero: float) -> bool:
+    """Whether a value is so near to a threshold at a corner that rounding hides its side; of a maximum, whether no
+    candidate leads at all corners, or one lags so little that rounding hides it. closest: from ``_closest``.
+    """
+    if closest is not None and not bool((closest <= zero_tolerance_of(sizes.layer, sizes.layer, zero)).any()):
+        return False
+    if isinstance(compared, Thresholds):
+        if corners.kinds == (_MOVED,):
+            return True
+        rows = corners.array(compared.values)
+        for columns in corners.blocks(rows, rows.shape[1]):
+            distance = _distance(corners.plain(rows[:, columns]), compared.at)
+            tolerance = zero_tolerance_of(sizes.layer, sizes.units[:, columns], zero)
+            if bool(((distance <= tolerance) & (tolerance > SMALLEST_TOLERANCE)).any()):
+                return True
+        return False
+    tolerance = zero_tolerance_of(sizes.layer, sizes.units, zero)[:, None, None, None]
+    groups = corners.array(compared.groups)
+    for some in corners.blocks(groups.T, len(groups)):
+        candidates = _candidates(compared, corners, groups[some])
+        top = xp.largest(candidates, 3)[..., None]
+        lag = top - candidates
+        ties = lag <= tolerance
+        if not bool(ties.all(1).any(-1).all()):  # no candidate leads at all corners
+            return True
+        hidden = ties & (lag > 0)
+        if bool(hidden.any()) and bool((hidden & ~((candidates == 0) & (top <= tolerance))).any()):
+            return True
+    return False
 
 
 def zero_tolerance_of(layer: Tensor, units: Tensor, zero: float) -> Tensor:
@@ -224,9 +336,9 @@ def zero_tolerance_of(layer: Tensor, units: Tensor, zero: float) -> Tensor:
     return (zero * size).clip(min=SMALLEST_TOLERANCE)
 
 
-def _candidates(compared: Maxima, versions: _Versions) -> Tensor:
-    """The plain values of each group (s, p, groups, m)."""
-    return versions.plain(versions.array(compared.values))[:, :, versions.array(compared.groups)]
+def _candidates(compared: Maxima, versions: _Versions, groups: Tensor) -> Tensor:
+    """The plain values of each of these groups (s, p, groups, m)."""
+    return versions.plain(versions.array(compared.values))[:, :, groups]
 
 
 def _in_reach(compared: Compared, versions: _Versions, all_of: Tensor) -> Tensor:
@@ -242,7 +354,7 @@ def _in_reach(compared: Compared, versions: _Versions, all_of: Tensor) -> Tensor
         values = versions.plain(versions.array(compared.values))
         nearest = reduce(xp.minimum, (-xp.largest(-abs(values - threshold), 1) for threshold in compared.at))
         return (nearest <= _OUT_OF_REACH * _variation(values)) | all_of[:, None]
-    candidates = _candidates(compared, versions)
+    candidates = _candidates(compared, versions, versions.array(compared.groups))
     top = xp.largest(candidates, 3)[..., None]
     lag = top - candidates
     close = -xp.largest(-lag, 1) <= _OUT_OF_REACH * (_variation(candidates) + _variation(top))
@@ -262,20 +374,53 @@ class _Perturbations:
     def __init__(self, program: Program) -> None:
         self.size = float(torch.finfo(program.dtype).eps) ** 0.5
         self.dtype, self.device = program.dtype, program.device
-        self.used = 0
+        self.few = program.row_bytes <= _FEW_BYTES
+        self.used, self.memory = 0, torch.empty(0, dtype=program.dtype, device=program.device)
 
-    def draw(self, n: int) -> Tensor:
-        """(n,): 0.5 to 1.5 times ``size``, up or down.
+    def draw(self, versions: int, n: int) -> _Drawn:
+        """0.5 to 1.5 times ``size``, up or down, for n values of some versions.
 
         Two terms that cancel would still cancel if both changed by the same share.
         """
-        start, self.used = self.used, self.used + n
-        period = _FIRST if self.used <= _FIRST else _PERIOD
-        start %= period
-        table = _shared(period, self.dtype, self.size, self.device)
-        if start + n > period:
-            table = table.repeat(-(-(start + n) // period))
-        return table[start : start + n]
+        start, self.used = self.used, self.used + versions * n
+        table = _shared(_FIRST if self.used <= _FIRST else _PERIOD, self.dtype, self.size, self.device)
+        start, rows = start % len(table), None
+        if start + versions * n <= len(table):
+            rows = table[start : start + versions * n].view(versions, 1, 1, n)
+            rows = xp.numpy_on_cpu(rows) if self.few else rows
+        return _Drawn(table, start, n, rows)
+
+    def buffer(self, n: int) -> Tensor:
+        """(n,) numbers of any value, in the same memory each time: new memory takes longer than what is done in it."""
+        if len(self.memory) < n:
+            self.memory = torch.empty(n, dtype=self.dtype, device=self.device)
+        return self.memory[:n]
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """The changes of n values of some versions, one version after another from ``start`` on in a repeated table.
+
+    rows: (versions, 1, 1, n) all of them, where the table need not be repeated.
+    """
+
+    table: Tensor
+    start: int
+    n: int
+    rows: Tensor | None
+
+    def part(self, kinds: tuple[int, ...], first: int, end: int) -> Tensor:
+        """(kinds, 1, 1, end - first): those of some values of some versions, which follow each other."""
+        if self.rows is not None:
+            return self.rows[kinds[0] : kinds[-1] + 1, ..., first:end]
+        parts = []
+        for kind in kinds:
+            start = (self.start + kind * self.n + first) % len(self.table)
+            row = self.table[start : start + end - first]
+            while len(row) < end - first:
+                row = torch.cat([row, self.table[: end - first - len(row)]])
+            parts.append(row)
+        return torch.stack(parts)[:, None, None]
 
 
 @cache
@@ -285,38 +430,60 @@ def _shared(n: int, dtype: torch.dtype, size: float, device: torch.device) -> Te
     return drawn.add_(drawn.sign(), alpha=0.5).mul_(size).to(device)
 
 
-def _behind(
-    fold: Fold,
-    live: Values,
-    compared: Compared,
-    in_reach: Tensor | None,
-    perturbations: _Perturbations,
-    versions: _Versions,
-) -> Values:
-    """The three versions of the values behind a fold, see ``_Versions``; behind one that jumps, on one piece. The
-    perturbed versions before it are lost.
+@dataclass(frozen=True)
+class _Step:
+    """A fold on the way of the perturbed values through the network, which always has the same perturbations.
+
+    drawn: changes of ``n_values`` live values and of the compared ones, for each kind of versions.
     """
-    noise = versions.starts(versions.array(compared.values))
-    if isinstance(compared, Maxima):
-        noise = abs(noise[..., versions.array(compared.groups)])
-    if in_reach is not None:
-        noise = noise * in_reach[:, None]
-    if isinstance(compared, Maxima):
-        noise = xp.largest(noise, -1)
-    flat = {name: versions.array(value).reshape(len(value), -1) for name, value in live.items()}
-    real = [name for name, value in live.items() if value.is_floating_point()]
-    n_changes = 2 * (sum(flat[name].shape[1] for name in real) + noise.shape[-1])
-    changes, before, end = versions.array(perturbations.draw(n_changes)).reshape(2, 1, 1, -1), {}, 0
-    for name, rows in flat.items():
-        perturbed = versions.perturbed(rows)
-        perturbed[0] = versions.plain(rows)[:, : versions.n_perturbed]
-        if name in real:
-            perturbed *= 1 + changes[..., end : end + rows.shape[1]]
-            end += rows.shape[1]
-        before[name] = xp.as_tensors(rows).view(live[name].shape)
-    if fold.chosen is not None:
-        pieces = xp.as_tensors(versions.plain(versions.array(fold.pattern(before))))
-        moved = pieces[:, : versions.n_perturbed].flatten(0, 1)
-        return fold.advance(before, consume=True, pieces=torch.cat([pieces.flatten(0, 1), moved, moved]))
-    noise *= changes[..., end:] * _AT_FOLD
-    return fold.advance(before, consume=True, noise=xp.as_tensors(noise))
+
+    fold: Fold
+    in_reach: Tensor | None
+    perturbations: _Perturbations
+    drawn: _Drawn
+    n_values: int
+
+    def behind(self, live: Values, compared: Compared, versions: _Versions) -> Values:
+        """All versions of the values behind the fold; behind one that jumps, on one piece. Those before it are lost."""
+        noise = None if self.fold.chosen is not None else self._noise(compared, versions)
+        before, end = dict[str, Tensor](), 0
+        for name, value in live.items():
+            rows = versions.array(value).reshape(len(value), -1)
+            perturbed = versions.perturbed(rows)
+            if value.is_floating_point():
+                for columns in versions.blocks(rows, rows.shape[1]):
+                    changes = self.drawn.part(versions.kinds, end + columns.start, end + columns.stop)
+                    perturbed[..., columns] = versions.starts(rows[:, columns]) * (1 + changes)
+                end += rows.shape[1]
+            else:
+                perturbed[:] = versions.starts(rows)
+            before[name] = xp.as_tensors(rows).view(value.shape)
+        if noise is None:
+            pieces = xp.as_tensors(versions.plain(versions.array(self.fold.pattern(before))))
+            moved = pieces[:, : versions.n_perturbed].flatten(0, 1)
+            return self.fold.advance(before, consume=True, pieces=torch.cat([pieces.flatten(0, 1), moved, moved]))
+        return self.fold.advance(before, consume=True, noise=noise)
+
+    def _noise(self, compared: Compared, versions: _Versions) -> Tensor:
+        """The rounding of the units at their fold, for the perturbed versions (kinds, s, n_perturbed, units)."""
+        values, groups = versions.array(compared.values), None
+        if isinstance(compared, Maxima):
+            groups = versions.array(compared.groups)
+        n = values.shape[1] if groups is None else len(groups)
+        blocks = versions.blocks(values if groups is None else groups.T, n)
+        for columns in blocks:
+            changes = self.drawn.part(versions.kinds, self.n_values + columns.start, self.n_values + columns.stop)
+            if groups is None:
+                sizes = versions.starts(values[:, columns])
+            else:
+                members = versions.starts(values[:, groups[columns].reshape(-1)])
+                sizes = abs(members).reshape(*members.shape[:-1], *groups[columns].shape)
+            if self.in_reach is not None:
+                sizes = sizes * self.in_reach[:, None, columns]
+            part = (sizes if groups is None else xp.largest(sizes, -1)) * (changes * _AT_FOLD)
+            if len(blocks) == 1:
+                return xp.as_tensors(part)
+            if columns.start == 0:
+                noise = self.perturbations.buffer(part[..., :1].numel() * n).view(*part.shape[:-1], n)
+            noise[..., columns] = part
+        return noise
