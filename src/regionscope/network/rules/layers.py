@@ -93,12 +93,12 @@ def _conv(
     kernel, spatial = weight.shape[2:], weight.dim() - 2
     out = _convolved_sizes(call, x, weight, stride=stride, padding=padding, dilation=dilation, groups=groups)
     convolve = (F.conv1d, F.conv2d, F.conv3d)[spatial - 1]
-    run = partial(convolve, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    run: Callable[..., Tensor] = partial(convolve, stride=stride, padding=padding, dilation=dilation, groups=groups)
     columns = x.shape[0] * math.prod([*kernel, *out]) * call.recorder.dtype.itemsize
     double, on_cpu = call.recorder.dtype == torch.float64, call.recorder.device.type == "cpu"
     pads = None if isinstance(padding, str) or spatial != 2 else per_dim(padding, 2)
     plain = pads is not None and groups == 1 and set(per_dim(dilation, spatial)) == {1}
-    function: Callable[..., Tensor] = run
+    function = run
     rounding = suits = None
     if math.prod(kernel) == 1:
         columns = 0
