@@ -25,7 +25,6 @@ def main() -> None:
     parser.add_argument("--flows", type=int, default=128, help="flows in the batch")
     parser.add_argument("--alone", type=int, default=4, help="flows that are also run one at a time")
     parser.add_argument("--until", type=float, default=50.0, help="stop at this -log L")
-    parser.add_argument("--workers", type=int, default=2, help="threads that work on chunks of the batch")
     parser.add_argument("--rtol", type=float, default=1e-5)
     chosen = parser.parse_args()
     torch.set_num_threads(1)
@@ -36,12 +35,12 @@ def main() -> None:
     alone, (alone_wall, alone_used) = timed(
         lambda: gradient_flows(theta[: chosen.alone], data.x, data.y, options, chunk=1)
     )
-    batch, (wall, used) = timed(lambda: gradient_flows(theta, data.x, data.y, options, workers=chosen.workers))
+    batch, (wall, used) = timed(lambda: gradient_flows(theta, data.x, data.y, options))
     same = float((alone.theta - batch.theta[: chosen.alone]).abs().max() / batch.theta.abs().max())
     won = int((log_threshold(len(data), options.loss) < batch.F).sum())
     row = {
         "flows": chosen.flows, "width": WIDTH, "points": POINTS, "until": chosen.until,
-        "rtol": chosen.rtol, "workers": chosen.workers,
+        "rtol": chosen.rtol,
         "alone_cpu_seconds_per_flow": alone_used / chosen.alone, "batch_cpu_seconds_per_flow": used / chosen.flows,
         "alone_wall_seconds_per_flow": alone_wall / chosen.alone, "batch_wall_seconds": wall,
         "speedup_cpu": alone_used / chosen.alone * chosen.flows / used,
