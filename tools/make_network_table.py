@@ -57,8 +57,8 @@ def rows_of_table() -> list[tuple[list[str], str, str]]:
     for layer, reason in refuse.LAYERS.items():
         refused.setdefault(reason, []).append(f"nn.{layer.__name__}")
     rows += [(names, "refused", reason) for reason, names in refused.items()]
-    rows.append(([f"ONNX {name}" for name in OPERATORS], "as the functions of torch", ""))
-    rows.append(([f"ONNX {name}" for name in sorted(QUANTISED)], "refused", refuse.QUANTISED))
+    rows.append(([*OPERATORS], "as the functions of torch", "ONNX operators"))
+    rows.append((sorted(QUANTISED), "refused", f"ONNX operators: {refuse.QUANTISED.removeprefix('it is ')}"))
     return rows
 
 

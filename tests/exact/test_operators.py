@@ -66,6 +66,8 @@ ROWS: dict[str, tuple[Function, tuple[int, ...]]] = {
     "masked assignment": (_assigned, (3,)),
     "rectified difference": (lambda x: (x[:, :2] - x[:, 1:]) * (x[:, :2] > x[:, 1:]), (3,)),
     "sort": (lambda x: x.sort(1).values, (4,)),
+    "no entries": (lambda x: torch.cat([2 * x[:, :0], x.relu(), x.topk(0, dim=1)[0]], 1), (3,)) ,
+    "sums of none": (lambda x: torch.cat([x.relu()[:, :0].sum(1, keepdim=True), x.relu()], 1), (3,)),
     "sort of groups": (lambda x: x.view(-1, 2, 3).sort(-1, descending=True)[0].flatten(1), (6,)),
     "topk": (lambda x: torch.topk(x, 2, dim=1)[0], (5,)),
     "smallest": (lambda x: x.topk(2, -1, largest=False).values, (3, 2)),

@@ -145,7 +145,7 @@ class _AffineStep:
     def run(self, values: dict[str, Integers], ones: Integers, choose: Choose) -> None:
         out: Integers = np.multiply.outer(self.shift, ones)
         for source, product in self.terms:
-            columns = values[source].reshape(len(values[source]), -1)
+            columns = values[source].reshape(len(values[source]), ones.size)
             out = out + product(columns).reshape(out.shape)
         values[self.writes] = out
 

@@ -180,7 +180,7 @@ def terms_of(
             blocks.append(csr_array(_columns(flat(function(*inputs)), shift)))
             entries += blocks[-1].nnz
             _check_entries(entries)
-        yield name, Sparse(csr_array(vstack(blocks).T))
+        yield name, Sparse(csr_array(vstack(blocks).T) if blocks else csr_array((len(shift), 0)))
 
 
 def _check_entries(entries: int) -> None:

@@ -274,10 +274,10 @@ def _at_all_points(live: Values, corners: _Versions, weights: Tensor, n_perturbe
     """All versions of the values at the probe points, combined from those at the corners."""
 
     def combined(value: Tensor) -> Tensor:
-        versions = value.reshape(3, corners.n_slices, corners.n_points, -1)
+        versions = value.reshape(3, corners.n_slices, corners.n_points, math.prod(value.shape[1:]))
         shares = weights, weights[:n_perturbed], weights[:n_perturbed]
         mixed = [share.to(value.dtype) @ rows for share, rows in zip(shares, versions, strict=True)]
-        return torch.cat([rows.view(-1, *value.shape[1:]) for rows in mixed])
+        return torch.cat([rows.view(rows.shape[0] * rows.shape[1], *value.shape[1:]) for rows in mixed])
 
     return {name: combined(value) for name, value in live.items()}
 

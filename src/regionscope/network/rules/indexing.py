@@ -178,6 +178,7 @@ def _repeated(constant: Tensor, rows: int) -> Tensor:
 
 @rule("cat", "concat", "concatenate", data=("tensors",), any_axis=True)
 def cat(call: Call, tensors: Any, dim: int = 0, *, axis: int | None = None) -> Data:
+    tensors = [part for part in tensors if not isinstance(part, Data) or part.numel] or tensors
     first = _first(tensors)
     physical = call.row_dim(first, dim if axis is None else axis) + 1
     if len(tensors) == 1:

@@ -79,7 +79,7 @@ def _compared(
 
 
 def _taken(call: Call, x: Data, dim: int, places: list[int]) -> Data:
-    return index_select(call, x, dim, torch.tensor(places, device="cpu"))
+    return index_select(call, x, dim, torch.tensor(places, dtype=torch.int64, device="cpu"))
 
 
 @rule("sort", when="the values")
