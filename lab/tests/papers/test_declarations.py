@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from regionscope.errors import InputError
-from regionscope_lab.papers.declaration import Item, all_items, find_items, runs_of
+from regionscope_lab.papers.declaration import Item, all_items, find_items, printed, runs_of
 from regionscope_lab.papers.figures import draw
 from regionscope_lab.papers.pages import item_lines
 from regionscope_lab.papers.rules import Verdict
@@ -58,6 +58,23 @@ def test_every_claim_is_graded_from_the_stored_runs_or_says_why_not(item: Item, 
         assert math.isclose(float(cells[place]), value, rel_tol=1e-9), place
     page = (DOCS / "papers" / f"{item.paper}.md").read_text()
     assert "\n".join(item_lines(item, finding)) in page, "write the pages with regionscope-lab paper report"
+
+
+@pytest.mark.parametrize(
+    ("paper", "file", "name", "number"),
+    [
+        ("li2025", "table1", "table2", 0.84),
+        ("li2025", "table1", "table8", 0.78),
+        ("li2025", "resolution", "table4", 2.74),
+        ("qi2023", "toy", "table2", 198),
+        ("qi2023", "random_points", "table1", 31),
+    ],
+)
+def test_printed_tables_have_rows_of_one_length(paper: str, file: str, name: str, number: float) -> None:
+    """number: the smallest of the table but for its epochs."""
+    rows = {key: row for key, row in printed(paper, file, name).items() if key not in ("epochs", "points", "sides")}
+    assert len({len(row) for row in rows.values()}) == 1
+    assert min(map(min, rows.values())) == number
 
 
 def test_missing_runs_and_unknown_items_are_refused() -> None:

@@ -1,8 +1,8 @@
 """What a study declares: its runs in three sizes, its items with their claims, and the module that reads the runs.
 
 A file ``<paper>/<name>.toml`` has ``[[runs]]`` (a sweep; ``like`` starts from an earlier one, and ``desk`` and
-``smoke`` hold what the smaller sizes change) and ``[[item]]`` (a table, figure or theorem of the paper). The
-module of the same name, or of the name in ``module``, has one function for each item, from the runs to a ``Finding``.
+``smoke`` hold what the smaller sizes change), ``[[item]]`` (a table, figure or theorem of the paper) and
+``[printed.NAME]`` (the numbers of a table of the paper, and ``where`` they stand). The module of the same name, or of the name in ``module``, has one function for each item, from the runs to a ``Finding``.
 What is computed from stored networks, or without any, comes from ``compute`` of that module, or of the one that
 ``compute`` names.
 ``beyond`` is declared in the same way: its items are our own questions.
@@ -198,6 +198,11 @@ def runs_of(paper: str, file: str, size: Size) -> dict[str, tuple[Experiment, ..
         _set(whole, block.get("change", {}))
         declared[block["name"]] = whole
     return {name: _experiments(whole, size) for name, whole in declared.items()}
+
+
+def printed(paper: str, file: str, name: str) -> dict[str, Any]:
+    """Numbers as the paper prints them: ``[printed.NAME]`` of a file, without ``where``."""
+    return {key: value for key, value in _document(paper, file)["printed"][name].items() if key != "where"}
 
 
 def _experiments(whole: Mapping[str, Any], size: Size) -> tuple[Experiment, ...]:

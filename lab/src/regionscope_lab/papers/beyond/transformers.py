@@ -11,13 +11,12 @@ import numpy as np
 from regionscope.types import FloatArray
 from regionscope_lab.papers.declaration import Finding, Table
 from regionscope_lab.papers.figures import Figure, Series
-from regionscope_lab.papers.li2025.settings_table import means_table, scatter, settings_of
+from regionscope_lab.papers.li2025.settings_table import TABLE2, means_table, scatter, settings_of
 from regionscope_lab.papers.rules import ABOVE_ZERO, Graded, correlated, every_case, in_range, over_seeds
 from regionscope_lab.papers.seed_table import Runs, SeedRun, SeedTable
 
 MEMORISED, UNSOLVED, SOLVED = 0.99, 0.5, 0.95  # accuracies: train at least, test at most, test at least
 _LAST = "position.2"  # MLP units at "=": with one layer, those at a and b cannot change the output
-_RESNET = 0.98  # Li et al. 2025, Table 2
 _COUNTS = {"lines": "regions", "refined": "regions_refined", "test": "regions_test", "planes": "regions_2d"}
 _COMPARED = {"norm of the weights": "norm.l2", "mean output margin": "margin"}
 
@@ -124,7 +123,10 @@ def _networks(name: str) -> Callable[[SeedTable, Runs], Finding]:
             ("regions, with the gap of the loss", correlated(math.nan, settings_of(mine, target="loss_gap")).ours)
         )
         return Finding(
-            {claim: correlated(_RESNET, settings_of(mine, measure)) for claim, measure in _COUNTS.items()},
+            {
+                claim: correlated(TABLE2["resnet18"][0], settings_of(mine, measure))
+                for claim, measure in _COUNTS.items()
+            },
             (
                 Table("Other correlations with the gap", ("measure", "ours"), tuple(rows)),
                 means_table("Settings", mine, ("regions", "gap", "train_error", *_COMPARED.values())),

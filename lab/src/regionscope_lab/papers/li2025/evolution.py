@@ -5,28 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from regionscope_lab.papers.declaration import Finding, Table
+from regionscope_lab.papers.declaration import Finding, Table, printed
 from regionscope_lab.papers.li2025.settings_table import graded
 from regionscope_lab.papers.rules import Setting, by_seed, correlated, in_range, over_seeds
 from regionscope_lab.papers.seed_table import Runs, SeedRun, SeedTable, by_setting
 
-EVOLUTION = {  # share of the training -> count, gap in percent, correlation (Table 3, of 200 epochs)
-    0.1: (3.14, 11.2, -0.53),
-    0.2: (3.02, 7.3, -0.29),
-    0.3: (3.10, 18.2, 0.35),
-    0.4: (3.22, 26.7, 0.77),
-    0.5: (3.25, 30.4, 0.98),
-    0.8: (3.27, 31.7, 0.98),
-    1.0: (3.26, 31.6, 0.98),
-}
-
 
 def table3(table: SeedTable, runs: Runs) -> Finding:
-    mine = runs["resnet18"]
+    mine, course = runs["resnet18"], printed("li2025", "table1", "table3")
+    known = {share: row for share, *row in zip(*course.values(), strict=True)}  # count, gap, correlation
+    count_at_end, gap_at_end, _ = known[1.0]
     seeds = by_setting(mine, "seed")
-    moments = {share: [_moment(same, share) for same in seeds.values()] for share in EVOLUTION}
-    settings = {share: _settings_at(mine, share) for share in EVOLUTION}
-    found = {share: correlated(paper[2], settings[share], weak=paper[2] < 0.5) for share, paper in EVOLUTION.items()}
+    moments = {share: [_moment(same, share) for same in seeds.values()] for share in known}
+    settings = {share: _settings_at(mine, share) for share in known}
+    found = {share: correlated(paper[2], settings[share], weak=paper[2] < 0.5) for share, paper in known.items()}
     start = [fmean(run.curve("regions_path").values[0] for run in same) for same in seeds.values()]
     last = moments[1.0]
     rows = tuple(
@@ -39,7 +31,7 @@ def table3(table: SeedTable, runs: Runs) -> Finding:
             found[share].ours,
             paper[2],
         )
-        for share, paper in EVOLUTION.items()
+        for share, paper in known.items()
     )
     return Finding(
         {
@@ -47,8 +39,8 @@ def table3(table: SeedTable, runs: Runs) -> Finding:
             "rises": by_seed([1 if count > first else -1 for first, (count, _) in zip(start, last, strict=True)]),
             "early": found[0.2],
             "second-half": graded({f"at {share:g}": one for share, one in found.items() if share >= 0.5}),
-            "level": in_range(over_seeds(count for count, _ in last), 3.26 * 0.95, 3.26 * 1.05),
-            "gap": in_range(over_seeds(gap for _, gap in last), 31.6 * 0.95, 31.6 * 1.05, unit="%"),
+            "level": in_range(over_seeds(count for count, _ in last), count_at_end * 0.95, count_at_end * 1.05),
+            "gap": in_range(over_seeds(gap for _, gap in last), gap_at_end * 0.95, gap_at_end * 1.05, unit="%"),
         },
         (
             Table(

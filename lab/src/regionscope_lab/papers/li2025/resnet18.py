@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
-from regionscope_lab.papers.declaration import Finding, Table
+from regionscope_lab.papers.declaration import Finding, Table, printed
 from regionscope_lab.papers.li2025.settings_table import by_network, graded, settings_of
 from regionscope_lab.papers.rules import Graded, by_seed, correlated, in_range, order_vote, over_seeds
 from regionscope_lab.papers.seed_table import Runs, SeedRun, SeedTable, by_setting
-
-RANGES = {
-    "regions": (3.56, 0.98),
-    "regions_from_-1_to_2": (4.47, 0.96),
-    "regions_from_-2_to_3": (5.86, 0.92),
-    "regions_from_-3_to_4": (6.39, 0.93),
-}
 
 
 def figure5(table: SeedTable, runs: Runs) -> Finding:
@@ -68,10 +61,10 @@ def _orders(runs: Sequence[SeedRun]) -> tuple[str, ...]:
 
 
 def table6(table: SeedTable, runs: Runs) -> Finding:
-    mine = runs["resnet18"]
+    mine, known = runs["resnet18"], printed("li2025", "table1", "table6")
     by_run = by_setting(mine, "seed")
-    counts = {name: [fmean(run.last[name] for run in same) for same in by_run.values()] for name in RANGES}
-    parts = {name: correlated(paper, settings_of(mine, name)) for name, (_, paper) in RANGES.items()}
+    counts = {name: [fmean(run.last[name] for run in same) for same in by_run.values()] for name in known}
+    parts = {name: correlated(paper, settings_of(mine, name)) for name, (_, paper) in known.items()}
     rows = tuple(
         (
             name.removeprefix("regions_from_").replace("regions", "0_to_1").replace("_", " "),
@@ -80,13 +73,13 @@ def table6(table: SeedTable, runs: Runs) -> Finding:
             parts[name].ours,
             r,
         )
-        for name, (paper, r) in RANGES.items()
+        for name, (paper, r) in known.items()
     )
     return Finding(
         {
             "order": by_seed([order_vote(one) for one in zip(*counts.values(), strict=True)]),
             "correlation": graded(parts),
-            "level": in_range(over_seeds(counts["regions"]), 3.56 * 0.95, 3.56 * 1.05),
+            "level": in_range(over_seeds(counts["regions"]), known["regions"][0] * 0.95, known["regions"][0] * 1.05),
         },
         (Table("Range of the interpolation", ("range", "mean count", "the paper", "correlation", "the paper "), rows),),
     )

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from regionscope_lab.papers.declaration import Finding, Table
+from regionscope_lab.papers.declaration import Finding, Table, printed
 from regionscope_lab.papers.rules import in_range, over_seeds
 from regionscope_lab.papers.seed_table import Runs, SeedRun, SeedTable
 
-LINES = {50: 2.74, 100: 2.76, 200: 2.78, 300: 2.78, 500: 2.78}
-PLANES = {10: 2.76, 20: 2.76, 30: 2.78, 40: 2.78, 50: 2.78}
-SAMPLES = {10: 2.24, 50: 2.56, 100: 2.78, 300: 2.80, 500: 2.79}
 _KINDS = ("layers", "neurons", "last")
 
 
@@ -19,10 +16,9 @@ def _counts(runs: Sequence[SeedRun], names: Mapping[int, str]) -> dict[int, list
     return {n: [run.last[name] for run in runs] for n, name in names.items()}
 
 
-def _table(title: str, label: str, counts: Mapping[int, Sequence[float]], printed: Mapping[int, float]) -> Table:
-    return Table(
-        title, (label, "mean count", "the paper"), tuple((n, fmean(one), printed[n]) for n, one in counts.items())
-    )
+def _table(title: str, label: str, counts: Mapping[int, Sequence[float]], known: Sequence[float]) -> Table:
+    rows = tuple((n, fmean(one), paper) for (n, one), paper in zip(counts.items(), known, strict=True))
+    return Table(title, (label, "mean count", "the paper"), rows)
 
 
 def _ratio(counts: Mapping[int, Sequence[float]], few: int, many: int) -> tuple[float, float, float]:
@@ -30,23 +26,25 @@ def _ratio(counts: Mapping[int, Sequence[float]], few: int, many: int) -> tuple[
 
 
 def table4(table: SeedTable, runs: Runs) -> Finding:
-    mine = runs["resolutions"]
-    lines, planes = _counts(mine, {n: f"grid_{n}" for n in LINES}), _counts(mine, {n: f"grid_{n}x{n}" for n in PLANES})
+    mine, known = runs["resolutions"], printed("li2025", "resolution", "table4")
+    lines = _counts(mine, {n: f"grid_{n}" for n in known["points"]})
+    planes = _counts(mine, {n: f"grid_{n}x{n}" for n in known["sides"]})
     return Finding(
         {
             "lines": in_range(_ratio(lines, 200, 500), 0.99, 1.01),
             "planes": in_range(_ratio(planes, 30, 50), 0.99, 1.01),
         },
         (
-            _table("Points on a line", "points", lines, LINES),
-            _table("Points along a side of a plane", "points", planes, PLANES),
+            _table("Points on a line", "points", lines, known["lines"]),
+            _table("Points along a side of a plane", "points", planes, known["planes"]),
         ),
     )
 
 
 def table5(table: SeedTable, runs: Runs) -> Finding:
-    counts = _counts(runs["resolutions"], {n: f"samples_{n}" for n in SAMPLES})
+    known = printed("li2025", "resolution", "table5")
+    counts = _counts(runs["resolutions"], {n: f"samples_{n}" for n in known["samples"]})
     return Finding(
         {"samples": in_range(_ratio(counts, 100, 500), 0.95, 1.05)},
-        (_table("Number of lines", "lines", counts, SAMPLES),),
+        (_table("Number of lines", "lines", counts, known["counts"]),),
     )

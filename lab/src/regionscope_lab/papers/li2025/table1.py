@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from regionscope_lab.papers.declaration import Finding, Table
+from regionscope_lab.papers.declaration import Finding, Table, printed
 from regionscope_lab.papers.li2025.settings_table import (
     HULLS,
-    POOLED,
     TABLE2,
     TABLE8,
     by_network,
@@ -38,7 +37,7 @@ def figure2(table: SeedTable, runs: Runs) -> Finding:
         {
             "distance": correlated(0.0, settings_of(mine, "distance"), weak=True),
             "margin": correlated(0.0, settings_of(mine, "margin"), weak=True),
-            "regions": correlated(0.98, settings_of(mine)),
+            "regions": correlated(TABLE2["resnet18"][0], settings_of(mine)),
         },
         (
             means_table(
@@ -74,8 +73,11 @@ def figure4(table: SeedTable, runs: Runs) -> Finding:
     }
     return Finding(
         {
-            **{name: correlated(0.98, settings_of(mine)) for name, mine in three.items()},
-            "pooled": correlated(POOLED, [one for mine in three.values() for one in settings_of(mine)]),
+            **{name: correlated(TABLE2[name][0], settings_of(mine)) for name, mine in three.items()},
+            "pooled": correlated(
+                printed("li2025", "table1", "figure4")["pooled"],
+                [one for mine in three.values() for one in settings_of(mine)],
+            ),
         },
         tuple(
             means_table(f"{name}: settings", mine, ("regions", "gap", "train_error")) for name, mine in three.items()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from regionscope_lab.papers.declaration import Finding, Table
-from regionscope_lab.papers.li2025.settings_table import TABLE7, by_network, graded, means_table, settings_of
+from regionscope_lab.papers.li2025.settings_table import TABLE2, TABLE7, by_network, graded, means_table, settings_of
 from regionscope_lab.papers.rules import Graded, correlated, in_range, share
 from regionscope_lab.papers.seed_table import Runs, SeedRun, SeedTable
 
@@ -54,7 +54,7 @@ def augmentation(table: SeedTable, runs: Runs) -> Finding:
         pairs = [(run, plain[_cell(run)]) for run in runs[key]]
         claims[f"{name}-regions"] = _share(pairs, "regions", -1)
         claims[f"{name}-accuracy"] = _share(pairs, "test_accuracy", +1, " points")
-        claims[f"{name}-correlation"] = correlated(0.98, settings_of(runs[key]))
+        claims[f"{name}-correlation"] = correlated(TABLE2["resnet18"][0], settings_of(runs[key]))
     flips = {_cell(run): run for run in runs["crop and flip"]}
     claims["crop-better"] = _share([(flips[_cell(run)], run) for run in runs["mixup"]], "test_accuracy", +1, " points")
     words = ("regions", "gap", "train_error", "test_accuracy")

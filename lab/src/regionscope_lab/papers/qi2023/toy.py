@@ -32,7 +32,7 @@ def figure1(table: SeedTable, runs: Runs) -> Finding:
     rows = tuple((run.seed, a, b) for run, a, b in zip(widest[64], linear, decision, strict=True))
     return Finding(
         {
-            "linear": single_run(7082, linear, said=",.0f"),
+            "linear": single_run(paper.MOONS[64][-1], linear, said=",.0f"),
             "decision": by_seed([1 if count == 2 else -1 for count in decision]),
         },
         (
