@@ -2,10 +2,10 @@
 
 A file ``<paper>/<name>.toml`` has ``[[runs]]`` (a sweep; ``like`` starts from an earlier one, and ``desk`` and
 ``smoke`` hold what the smaller sizes change), ``[[item]]`` (a table, figure or theorem of the paper) and
-``[printed.NAME]`` (the numbers of a table of the paper, and ``where`` they stand). The module of the same name, or of the name in ``module``, has one function for each item, from the runs to a ``Finding``.
-What is computed from stored networks, or without any, comes from ``compute`` of that module, or of the one that
-``compute`` names.
-``beyond`` is declared in the same way: its items are our own questions.
+``[printed.NAME]`` (the numbers of a table of the paper, and ``where`` they stand). The module of the same name, or of
+the name in ``module``, has one function for each item, from the runs to a ``Finding``. What is computed from stored
+networks, or without any, comes from ``compute`` of that module, or of the one that ``compute`` names. ``beyond`` is
+declared in the same way: its items are our own questions.
 """
 
 from __future__ import annotations
