@@ -109,6 +109,29 @@ def test_regions_of_points_there_are_those_here(norm: int) -> None:
             assert there.sharing(0) == here.sharing(0)
 
 
+SMOOTH = {
+    "dense": lambda: nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 3)),
+    "images": lambda: nn.Sequential(
+        nn.Conv2d(1, 3, 2), nn.SiLU(), nn.MaxPool2d(2), nn.Flatten(), nn.PReLU(), nn.Linear(3, 2), nn.Softmax(1)
+    ),
+    "level": lambda: nn.Sequential(nn.Linear(4, 8), nn.Softplus(), nn.Linear(8, 1)),
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize("dim", [1, 2])
+def test_proven_maps_there_are_those_here(name: str, dim: int) -> None:
+    model = seeded(5, SMOOTH[name])()
+    shape = (1, 3, 3) if name == "images" else (4,)
+    corners = torch.randn(dim + 1, *shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    slice = rs.Simplex(corners) if dim == 2 else rs.Segment(*corners)
+    here = rs.decision_map(model, slice, undecided=0.02)
+    with far_device():
+        there = rs.decision_map(moved(model), slice, undecided=0.02)
+        assert there.labels.tolist() == here.labels.tolist()
+        assert there.n_regions == here.n_regions
+
+
 def test_weights_there_are_weights() -> None:
     with far_device():
         model = moved(nn.Linear(2, 3))

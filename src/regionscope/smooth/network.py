@@ -131,7 +131,7 @@ def _apply(instruction: Instruction, fold: Fold | None, inputs: list[Tensor]) ->
         return partial(_multiply, function=function.function)
     if fold is not None:
         return _fold(instruction, fold, inputs)
-    return partial(_affine, step=read_step(instruction, [tuple(x.shape[1:]) for x in inputs]))
+    return partial(_affine, step=read_step(instruction, inputs))
 
 
 def _bend(cluster: Cluster, forms: list[Form], *, curve: Curve) -> Form:

@@ -42,26 +42,24 @@ class AffineStep:
     terms: int
 
 
-def read_step(instruction: Instruction, shapes: Sequence[tuple[int, ...]]) -> AffineStep:
-    """The step of an affine instruction whose inputs have rows of these shapes.
+def read_step(instruction: Instruction, zeros: Sequence[Tensor]) -> AffineStep:
+    """The step of an affine instruction. zeros: one row of each of its inputs.
 
     Cost: a copy of the weights of a layer; for another operation, a row through it for each entry of its inputs.
     """
     constants = instruction.constants
-    device = constants[0].device if constants else torch.device("cpu")
-    zeros = [torch.zeros((1, *shape), dtype=torch.float64, device=device) for shape in shapes]
     run = partial(_with_constants, instruction.function, constants)
     shift = run(*zeros)[0]
     kept = shift if bool(shift.any()) else None
     inner = _innermost(instruction.function)
-    if inner in _WEIGHTED and len(shapes) == 1 and constants:
+    if inner in _WEIGHTED and len(zeros) == 1 and constants:
         weight = constants[0]
         linear, absolute = (partial(_with_constants, instruction.function, (w,)) for w in (weight, weight.abs()))
         outputs = -1 if inner is torch.matmul else int(inner in _TRANSPOSED)  # a dimension of the weight
         return AffineStep(linear, absolute, kept, max(1, weight.numel() // weight.shape[outputs]))
     if inner in _AVERAGES and kept is None:
         return AffineStep(run, run, None, max(1, sum(x.numel() for x in zeros) // max(1, shift.numel())) + 8)
-    return _by_probing(run, zeros, shift, kept)
+    return _by_probing(run, list(zeros), shift, kept)
 
 
 def _by_probing(run: Callable[..., Tensor], zeros: list[Tensor], shift: Tensor, kept: Tensor | None) -> AffineStep:
