@@ -66,7 +66,7 @@ format: $(VENV)/.installed-dev  ## Let ruff rewrite the sources
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.installed-explorer  ## Time the instruments against their floors, beside the last run (DEVICE=cpu or cuda)
-	@for name in exact space complexity points; do $(BIN)/python benchmarks/bench_$$name.py --device $(DEVICE); done
+	@for name in exact space complexity points smooth; do $(BIN)/python benchmarks/bench_$$name.py --device $(DEVICE); done
 	@$(BIN)/python benchmarks/table.py
 
 guard: $(VENV)/.installed-dev  ## Fail if a small benchmark takes twice the stored number of floors

@@ -26,7 +26,7 @@ TABLES = re.compile(r"(?<=<!-- benchmarks -->\n).*?(?=<!-- end of benchmarks -->
 PEERS = re.compile(r"(?<=<!-- peers -->\n).*?(?=<!-- end of peers -->)", re.DOTALL)
 KINDS = {"exact": "lines and planes", "space": "cubes"}
 COLOURS = {"streamed": "#009E73", "exact": "#0072B2", "space": "#D55E00"}
-BENCHMARKS = ("exact", "space", "complexity", "points")
+BENCHMARKS = ("exact", "space", "complexity", "points", "smooth")
 KEPT = ("seconds", "ratio", "peak_gib")
 Row = dict[str, Any]
 
