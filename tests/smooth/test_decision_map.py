@@ -16,6 +16,8 @@ import regionscope as rs
 from fuzz.smooth import Function, contradictions, random_network
 from regionscope.errors import InputError, NotPiecewiseAffine
 from regionscope.network import trace_smooth
+from regionscope.network.program import Instruction
+from regionscope.smooth import operators
 from regionscope.smooth.cells import Intervals, Polygons, cells_of
 from regionscope.smooth.forms import Cluster
 from regionscope.smooth.network import SmoothNetwork, input_form
@@ -411,3 +413,44 @@ def test_arguments_are_checked() -> None:
         result.area(3)
     with pytest.raises(InputError, match="shape"):
         result.label_at([[0.0]])
+
+
+class Sums(nn.Module):
+    """Sums, differences and multiples of values and constants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shift = nn.Parameter(torch.tensor([0.5, -1.0, 2.0]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.tanh(x)
+        return torch.add(y * self.shift, x + self.shift, alpha=-2.0) + (0.5 - torch.sub(y, x, alpha=3.0)) * 4 + 1e-3
+
+
+@pytest.mark.parametrize("kind", [*BOUNDED, "sums"])
+def test_affine_steps_are_those_that_probing_reads(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    build, d = {**BOUNDED, "sums": (Sums, 3)}[kind]
+    torch.manual_seed(0)
+    steps = []
+
+    def note(instruction: Instruction, zeros: list[Tensor]) -> operators.AffineStep:
+        steps.append((instruction, list(zeros), operators.read_step(instruction, zeros)))
+        return steps[-1][2]
+
+    monkeypatch.setattr("regionscope.smooth.network.read_step", note)
+    with torch.no_grad():
+        SmoothNetwork.of(trace_smooth(build(), (d,)), 2)
+        for instruction, zeros, step in steps:
+            shift = instruction.function(*zeros, *instruction.constants)[0]
+            x = [torch.randn(3, *row.shape[1:], dtype=torch.float64) for row in zeros]
+            torch.testing.assert_close(step.linear(*x) + shift, instruction.function(*x, *instruction.constants))
+            torch.testing.assert_close(torch.zeros_like(shift) if step.shift is None else step.shift, shift)
+            units = [torch.eye(row.numel(), dtype=torch.float64).reshape(-1, *row.shape[1:]) for row in zeros]
+            others = [[unit if i == j else row.expand(len(unit), *row.shape[1:]) for j, row in enumerate(zeros)]
+                      for i, unit in enumerate(units)]  # fmt: skip
+            columns = [(step.linear(*rows).abs(), step.absolute(*rows)) for rows in others]
+            for coefficients, absolute in columns:
+                torch.testing.assert_close(absolute, coefficients)
+            summed = sum((coefficients != 0).sum(0) for coefficients, _ in columns)
+            most = int(torch.as_tensor(summed).max())
+            assert step.terms >= most or most <= 1

@@ -45,7 +45,7 @@ class AffineStep:
 def read_step(instruction: Instruction, zeros: Sequence[Tensor]) -> AffineStep:
     """The step of an affine instruction. zeros: one row of each of its inputs.
 
-    Cost: a copy of the weights of a layer; for another operation, a row through it for each entry of its inputs.
+    Cost: a copy of the weights of a layer; for an operation without a case here, a row for each entry of its inputs.
     """
     constants = instruction.constants
     run = partial(_with_constants, instruction.function, constants)
@@ -57,6 +57,13 @@ def read_step(instruction: Instruction, zeros: Sequence[Tensor]) -> AffineStep:
         linear, absolute = (partial(_with_constants, instruction.function, (w,)) for w in (weight, weight.abs()))
         outputs = -1 if inner is torch.matmul else int(inner in _TRANSPOSED)  # a dimension of the weight
         return AffineStep(linear, absolute, kept, max(1, weight.numel() // weight.shape[outputs]))
+    if inner is torch.mul and len(zeros) == len(constants) == 1:
+        return AffineStep(run, partial(_with_constants, instruction.function, (constants[0].abs(),)), None, 1)
+    if inner in (torch.add, torch.sub) and len(zeros) == len(constants) == 1 and shift.shape == zeros[0].shape[1:]:
+        return AffineStep(torch.clone, torch.clone, kept, 1)
+    if inner in (torch.add, torch.sub) and len(zeros) == 2 and not constants:
+        factor = getattr(instruction.function, "keywords", {}).get("alpha", 1)
+        return AffineStep(run, partial(torch.add, alpha=abs(factor)), None, 2)
     if inner in _AVERAGES and kept is None:
         return AffineStep(run, run, None, max(1, sum(x.numel() for x in zeros) // max(1, shift.numel())) + 8)
     return _by_probing(run, list(zeros), shift, kept)
