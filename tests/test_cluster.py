@@ -108,21 +108,16 @@ def test_partitions_from_workers_are_those_of_one_process(address: str) -> None:
         (rs.measures.linear_region_count, {}),
     ],
 )
-def test_counts_from_workers_are_those_of_one_process(
-    address: str, tmp_path: Path, count: Any, options: dict[str, Any]
-) -> None:
-    """Both may continue one file."""
-    model, path = build(), tmp_path / "counts.jsonl"
+def test_counts_from_workers_are_those_of_one_process(address: str, count: Any, options: dict[str, Any]) -> None:
+    model = build()
     alone = count(model, X, slices=9, **options)
-    count(model, X, slices=4, path=path, dask=address, **options)
-    shared = count(model, X, slices=9, path=path, dask=address, **options)
+    shared = count(model, X, slices=9, dask=address, **options)
     assert len(alone.counts.unique()) > 1
     assert torch.equal(alone.counts, shared.counts)
     assert (alone.interval, alone.status, alone.grid) == (shared.interval, shared.status, shared.grid)
     if alone.plain_counts is not None:
         assert not alone.status
         assert torch.equal(alone.plain_counts, shared.plain_counts)
-    assert torch.equal(count(model, X, slices=9, path=path, **options).counts, alone.counts)
 
 
 @pytest.mark.slow

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,39 +63,6 @@ def test_slices_are_named_as_in_python(words: str, options: dict[str, Any]) -> N
     assert done.exit_code == 0, done.output
     wanted = rs.region_count(mlp([4, 12, 3], seed=1), torch.from_numpy(np.load("x4.npy")), dim=1, slices=30, **options)
     assert json.loads(done.stdout)["counts"] == wanted.counts.tolist()
-
-
-def test_a_count_in_a_file_is_resumed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shares: list[float] = []
-
-    @contextmanager
-    def bar(what: str) -> Iterator[Callable[[float], None]]:
-        shares.clear()
-        yield shares.append
-
-    monkeypatch.setattr("regionscope.cli.count.work_bar", bar)
-    command = "count :four --data x4.npy --json"
-    wanted = json.loads(run(f"{command} --slices 64").stdout)
-    file = folder / "counts.jsonl"
-    for words in ("--slices 32", "--slices 64 -o out.png"):
-        done = run(f"{command} {words} --path counts.jsonl")
-        assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
-    unlike = {"seconds": 0, "provenance": None}
-    assert {**found, **unlike} == {**wanted, **unlike}
-    assert shares == [0.5, 0.75, 1.0]
-    raw = file.read_bytes()
-    file.write_bytes(raw[:-5])
-    done = run(f"{command} --slices 64 --path counts.jsonl")
-    assert json.loads(done.stdout)["counts"] == wanted["counts"]
-    assert shares == [0.75, 1.0]
-    assert file.read_bytes() == raw
-    refused = run(f"{command} --slices 64 --path counts.jsonl --seed 1")
-    assert refused.exit_code == 2
-    assert refused.stderr.startswith(
-        "regionscope: Expected counts for --seed 1 in 'counts.jsonl', got counts for --seed 0."
-    )
-    assert file.read_bytes() == raw
 
 
 def test_the_json_says_what_was_measured(folder: Path) -> None:

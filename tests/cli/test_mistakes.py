@@ -67,8 +67,6 @@ MISTAKES = {
     f"regions {BOX} --count-only -o out.npz": "without --certify or an .npz file",
     "quickstart -o net.py": "is a file",
     f"{COUNT} --dim 3 -o out.png": "dimension 1 or 2",
-    f"{COUNT} --path .": "got the folder '.'",
-    f"{COUNT} --path net.py": "Expected a file that region_count or linear_region_count wrote",
     f"{COMPLEXITY} -o out.txt": "ends in .png",
     # options of a command
     "decisions :costs --box -3 3 --class-names one,two": "Expected 5 class names, got 2. Pass one name for each class",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,38 +109,6 @@ def test_a_few_slices_that_agree_by_chance_do_not_end_the_sampling() -> None:
         )
         == 30
     )
-
-
-@pytest.mark.parametrize(("known", "block"), [(0, 64), (1, 7), (30, 1), (64, 64), (200, 7)])
-def test_values_of_an_earlier_call_are_not_measured_again(known: int, block: int) -> None:
-    values = torch.rand(500, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.1
-    hulls, shares = rs.sampled.Hulls(DATA, dim=1), list[float]()
-    drawn, measured = list[int](), list[int]()
-
-    class Numbered:
-        dim, seed, limit = 1, 0, None
-
-        def draw(self, i: int) -> rs.Slice:
-            drawn.append(i)
-            return hulls.draw(i)
-
-    def measure(slices: Sequence[rs.Slice]) -> torch.Tensor:
-        measured.extend(drawn[-len(slices) :])
-        return values[torch.tensor(drawn[-len(slices) :])]
-
-    found = over_slices(
-        measure, Numbered(), slices=20, until=0.04, slices_per_call=block, finished=values[:known],
-        progress=shares.append,
-    )  # fmt: skip
-    n = len(found.values)
-    assert 64 < n < 200
-    assert found.status
-    assert torch.equal(found.values, values[:n])
-    assert drawn == measured == list(range(known, n))
-    assert shares[0] == min(known or block, 20) / 20
-    checks = [Estimate.of(values[:i]).relative_stderr for i in range(40, n + 1, 20)]
-    assert checks[-1] <= 0.04
-    assert min(checks[:-1]) > 0.04
 
 
 def test_a_constant_classifier_has_one_region_and_no_error() -> None:
@@ -291,18 +258,9 @@ class Axes:
         return rs.Segment(-3 * torch.eye(4)[i], 3 * torch.eye(4)[i])
 
 
-def test_any_object_that_draws_slices_is_a_sampler_and_those_with_a_seed_can_be_resumed(tmp_path: Path) -> None:
+def test_any_object_that_draws_slices_is_a_sampler() -> None:
     drawn = [Axes().draw(i) for i in range(4)]
     same(rs.region_count(NET, slices=Axes()), rs.region_count(NET, slices=drawn))
-    path = tmp_path / "counts.jsonl"
-    wanted = rs.region_count(NET, slices=rs.sampled.Hulls(DATA, limit=40, seed=3))
-    rs.region_count(NET, slices=rs.sampled.Hulls(DATA, limit=20, seed=3), path=path)
-    written = path.read_bytes()
-    same(rs.region_count(NET, slices=rs.sampled.Hulls(DATA, limit=40, seed=3), path=path), wanted)
-    assert path.read_bytes().startswith(written)
-    same(rs.region_count(NET, DATA, slices=40, seed=3, path=path), wanted)
-    with pytest.raises(InputError, match=r"got Axes\(\), whose slices .*Pass a list of slices"):
-        rs.region_count(NET, slices=Axes(), path=tmp_path / "other.jsonl")
 
 
 @pytest.mark.parametrize("name", ["dim", "through", "alpha", "length", "seed", "generator"])

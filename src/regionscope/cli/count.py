@@ -10,7 +10,7 @@ import torch
 from rich.console import Console
 from rich.table import Column, Table
 
-from regionscope.cli import options, output
+from regionscope.cli import options
 from regionscope.cli.job import NetworkJob, with_job
 from regionscope.cli.options import option
 from regionscope.cli.running import work_bar
@@ -54,10 +54,6 @@ SeedOption = Annotated[
     int | None,
     option("--seed", "Seed for the slices; by default 0.", _SLICES, least=0),
 ]
-PathOption = Annotated[
-    Path | None,
-    option("--path FILE", "File for the counts of finished slices. Run the command again to resume.", options.WORK),
-]
 
 
 @with_job
@@ -65,7 +61,7 @@ def count(
     job: NetworkJob, data: DataOption = None, dim: DimOption = _DEFAULT["dim"],
     slices: SlicesOption = _DEFAULT["slices"], grid: GridOption = _DEFAULT["grid"],
     method: MethodOption = _DEFAULT["method"], until: UntilOption = _DEFAULT["until"],
-    through: ThroughOption = _DEFAULT["through"], seed: SeedOption = None, path: PathOption = _DEFAULT["path"],
+    through: ThroughOption = _DEFAULT["through"], seed: SeedOption = None,
     dask: options.DaskOption = None, class_names: options.ClassNamesOption = None,
 ) -> None:  # fmt: skip
     """Estimate the mean number of decision regions on random slices through data, for any classifier.
@@ -77,8 +73,6 @@ def count(
     job.check_targets(dim)
     names: Sequence[str] | None = options.read_class_names(class_names)
     classes = job.n_classes
-    if path is not None:
-        output.check_folder(path)
     if names is not None and classes is None:
         with job.explaining(network, inputs):
             classes = _classes(network, inputs)
@@ -86,7 +80,7 @@ def count(
     if seed is None:
         seed = _DEFAULT["seed"] if job.stored_seed is None else job.stored_seed
     drawing: dict[str, Any] = {"through": through, "seed": seed}
-    working: dict[str, Any] = {"until": until, "path": path, "dask": dask}
+    working: dict[str, Any] = {"until": until, "dask": dask}
     with work_bar("Counting") as bar, job.explaining(network, inputs):
         working["progress"] = bar
         result = region_count(network, inputs, dim=dim, slices=slices, grid=grid, method=method, **drawing, **working)

@@ -1,7 +1,6 @@
 """Numbers from partitions, samples and models.
 
-- Counts over many slices: ``region_count`` (also ``linear_region_count``) and ``over_slices``; ``count_file`` stores
-  them.
+- Counts over many slices: ``region_count`` (also ``linear_region_count``) and ``over_slices``.
 - Scalars of a model: ``gap`` (error rates and the margin of the outputs), ``norms``, ``sharpness``.
 - What theory says: ``bounds``.
 - Relations between numbers: ``correlate``.

@@ -52,7 +52,6 @@ def over_slices(
     until: float | None = None,
     max_slices: int = 100_000,
     slices_per_call: int = 64,
-    finished: Tensor | None = None,
     progress: Progress | None = None,
 ) -> SliceValues:
     """Draw slices, measure each, and stop after ``slices`` of them, or when the mean is precise enough.
@@ -62,7 +61,6 @@ def over_slices(
         slices, from 30 on, since a few slices can agree by chance. If ``max_slices`` is reached first, ``status`` says
         so. Stopping at a precision biases the mean slightly, by the order of 1 / n.
     slices_per_call: largest number of slices that are measured in one call.
-    finished: (m,) values of the slices 0 to m - 1 from an earlier call; they are neither drawn nor measured again.
     progress: called with the finished share of the work, 0 to 1; with ``until``, the share up to the next check.
     """
     _check(slices, until, max_slices)
@@ -74,13 +72,9 @@ def over_slices(
     done = 0
     while True:
         while done < target:
-            if finished is not None and done < len(finished):
-                values.append(finished[done:target])
-                done += len(values[-1])
-            else:
-                block = _draw(sampler, done, target, slices_per_call)
-                values.append(measure(block))
-                done += len(block)
+            block = _draw(sampler, done, target, slices_per_call)
+            values.append(measure(block))
+            done += len(block)
             if progress is not None:
                 progress(done / target)
         values = [torch.cat(values)]

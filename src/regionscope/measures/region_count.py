@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -21,8 +20,7 @@ from regionscope.extras import data_frame
 from regionscope.formatting import estimated
 from regionscope.geometry import Slice
 from regionscope.inputs import Examples, Inputs, read_examples
-from regionscope.measures.count_file import CountFile, setting_of
-from regionscope.measures.over_slices import SliceValues, bootstrap_interval, over_slices
+from regionscope.measures.over_slices import bootstrap_interval, over_slices
 from regionscope.network import Program
 from regionscope.network.embedded import embedded
 from regionscope.network.estimator import is_estimator
@@ -47,7 +45,6 @@ from regionscope.types import Estimate, Progress, Reading, Status
 Method = Literal["grid", "refined", "exact"]
 Pieces = Literal["linear", "activation"]
 _SLICES_PER_CALL = 64  # slices that are counted in one call, for each thread of a cluster
-_SLICES_PER_LINE = 16  # of a file, for each thread: what a kill can lose; counting 16 at a time is about as fast
 
 
 class SliceCounter:
@@ -59,30 +56,13 @@ class SliceCounter:
     def __init__(
         self, count: Callable[[Sequence[Slice]], Tensor | RefinedCounts], labeller: Labeller | None, threads: int = 1
     ) -> None:
-        self.count, self._labeller, self._threads = count, labeller, threads
-        self._file: CountFile | None = None
+        self.count, self._labeller = count, labeller
+        self.slices_per_call = threads * _SLICES_PER_CALL
         self.plain: list[Tensor] = []
         self.settled: list[Tensor] = []
 
-    def over(
-        self, sampler: SliceSampler, file: CountFile | None, *, slices: int, until: float | None, max_slices: int,
-        progress: Progress | None,
-    ) -> SliceValues:  # fmt: skip
-        """The counts of drawn slices, see ``over_slices``. Those in the file are taken from it, others are appended."""
-        self._file = file
-        return over_slices(
-            self, sampler, slices=slices, until=until, max_slices=max_slices, progress=progress,
-            slices_per_call=self._threads * (_SLICES_PER_CALL if file is None else _SLICES_PER_LINE),
-            finished=None if file is None else self._kept(file.finished),
-        )  # fmt: skip
-
     def __call__(self, block: Sequence[Slice]) -> Tensor:
         result = self.count(block)
-        if self._file is not None:
-            self._file.append(result)
-        return self._kept(result)
-
-    def _kept(self, result: Tensor | RefinedCounts) -> Tensor:
         if isinstance(result, Tensor):
             return result
         self.plain.append(result.plain)
@@ -267,8 +247,7 @@ def region_count(
     until: float | None = None, max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None,
     batch_size: int | None = None, memory: int | None = None, autocast: torch.dtype | None = None,
     max_points: int = 100_000, progress: Progress | None = None, output: Output | None = None,
-    args: Arguments = (), position: int = -1, attention_mask: Any = None, path: str | Path | None = None,
-    dask: str | None = None,
+    args: Arguments = (), position: int = -1, attention_mask: Any = None, dask: str | None = None,
 ) -> RegionCount:  # fmt: skip
     """R_d: the mean number of connected regions of one predicted label on slices through d + 1 random inputs.
 
@@ -296,10 +275,6 @@ def region_count(
         ``select_output``.
     position, attention_mask: for token ids (n, t) as inputs: the regions are those of the next token at ``position``,
         on slices through the embeddings of the sequences; see ``embedded``. -1 is the last real token.
-    path: a file of JSON lines to which the counts of finished slices are appended, 16 at a time. Slices that it already
-        holds are not counted again, so the same call after a kill resumes and gives the same result. A file of another
-        model (an ``nn.Module``, compared by layers and weights), of other inputs, seed or options raises InputError;
-        ``slices``, ``until``, ``max_slices``, ``batch_size``, ``memory`` and ``dask`` may differ.
     dask: address of a Dask cluster ("tcp://host:8786" or "local:4") whose workers share the slices; the counts are the
         same. Needs the extra ``dask``. The model is sent to the workers.
     Cost: a forward pass over slices * lattice points in batches that fit ``memory``; exact: see ``decision_regions``.
@@ -327,12 +302,10 @@ def region_count(
         batch_size=batch_size, memory=memory, autocast=autocast, max_points=max_points,
     )  # fmt: skip
     with opener(first) if dask is None else open_counter_on(dask, model, opener) as counter:
-        file = None if path is None else CountFile(path, setting_of(
-            model, examples, sampler, method=method, grid=points_per_axis, max_points=max_points, autocast=autocast
-        ))  # fmt: skip
-        results = counter.over(
-            sampler, file, slices=number_of(slices), until=until, max_slices=max_slices, progress=progress
-        )
+        results = over_slices(
+            counter, sampler, slices=number_of(slices), until=until, max_slices=max_slices,
+            slices_per_call=counter.slices_per_call, progress=progress,
+        )  # fmt: skip
     n = len(results.values)
     return RegionCount(
         counts=results.values,
@@ -353,7 +326,7 @@ def linear_region_count(
     alpha: tuple[float, float] = (0.0, 1.0), length: float | None = None, until: float | None = None,
     max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None, memory: int | None = None,
     progress: Progress | None = None, output: Output | None = None, args: Arguments = (),
-    path: str | Path | None = None, dask: str | None = None,
+    dask: str | None = None,
 ) -> RegionCount:  # fmt: skip
     """The mean exact number of linear (or activation) regions on random slices, with its standard error.
 
@@ -368,12 +341,10 @@ def linear_region_count(
     program = model if isinstance(model, Program) else program_of(model, [sampler.draw(0)])
     one_of("pieces", pieces, ("linear", "activation"))
     with open_linear_counter(model, program, pieces, memory, dask) as counter:
-        file = None if path is None else CountFile(path, setting_of(
-            model, examples, sampler, method="exact", pieces=pieces
-        ))  # fmt: skip
-        results = counter.over(
-            sampler, file, slices=number_of(slices), until=until, max_slices=max_slices, progress=progress
-        )
+        results = over_slices(
+            counter, sampler, slices=number_of(slices), until=until, max_slices=max_slices,
+            slices_per_call=counter.slices_per_call, progress=progress,
+        )  # fmt: skip
     return RegionCount(
         results.values, sampler.dim, "exact", None, sampler.seed, results.seconds, status=results.status, pieces=pieces
     )

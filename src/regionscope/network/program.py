@@ -359,13 +359,10 @@ def structure_of(module: nn.Module) -> Structure | None:
     return (*layers, *((name, tuple(tensor.shape)) for name, tensor in tensors))
 
 
-def layers_of(module: nn.Module, *, hidden: bool = False) -> Iterator[tuple[str, type[nn.Module], dict[str, Any]]]:
-    """Path, type and settings of all layers.
-
-    hidden: whether attributes of a layer's own class whose names start with an underscore are settings too.
-    """
+def layers_of(module: nn.Module) -> Iterator[tuple[str, type[nn.Module], dict[str, Any]]]:
+    """Path, type and settings of all layers."""
     for path, m in module.named_modules(remove_duplicate=False):
-        names = (name for name in vars(m) if name not in _NO_SETTINGS and (hidden or not name.startswith("_")))
+        names = (name for name in vars(m) if name not in _NO_SETTINGS and not name.startswith("_"))
         yield path, type(m), {name: vars(m)[name] for name in names}
 
 

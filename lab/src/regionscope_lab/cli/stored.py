@@ -109,7 +109,7 @@ class RunLevelSetJob(RunSliceJob, levels.LevelSetJob):
 
 _KNOWN = ("model", "weights", "head", "input_shape", "class_names", "data", "test", "domain")  # to a run
 _RARE: tuple[str, ...] = ("count_only", "lowest")
-_RARE += ("until", "through", "path", "dask")  # of count
+_RARE += ("until", "through", "dask")  # of count
 _OTHER_SLICES = ("points", "plane", "at", "box")  # a file of --slice holds each of them
 
 
