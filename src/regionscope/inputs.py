@@ -60,11 +60,6 @@ class Examples:
         """The first input, for its shape, dtype and device."""
         return self.input(0)
 
-    @property
-    def in_memory(self) -> bool:
-        """Whether the inputs are one tensor, so that nothing has to be loaded."""
-        return self._inputs is not None
-
     def input(self, i: int) -> Tensor:
         """Input i, as it is stored."""
         return self._pair(i)[0]

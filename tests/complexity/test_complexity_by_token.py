@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import regionscope as rs
 from sequence_models import TinyGPT, prompts
@@ -55,3 +55,18 @@ def test_padding_never_counts_and_changes_nothing() -> None:
     assert found.total.tolist() == [*whole.total.tolist(), *alone.total.tolist()]
     assert found.layer_means[name].value == float(found.by_layer[name].double().mean())
     assert found.block_means["layers.1"].stderr > 0
+
+
+def test_an_activation_of_transposed_tokens_has_no_positions() -> None:
+    class Turned(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(8, 6)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.relu(self.linear(x).transpose(1, 2))
+
+    x = torch.randn(3, 5, 8, generator=torch.Generator().manual_seed(0))
+    found = rs.local_complexity(Turned(), x, dims=4, radius=1.0)
+    assert int(found.by_layer["relu"].sum()) > 0
+    assert found.by_position == {}
