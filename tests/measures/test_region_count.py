@@ -150,7 +150,7 @@ def test_the_bootstrap_interval_covers_the_mean_about_as_often_as_it_says() -> N
 @pytest.mark.parametrize("method", ["grid", "refined"])
 def test_the_share_of_a_worker_has_the_counts_of_one_call(method: Any) -> None:
     slices = [rs.sampled.Hulls(DATA, dim=2).draw(i) for i in range(70)]  # more than are counted in one call
-    options = {"batch_size": None, "memory": None, "autocast": None, "max_points": 300}
+    options = {"batch_size": None, "memory": None, "max_points": 300}
     shard = _count_shard(lambda first: open_counter(NET, None, first, method=method, grid=9, **options), slices)
     wanted = rs.region_count(NET, slices=slices, method=method, grid=9, max_points=300)
     assert torch.equal(shard.counts if method == "refined" else shard, wanted.counts)
@@ -179,7 +179,6 @@ MIXED = [*[rs.Simplex(list(DATA[:3]))] * 64, rs.Box(DATA[0], torch.eye(4)[:2], 1
         ),
         *(({"until": value}, "between 0 and 1, got") for value in (0.0, 1, 2, -0.1)),
         *(({"alpha": value}, "alpha") for value in (1, "ab", (0.0, "1"), (0.0, 1.0, 2.0))),
-        ({"autocast": "half"}, "Expected autocast to be a torch dtype"),
         ({"method": "refined", "max_points": "9"}, "max_points to be a whole number of at least 1, got '9'"),
         ({"model": lambda x: x * math.nan}, "NaN"),
         ({"model": lambda x: x[:, 0]}, r"the function to return integer .*got float32 of shape \(8000,\)"),
@@ -187,7 +186,7 @@ MIXED = [*[rs.Simplex(list(DATA[:3]))] * 64, rs.Box(DATA[0], torch.eye(4)[:2], 1
         ({"model": lambda x: x, "method": "exact"}, "Expected a torch module"),
         *(
             ({"method": "exact", **option}, f'{next(iter(option))}=None with method="exact"')
-            for option in ({"grid": 50}, {"batch_size": 8}, {"autocast": torch.bfloat16})
+            for option in ({"grid": 50}, {"batch_size": 8})
         ),
         ({"slices": []}, "empty"),
         ({"inputs": None, "grid": 3, "slices": MIXED}, "only simplices or only boxes, got both"),

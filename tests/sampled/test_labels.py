@@ -91,16 +91,9 @@ def test_batches_do_not_change_the_answer(rows: int | None) -> None:
     assert torch.equal(label(linear(), batch_size=rows), linear()(X).argmax(1))
 
 
-def test_precision_and_autocast() -> None:
+def test_a_model_in_float64_gets_inputs_in_float64() -> None:
     net = linear().double()
     assert torch.equal(label(net), net(X.double()).argmax(1))
-    seen = []
-    net = nn.Sequential(linear())
-    net[0].register_forward_hook(lambda module, args, out: seen.append(out.dtype))
-    label(net, autocast=torch.bfloat16)
-    assert seen[-1] == torch.bfloat16
-    with pytest.raises(InputError, match="autocast"):
-        label(lambda x: x[:, 0] > 0, autocast=torch.bfloat16)
 
 
 def test_batch_size_follows_the_memory_bound() -> None:

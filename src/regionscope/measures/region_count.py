@@ -85,11 +85,11 @@ class SliceCounter:
 @contextmanager
 def open_counter(
     model: Any, inputs: Examples | None, first: Slice, *, method: Method, grid: int | None, batch_size: int | None,
-    memory: int | None, autocast: torch.dtype | None, max_points: int,
+    memory: int | None, max_points: int,
 ) -> Iterator[SliceCounter]:  # fmt: skip
     """The counter of a method; the model is in eval mode while it is open."""
     if method == "exact":
-        for name, value in (("grid", grid), ("batch_size", batch_size), ("autocast", autocast)):
+        for name, value in (("grid", grid), ("batch_size", batch_size)):
             if value is not None:
                 raise InputError(
                     f'Expected {name}=None with method="exact", which has no lattice and computes in float64, got '
@@ -101,7 +101,7 @@ def open_counter(
     count: Callable[..., Tensor | RefinedCounts] = partial(refined_counts, max_points=max_points)
     count = grid_counts if method == "grid" else count
     with open_labeller(
-        model, inputs, first.input_shape, batch_size=batch_size, memory=memory, autocast=autocast, widened=True
+        model, inputs, first.input_shape, batch_size=batch_size, memory=memory, widened=True
     ) as labeller:
         yield SliceCounter(partial(count, labeller, grid=grid), labeller)
 
@@ -245,7 +245,7 @@ def region_count(
     grid: int | None = None, method: Method = "grid",
     through: Through = "inputs", alpha: tuple[float, float] = (0.0, 1.0), length: float | None = None,
     until: float | None = None, max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None,
-    batch_size: int | None = None, memory: int | None = None, autocast: torch.dtype | None = None,
+    batch_size: int | None = None, memory: int | None = None,
     max_points: int = 100_000, progress: Progress | None = None, output: Output | None = None,
     args: Arguments = (), position: int = -1, attention_mask: Any = None, dask: str | None = None,
 ) -> RegionCount:  # fmt: skip
@@ -269,8 +269,6 @@ def region_count(
         stops when two successive lattices agree, so it can miss thin regions, and ``status`` does not say so: on lines,
         ``grid_bias`` is a lower bound of what the grid misses. "exact" gives the true counts; ``grid=800`` in 1-D is a
         cheap check.
-    autocast: dtype for ``torch.autocast``. In bfloat16 and float16, rounding near the boundaries makes regions that do
-        not exist; leave it out for counts that you report.
     output, args: the part of the model's output that holds the logits, and its further arguments; see
         ``select_output``.
     position, attention_mask: for token ids (n, t) as inputs: the regions are those of the next token at ``position``,
@@ -299,7 +297,7 @@ def region_count(
     points_per_axis = grid if method == "exact" else lattice_for(listed, grid).grid
     opener = partial(
         open_counter, model, examples if dask is None else None, method=method, grid=points_per_axis,
-        batch_size=batch_size, memory=memory, autocast=autocast, max_points=max_points,
+        batch_size=batch_size, memory=memory, max_points=max_points,
     )  # fmt: skip
     with opener(first) if dask is None else open_counter_on(dask, model, opener) as counter:
         results = over_slices(

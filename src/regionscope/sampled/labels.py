@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -83,7 +83,6 @@ def open_labeller(
     *,
     batch_size: int | None = None,
     memory: int | None = None,
-    autocast: torch.dtype | None = None,
     widened: bool = False,
 ) -> Iterator[Labeller]:
     """A ``Labeller`` of ``model``: of a private copy in eval mode, if it is a module (see ``untouched``).
@@ -93,7 +92,6 @@ def open_labeller(
         where ``inputs`` is one, that returns integer labels (n,) or logits (n, c) or (n, 1).
     batch_size, memory: number of rows at a time; by default as many as keep the activations under ``memory`` bytes (64
         MiB on a CPU, 4 GiB on a GPU).
-    autocast: dtype for ``torch.autocast``; None runs without it.
     widened: whether a module in half precision runs in float32, where its weights are the same numbers. Next to a
         boundary, the labels that half precision gives are noise.
     """
@@ -101,13 +99,7 @@ def open_labeller(
     if isinstance(model, nn.Module):
         refuse_batch_statistics(model)
         _refuse_infinite_weights(model)
-        if autocast is not None and not isinstance(autocast, torch.dtype):
-            raise InputError(
-                f"Expected autocast to be a torch dtype, or None, got {autocast!r}. Pass torch.bfloat16, for example."
-            )
         device, _ = device_and_dtype(model)
-    elif autocast is not None:
-        raise InputError(f"Expected a torch module for autocast, got {type(model).__name__}. Leave autocast out.")
     else:
         examples = None if inputs is None else read_examples(inputs)
         dtype, device = _own_place(model, examples)
@@ -117,7 +109,7 @@ def open_labeller(
         rows = batch_size or _rows(private, input_shape, dtype, device, memory)
         if isinstance(private, nn.Module):
             check_fixed_outputs(private, _pair(inputs, input_shape, dtype, device))
-            classify = _module(private, dtype, device, autocast)
+            classify = _module(private, dtype, device)
         else:
             classify = _function(private, examples is not None and examples.numpy)
         yield Labeller(classify, dtype=dtype, device=device, rows=rows, model=private)
@@ -210,22 +202,16 @@ def _offered(outputs: Any) -> str:
     return f"an index from 0 to {len(outputs) - 1}"
 
 
-def _module(
-    model: nn.Module, dtype: torch.dtype, device: torch.device, autocast: torch.dtype | None
-) -> Callable[[Tensor], Tensor]:
+def _module(model: nn.Module, dtype: torch.dtype, device: torch.device) -> Callable[[Tensor], Tensor]:
     def outputs(inputs: Tensor) -> Any:
-        how: AbstractContextManager[Any] = (
-            nullcontext() if autocast is None else torch.autocast(device.type, dtype=autocast)
-        )
-        with how:
-            return call_model(model, inputs)
+        return call_model(model, inputs)
 
     def quick_outputs(inputs: Tensor) -> Any:
         with torch.autocast(device.type, dtype=torch.float16):
             outputs = call_model(model, inputs)
         return outputs.to(dtype) if isinstance(outputs, Tensor) and outputs.is_floating_point() else outputs
 
-    screened = device.type == "cuda" and dtype == torch.float32 and autocast is None
+    screened = device.type == "cuda" and dtype == torch.float32
     called = HalfPrecisionScreen(quick_outputs, outputs) if screened else outputs
 
     def classify(inputs: Tensor) -> Tensor:
