@@ -1,8 +1,8 @@
 """The one table of ``make bench``: seconds, floor, ratio and memory, each beside what was measured before.
 
 The benchmarks with a floor store their rows in docs/benchmarks/bench.json, with the machine and the versions. It also
-holds ``peers``: milliseconds of other tools and of regionscope, measured side by side. The pages Performance and
-Comparison show both; Performance has a figure, too.
+holds ``peers``: milliseconds of other tools and of regionscope, measured side by side. Performance shows the rows in
+tables and in a figure, Comparison the peers.
 
 python benchmarks/table.py                        # print the stored rows, and bring the pages up to date
 """
@@ -89,11 +89,10 @@ def page_tables() -> str:
     for device in DEVICES:
         rows = rows_on(device)
         if rows:
-            titles = "regions", "seconds", "processor", "floor", "ratio", "GiB", "load"
-            text += f"\n| {rows[0]['device'].replace('cpu', 'CPU')} | {' | '.join(titles)} |\n|{'---|' * 8}\n"
+            titles = "regions", "seconds", "ratio", "GiB"
+            text += f"\n| {rows[0]['device'].replace('cpu', 'CPU')} | {' | '.join(titles)} |\n|{'---|' * 5}\n"
         for row in rows:
-            values = [row.get("regions", row.get("cells")), row["seconds"], row.get("cpu"), row["floor"], row["ratio"]]
-            values += [row["peak_gib"], row.get("load")]
+            values = [row.get("regions", row.get("cells")), row["seconds"], row["ratio"], row["peak_gib"]]
             text += f"| {' | '.join([row['case'], *map(short, values)])} |\n"
     return text.replace("*", "\\*") + "\n"
 
@@ -152,10 +151,9 @@ def main() -> None:
         if rows:
             print(f"{rows[0]['device']}, torch {rows[0]['torch']}, {rows[0]['threads']} thread(s)")
             print_table(rows)
-    for name in ("performance.md", "comparison.md"):
-        page = DOCS / name
-        text = TABLES.sub(lambda _: page_tables(), page.read_text(encoding="utf-8"))
-        page.write_text(PEERS.sub(lambda _: peer_tables(), text), encoding="utf-8")
+    for name, pattern, tables in (("performance", TABLES, page_tables), ("comparison", PEERS, peer_tables)):
+        page, text = DOCS / f"{name}.md", tables()
+        page.write_text(pattern.sub(lambda _, text=text: text, page.read_text(encoding="utf-8")), encoding="utf-8")
     figure().savefig(DOCS / "images" / "speed.png", dpi=150)
 
 
