@@ -57,7 +57,7 @@ def test_a_sweep_from_run_to_export(folder: Path) -> None:
     again = run("sweep run grid.toml --runs runs")
     assert "4 finished (4 had ended before)" in again.stdout
 
-    status = run("sweep status --runs runs --watch")
+    status = run("sweep status --runs runs")
     assert "finished" in status.stdout
     table = run("sweep table --runs runs")
     for words in ("4 runs; all have data.name random_labels", "training.epochs 2", "lr", "seed", "gap", "regions", "±"):

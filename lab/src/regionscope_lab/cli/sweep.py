@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.live import Live
 from rich.table import Column, Table
 
 from regionscope.cli import options, output
@@ -87,28 +85,14 @@ def run(
 
 
 @sweep.command()
-def status(
-    runs: lab_options.RunsOption = Path("runs"),
-    watch: Annotated[
-        bool, options.option("--watch", "Whether to refresh every two seconds until all runs have ended.")
-    ] = False,
-) -> None:
+def status(runs: lab_options.RunsOption = Path("runs")) -> None:
     """Show how many runs are finished, running, stopped and new (not started), on any machine.
 
     Damaged runs are repaired by the next `sweep run`, which also compares the checksums of all checkpoints.
 
-    Example: regionscope-lab sweep status --runs runs --watch
+    Example: regionscope-lab sweep status --runs runs
     """
-    console = Console()
-    progress = sweep_status(runs)
-    if not watch:
-        console.print(_status_table(progress))
-        return
-    with Live(_status_table(progress), console=console) as live:
-        while sum(progress.counts.get(name, 0) for name in (*ENDED, "failed")) < progress.total:
-            time.sleep(2)
-            progress = sweep_status(runs)
-            live.update(_status_table(progress))
+    Console().print(_status_table(sweep_status(runs)))
 
 
 @sweep.command()
