@@ -15,7 +15,7 @@ SMOOTH = (
     "GELU, SiLU, Mish, Softplus, ELU, SELU, CELU, Sigmoid, Tanh, Softsign, Hardswish, sin, cos, exp, log, sqrt, "
     "powers, products, softmax, attention, LayerNorm, GroupNorm and RMSNorm"
 )
-WAY_OUT = "Use region_count() or local_complexity() for other networks."
+WAY_OUT = "Use decision_map() for smooth functions, region_count() or local_complexity() for other networks."
 WAY_OUT_OF_RECURRENT = "Use region_count() for such networks."  # local_complexity() cannot look inside either
 
 NO_STATISTICS = "it has no running statistics, so in eval mode too it divides by the spread of the batch"
