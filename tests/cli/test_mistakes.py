@@ -49,6 +49,7 @@ MISTAKES = {
     f"regions {BOX} --points triangle.npy": "and --slice FILE.toml, got several.",
     "regions :build --box a b": "Expected two numbers for --box, got 'a', 'b'. Write --box 0 1, for example.",
     "regions :build --box -1e300 1e300": "at most 1e+100, got 1e+300, for which sizes overflow. Use another",
+    "regions :four --plane 0=0:1,9=0:1,1=0,2=0,3=0": "Expected inputs 0 to 3, the only ones of the network, got 9.",
     "regions :four --plane 0=0:1,1=0:1": "got no value for 2, 3. Add values, for example 2=0,3=0, or",
     "regions :four --plane 0=1:0,1=0:1,2=0,3=0": "with a range LO < HI for two inputs",
     "regions :four --plane 0=0:1,1=0,2=0,3=0": "for two inputs and one number for each other input, got --plane 0=0",

@@ -93,6 +93,14 @@ def test_the_difference_of_two_correlations_is_sharper_than_either() -> None:
     assert swapped.value == pytest.approx(-found.value)
 
 
+def test_a_correlation_is_printed_in_short() -> None:
+    found = measures.correlate([1, 2, 3, 4], [2, 4, 6, 8])
+    one = "+1.00 [+1.00, +1.00]"
+    assert repr(found.pearson) == f"Coefficient({one}, n=4)"
+    assert str(found) == f"Pearson {one}, Spearman {one}, Kendall {one} (n = 4)"
+    assert repr(found) == f"Correlation(pearson={one}, spearman={one}, kendall={one}, n=4)"
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [

@@ -73,9 +73,11 @@ class SliceCounter:
     def model_seconds(self) -> float:
         return 0.0 if self._labeller is None else self._labeller.seconds
 
-    def status(self, n: int) -> Status:
-        """Whether the counts of the first n slices settled."""
-        unsettled = n - int(torch.cat(self.settled)[:n].sum()) if self.settled else 0
+    @property
+    def status(self) -> Status:
+        """Whether the counts of all slices settled."""
+        n = sum(len(block) for block in self.settled)
+        unsettled = n - sum(int(block.sum()) for block in self.settled)
         if not unsettled:
             return Status()
         reason = f"the counts of {unsettled} of {n} slices still changed at the finest lattice; raise max_points"
@@ -304,7 +306,6 @@ def region_count(
             counter, sampler, slices=number_of(slices), until=until, max_slices=max_slices,
             slices_per_call=counter.slices_per_call, progress=progress,
         )  # fmt: skip
-    n = len(results.values)
     return RegionCount(
         counts=results.values,
         dim=sampler.dim,
@@ -313,8 +314,8 @@ def region_count(
         seed=sampler.seed,
         seconds=results.seconds,
         model_seconds=counter.model_seconds,
-        plain_counts=torch.cat(counter.plain)[:n] if counter.plain else None,
-        status=_combined_status(results.status, counter.status(n)),
+        plain_counts=torch.cat(counter.plain) if counter.plain else None,
+        status=_combined_status(results.status, counter.status),
     )
 
 
