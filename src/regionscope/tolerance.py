@@ -12,7 +12,6 @@ from regionscope.errors import InputError
 
 # relative to the size of a cell or a slice
 FLAT = 1e-12  # nearer points lie on it, and thinner ones are flat
-SLIVER = 1e-14  # of the squared size of a cell: pieces of less area are dropped
 COVERAGE_ERROR = 1e-9  # largest error of the sum of all region sizes, for ``Partition.check``
 LOST_SHARE = 1e-6  # largest error of that sum before the computation itself fails
 OUTSIDE_DISTANCE = 1e-9  # by which rounding may move a point out of its region

@@ -30,7 +30,6 @@ DPI = 150
 PANEL_INCHES = 4.0
 BLUE, VERMILLION, GREEN, ORANGE, SKY, PURPLE = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7"
 BLACK, GREY, LIGHT, PALE = "#1A1A1A", "#888888", "#BBBBBB", "#EEEEEE"
-TEXT_GREY = "#555555"  # contrast 7.5 : 1 on white; GREY has 3.5 : 1 and is for lines
 EDGE, EDGE_WIDTH = "#333333", 0.35
 THINNEST = 0.12  # share of their width that lines keep where there are many
 BOUNDARY, BOUNDARY_WIDTH = "#000000", 1.6

@@ -19,10 +19,6 @@ from matplotlib.ticker import (
 from regionscope.geometry import Polyline, Slice
 
 _MOST, _STEPS = 4, (1, 2, 5, 10)
-_MARKS = 6
-_DECADES = 2  # a logarithmic axis over fewer has ticks between the powers of ten
-_PLACES, _LETTERS = 9, 5  # largest number of settings that have a label each, and of letters in a label
-_LETTER = 0.0125  # of the length of an axis, what one letter of a label takes at most; a digit is 0.011 on a short one
 _GROUPED = 1e4  # numbers from here on are written in groups of three digits
 _UNITS = 20  # the longest axis of counts with a tick at each whole number
 _LONG, _FINE = 1e6, 1e-3  # an axis with a number as large, or with only smaller ones, has exponents
