@@ -132,8 +132,19 @@ def test_linear_regions_use_the_same_slices_and_error_bars() -> None:
     crossing = [bool(slice.embed(slice.corners).prod() < 0) for slice in slices]
     assert est.counts.tolist() == [2 if crosses else 1 for crosses in crossing]
     assert est.stderr > 0
+    with torch.no_grad():
+        fold[2].weight[0, 1] = -1.0  # relu(x) - relu(-x) = x: one map on both sides of the fold
+    assert measures.linear_region_count(fold, points, slices=60).counts.tolist() == [1] * 60
+    sides = measures.linear_region_count(fold, points, slices=60, pieces="activation")
+    assert sides.counts.tolist() == est.counts.tolist()
     with pytest.raises(InputError, match="pieces"):
         measures.linear_region_count(NET, DATA, pieces="convex")
+
+
+def test_progress_is_the_share_of_the_slices_that_are_done() -> None:
+    shares: list[float] = []
+    rs.region_count(NET, DATA, slices=80, progress=shares.append)
+    assert shares == [64 / 80, 1.0]
 
 
 @pytest.mark.slow
