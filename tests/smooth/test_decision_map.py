@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -316,6 +318,19 @@ def test_the_map_is_the_same_each_time() -> None:
     first, second = (rs.decision_map(net, slice) for _ in range(2))
     assert torch.equal(first.labels, second.labels)
     assert all(torch.equal(a, b) for a, b in zip(first.cells, second.cells, strict=True))
+
+
+def test_maps_and_the_first_import_in_inference_mode() -> None:
+    """Bounds backwards need gradients, and the record of ReLU is made with one."""
+    program = """
+import torch
+with torch.inference_mode():
+    import regionscope as rs
+    net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.GELU(), torch.nn.Linear(4, 2)).double()
+    print(rs.decision_map(net, rs.Box([0.0, 0.0], torch.eye(2), 2.0)).n_regions)
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert run.stdout.strip().isdigit(), run.stderr
 
 
 def test_time_limit_and_progress() -> None:

@@ -71,13 +71,14 @@ def decision_map(
     (slice,) = read_slices(slice)
     _check_options(undecided, max_cells, max_seconds, memory)
     check_progress(progress)
-    program = trace_smooth(model, slice.input_shape, output=output, args=args)
-    if value is not None and program.n_outputs != 1:
-        raise InputError(
-            f"Expected a single output for value={value!r}, got {program.n_outputs} outputs. Choose one with output=."
-        )
-    deadline = time.monotonic() + max_seconds
-    with torch.no_grad(), full_precision():
+    with torch.inference_mode(False), torch.no_grad(), full_precision():
+        program = trace_smooth(model, slice.input_shape, output=output, args=args)
+        if value is not None and program.n_outputs != 1:
+            raise InputError(
+                f"Expected a single output for value={value!r}, got {program.n_outputs} outputs. "
+                "Choose one with output=."
+            )
+        deadline = time.monotonic() + max_seconds
         network = SmoothNetwork.of(program, slice.dim)
         level = 0.0 if value is None else read_number("value", value)
         rows = network.rows(slice.dim, _MEMORY if memory is None else memory)
@@ -180,7 +181,7 @@ class DecisionMap:
     @cached_property
     def counted(self) -> RegionBounds:
         """``n_regions`` as bounds, with the reason if they differ."""
-        with torch.no_grad(), full_precision():
+        with torch.inference_mode(False), torch.no_grad(), full_precision():
             return _count(_Work(self.judge, self.parts, self.possible), _COUNT_ROUNDS if self.status else 1)
 
 

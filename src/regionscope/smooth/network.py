@@ -172,8 +172,8 @@ def _fold(instruction: Instruction, fold: Fold, inputs: list[Tensor]) -> Apply:
 def _piecewise(name: str, function: Callable[[Tensor], Tensor], knots: tuple[float, ...]) -> Curve:
     """The record of a piecewise-linear function of one number."""
     inside = [(a + b) / 2 for a, b in itertools.pairwise(knots)]
-    points = torch.tensor([knots[0] - 1, *inside, knots[-1] + 1], dtype=torch.float64, device="cpu")
-    with torch.enable_grad():
+    with torch.inference_mode(False), torch.enable_grad():
+        points = torch.tensor([knots[0] - 1, *inside, knots[-1] + 1], dtype=torch.float64, device="cpu")
         points.requires_grad_()
         (slopes,) = torch.autograd.grad(function(points).sum(), points)
     slope = partial(_slope, knots=knots, slopes=tuple(slopes.tolist()))
