@@ -64,9 +64,9 @@ def decision_map(
         each.
     output, args: as in ``trace``.
     Raises NotPiecewiseAffine for operations without a record. Reference: affine arithmetic of Sharp and Jacobson,
-    Spelunking the Deep, 2022. Differs: errors keep their signs across layers, cells are cut along the boundary,
-    rounding counts. Cost: see docs/smooth.md; for 64-[128]^6 some thousand cells, each of which costs about ten forward
-    passes.
+    Spelunking the Deep, 2022. Differs: errors keep their signs across layers, outputs are bounded backwards too, cells
+    are cut along the boundary, rounding counts. Cost: see docs/smooth.md; for 64-[128]^6 some hundred cells, each of
+    which costs tens of forward passes.
     """
     (slice,) = read_slices(slice)
     _check_options(undecided, max_cells, max_seconds, memory)
