@@ -215,7 +215,7 @@ def test_quickstart_writes_its_folder_and_names_the_extra_of_the_explorer(
     assert {path.name for path in (folder / "without").iterdir()} == files - {"explorer.html"}
 
 
-PYTHON_ONLY = {"model", "inputs", "x", "slice", "generator", "tolerance", "on_limit", "jumps"}
+PYTHON_ONLY = {"model", "inputs", "x", "slice", "tolerance", "on_limit", "jumps"}
 PYTHON_ONLY |= {"max_slices", "max_points", "batch_size", "frames", "max_pool"}  # few change them
 PYTHON_ONLY |= {"memory", "progress", "alpha", "length", "linear_outputs"}
 PYTHON_ONLY |= {"args", "position", "attention_mask"}  # the last two: token ids, not in files

@@ -79,6 +79,15 @@ def test_constant_units_count_nothing_and_have_finite_gradients(
     assert all(float(gradient.abs().max()) < 1e-12 for gradient in gradients)
 
 
+def test_a_generator_gives_a_new_frame_at_each_call() -> None:
+    model, generator = net(nn.ReLU), torch.Generator().manual_seed(4)
+    first, second = (
+        rs.complexity.soft_local_complexity(model, POINTS, radius=0.7, generator=generator) for _ in range(2)
+    )
+    assert torch.equal(first, rs.complexity.soft_local_complexity(model, POINTS, radius=0.7, seed=4))
+    assert not torch.equal(first, second)
+
+
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_units_that_only_reach_their_fold_count_nothing(sign: float) -> None:
     class Twice(nn.Module):
@@ -109,6 +118,7 @@ def test_units_that_only_reach_their_fold_count_nothing(sign: float) -> None:
     [
         (net(), {"temperature": 0.0}, "temperature to be positive, got 0"),
         (nn.Linear(3, 2).double(), {}, "Expected a model that calls activations, got one"),
+        (net(), {"generator": 3}, "a Generator for generator, got int"),
         (abs, {}, "Expected a torch.nn.Module"),
     ],
 )

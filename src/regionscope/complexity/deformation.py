@@ -66,7 +66,6 @@ def deformation(
     radius: float = 0.005,
     frames: FrameChoice = "shared",
     seed: int = 0,
-    generator: torch.Generator | None = None,
     memory: int | None = None,
     output: Output | None = None,
     args: Arguments = (),
@@ -78,7 +77,7 @@ def deformation(
     distance, and the diameter is the largest eccentricity. Humayun et al. 2023, appendix C, Figures 18 and 19. By the
     triangle inequality only antipodes need a path of two edges, so no graph search is run.
 
-    inputs, dims, radius, frames, seed, generator, memory, output, args: as in ``local_complexity``, but without token
+    inputs, dims, radius, frames, seed, memory, output, args: as in ``local_complexity``, but without token
     ids. Layers cannot be chosen: those that are linear or convolutions are measured, with the vertices of the
     cross-polytope.
     Cost: one forward pass of 2·P·b inputs and P² distances per layer.
@@ -86,10 +85,7 @@ def deformation(
     model = check_module(select_output(as_module(model), output, args))
     parts: list[dict[str, Tensor]] = []
     with untouched(model, widened=True) as private:
-        where = Neighbourhoods.read(
-            private, inputs, dims=dims, radius=radius, frames=frames, seed=seed,
-            generator=generator,
-        )  # fmt: skip
+        where = Neighbourhoods.read(private, inputs, dims=dims, radius=radius, frames=frames, seed=seed)
         if where.dims < 2:
             raise InputError(
                 "Expected dims of at least 2, got 1, for which the graph of vertices has no edge. Raise dims."

@@ -161,8 +161,8 @@ class ComplexityWatch:
         output: Output | None = None,
         args: Arguments = (),
     ) -> None:
-        """Options are those of ``local_complexity``. There is no ``generator``, as the frame stays the same, and no
-        ``attention_mask``, as the points have no padding.
+        """Options are those of ``local_complexity``. There is no ``attention_mask``, as the points have no
+        padding.
         """
         self._points = check_instance("points", points, MeasurePoints, advice="Draw them with draw_points(train, test)")
         self._measure = partial(

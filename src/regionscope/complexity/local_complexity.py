@@ -119,7 +119,6 @@ def local_complexity(
     linear_outputs: bool = False,
     max_pool: bool = False,
     seed: int = 0,
-    generator: torch.Generator | None = None,
     memory: int | None = None,
     output: Output | None = None,
     args: Arguments = (),
@@ -143,7 +142,7 @@ def local_complexity(
         ``layers=nn.Conv2d`` counts convolutions only.
     linear_outputs: whether to also count zero crossings of linear and convolution layers that no activation follows.
     max_pool: whether to also count max-pooling windows whose largest entry changes.
-    seed, generator: source of the random frames; a generator gives new ones at each call.
+    seed: of the random frames.
     memory: limit on the bytes of live values, down to one vertex at a time; 28 MiB on a CPU (small batches fit its
         caches), and 1 GiB on a GPU. The result does not depend on it.
     output, args: the part of the model's output to use, and its further arguments; see ``select_output``.
@@ -157,9 +156,7 @@ def local_complexity(
 
     def count(model: nn.Module, points: Inputs, *, copy: bool) -> _Counts:
         with untouched(model, copy=copy, widened=True) as private:
-            where = Neighbourhoods.read(
-                private, points, dims=dims, radius=radius, frames=frames, seed=seed, generator=generator
-            )
+            where = Neighbourhoods.read(private, points, dims=dims, radius=radius, frames=frames, seed=seed)
             return _counts(private, where, layers, roles, memory)
 
     asked = {"max_pool": max_pool, "linear": linear_outputs}

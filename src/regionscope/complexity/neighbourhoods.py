@@ -222,7 +222,7 @@ class Neighbourhoods:
     @staticmethod
     def read(
         model: nn.Module, inputs: Inputs, *, dims: int | None, radius: float, frames: FrameChoice,
-        seed: int, generator: torch.Generator | None,
+        seed: int, generator: torch.Generator | None = None,
     ) -> Neighbourhoods:  # fmt: skip
         """Check the arguments and bring the points to the model's device and dtype."""
         device, dtype = device_and_dtype(model)

@@ -36,9 +36,9 @@ def soft_local_complexity(
     on the vertices (l = h) counts 0 as there, with a gradient of 0: a unit behind dead ReLUs, for example.
 
     inputs: the points x, (b, *input_shape); for token ids, pass their embeddings and a model that takes them.
-    dims, radius, seed, generator: as in ``local_complexity``. The model runs as it is, in its own mode; BatchNorm must
-    be in eval mode, since a neighbourhood has no statistics of its own. In half precision rounding
-    moves the vertices: choose a larger radius.
+    dims, radius, seed: as in ``local_complexity``. A ``generator`` gives a new frame at each call. The model runs as it
+    is, in its own mode; BatchNorm must be in eval mode, since a neighbourhood has no statistics of its own. In half
+    precision rounding moves the vertices: choose a larger radius.
     Cost: one forward pass of 2·P·b inputs that is kept for the gradient.
 
     >>> net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2))

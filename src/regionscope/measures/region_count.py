@@ -36,7 +36,6 @@ from regionscope.sampled.drawn_slices import (
     given_sampler,
     inputs_to_slice,
     number_of,
-    seed_of,
 )
 from regionscope.sampled.grid import RefinedCounts, grid_counts, lattice_for, refined_counts
 from regionscope.sampled.labels import Labeller, open_labeller
@@ -246,7 +245,7 @@ def region_count(
     model: Any, inputs: Inputs | None = None, *, dim: int = 1, slices: Slices = 100,
     grid: int | None = None, method: Method = "grid",
     through: Through = "inputs", alpha: tuple[float, float] = (0.0, 1.0), length: float | None = None,
-    until: float | None = None, max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None,
+    until: float | None = None, max_slices: int = 100_000, seed: int = 0,
     batch_size: int | None = None, memory: int | None = None,
     max_points: int = 100_000, progress: Progress | None = None, output: Output | None = None,
     args: Arguments = (), position: int = -1, attention_mask: Any = None, dask: str | None = None,
@@ -291,9 +290,7 @@ def region_count(
     else:
         model = select_output(model, output, args)
     examples = None if points is None else read_examples(points)
-    sampler = slice_sampler(
-        examples, dim=dim, slices=slices, through=through, alpha=alpha, length=length, seed=seed, generator=generator
-    )
+    sampler = slice_sampler(examples, dim=dim, slices=slices, through=through, alpha=alpha, length=length, seed=seed)
     first = sampler.draw(0)
     listed = sampler.slices if isinstance(sampler, GivenSlices) else [first]  # all, whatever the blocks they come in
     points_per_axis = grid if method == "exact" else lattice_for(listed, grid).grid
@@ -323,7 +320,7 @@ def linear_region_count(
     model: nn.Module | Program, inputs: Inputs | None = None, *, dim: int = 1, slices: Slices = 100,
     pieces: Pieces = "linear", through: Through = "inputs",
     alpha: tuple[float, float] = (0.0, 1.0), length: float | None = None, until: float | None = None,
-    max_slices: int = 100_000, seed: int = 0, generator: torch.Generator | None = None, memory: int | None = None,
+    max_slices: int = 100_000, seed: int = 0, memory: int | None = None,
     progress: Progress | None = None, output: Output | None = None, args: Arguments = (),
     dask: str | None = None,
 ) -> RegionCount:  # fmt: skip
@@ -333,9 +330,7 @@ def linear_region_count(
     Cost: see ``linear_regions``.
     """
     examples = None if (points := inputs_to_slice(inputs, slices)) is None else read_examples(points)
-    sampler = slice_sampler(
-        examples, dim=dim, slices=slices, through=through, alpha=alpha, length=length, seed=seed, generator=generator
-    )
+    sampler = slice_sampler(examples, dim=dim, slices=slices, through=through, alpha=alpha, length=length, seed=seed)
     model = select_output(model, output, args)
     program = model if isinstance(model, Program) else program_of(model, [sampler.draw(0)])
     one_of("pieces", pieces, ("linear", "activation"))
@@ -358,13 +353,12 @@ def slice_sampler(
     alpha: tuple[float, float] = (0.0, 1.0),
     length: float | None = None,
     seed: int = 0,
-    generator: torch.Generator | None = None,
 ) -> SliceSampler:
     """The sampler that ``region_count`` uses for these arguments."""
     if isinstance(slices, Sequence):
         return GivenSlices(list(slices))
     if isinstance(slices, SliceSampler):
-        has_options = (dim, through, alpha, length, seed, generator) != (1, "inputs", (0.0, 1.0), None, 0, None)
+        has_options = (dim, through, alpha, length, seed) != (1, "inputs", (0.0, 1.0), None, 0)
         return given_sampler(slices, inputs, has_options=has_options)
     if inputs is None:
         raise InputError("Expected inputs to draw slices through, got None. Pass inputs, or slices=[...].")
@@ -373,20 +367,20 @@ def slice_sampler(
             raise InputError(
                 'Expected length only with through="direction", got it with another. For hulls of inputs, pass alpha.'
             )
-        return Hulls(inputs, dim=dim, seed=seed_of(seed, generator), alpha=alpha)
+        return Hulls(inputs, dim=dim, seed=seed, alpha=alpha)
     if through == "direction":
         if alpha != (0.0, 1.0):
             raise InputError(
                 'Expected alpha only with through="inputs", got it with another. For random directions, pass length.'
             )
-        return RandomDirections(inputs, dim=dim, seed=seed_of(seed, generator), length=length)
+        return RandomDirections(inputs, dim=dim, seed=seed, length=length)
     if through == "origin":
         if dim != 1 or alpha != (0.0, 1.0) or length is not None:
             raise InputError(
                 'Expected dim=1 and neither alpha nor length with through="origin", whose lines end at an input. '
                 "Leave the other options out."
             )
-        return LinesFromOrigin(inputs, seed=seed_of(seed, generator))
+        return LinesFromOrigin(inputs, seed=seed)
     raise unknown_name("a valid through", through, ("inputs", "direction", "origin"))
 
 

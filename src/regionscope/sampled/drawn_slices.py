@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regionscope.checks import check_positive, read_generator, read_integer, read_number, read_seed
+from regionscope.checks import check_positive, read_integer, read_number, read_seed
 from regionscope.errors import InputError, SliceError
 from regionscope.formatting import counted
 from regionscope.geometry import Segment, Simplex, Slice
@@ -256,7 +256,7 @@ def given_sampler(sampler: SliceSampler, inputs: Inputs | Examples | None, *, ha
     """
     if has_options:
         raise InputError(
-            f"Expected no dim, through, alpha, length, seed or generator with slices={type(sampler).__name__}(...), "
+            f"Expected no dim, through, alpha, length or seed with slices={type(sampler).__name__}(...), "
             "got at least one of them. Pass them to the sampler."
         )
     return sampler if inputs is None or not isinstance(sampler, DrawnSlices) else replace(sampler, inputs=inputs)
@@ -275,14 +275,6 @@ def number_of(slices: Slices) -> int:
     if isinstance(slices, Sequence):
         return len(slices)
     return _DEFAULT_SLICES if isinstance(slices, SliceSampler) else slices
-
-
-def seed_of(seed: int, generator: torch.Generator | None) -> int:
-    """``seed``, or a number drawn from ``generator`` when one is given."""
-    if generator is not None:
-        source = read_generator(generator, None)
-        return int(torch.randint(2**62, (1,), generator=source, device=source.device))
-    return read_seed(seed)
 
 
 def _generator(seed: int, i: int) -> torch.Generator:
