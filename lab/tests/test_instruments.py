@@ -172,7 +172,7 @@ def test_readings_of_weights_and_outputs(net: nn.Module) -> None:
         ("linear_regions", {"margin": -0.5}, "at least 0"),
         ("output_margin", {"points": "random"}, "points with labels, got 'random'. Choose from train, test"),
         ("distance_from", {}, "initial="),
-        ("region_count", {"autocast": "int8"}, "one of float16"),
+        ("sharpness", {"dtype": "int8"}, "one of float16"),
         ("linear_regions", {"dtype": "float32"}, "dtype"),
         ("generalisation_gap", {"points": "train"}, "Choose from batch_size, memory"),
     ],

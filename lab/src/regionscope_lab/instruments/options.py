@@ -41,7 +41,7 @@ def options_of(
 ) -> dict[str, Option]:
     """The options ``own``, with their defaults, and every parameter of ``function`` that a file can hold.
 
-    Parameters that a run sets itself (the model, the data, a generator, a progress bar) have no default or a type that
+    Parameters that a run sets itself (the model, the data, a progress bar) have no default or a type that
     no file holds. ``without``: further ones that a run decides.
     """
     known = {name: Option(default, _flat(OWN[name])) for name, default in fixed.items()}
