@@ -151,6 +151,7 @@ def cut_line(
 
     zero_tolerance: of this fold, from ``zero_tolerances_of``. extent: of the walk.
     """
+    pair = None
     if isinstance(compared, Thresholds):
         zero_tolerance = xp.numpy_on_cpu(zero_tolerance)
         values = xp.numpy_on_cpu(compared.values)
@@ -162,7 +163,8 @@ def cut_line(
     else:
         start, tolerance = xp.as_tensors(state.intervals), at_vertices(zero_tolerance, state.slice_id)
         candidates = Candidates(compared.values, compared.groups, tolerance)
-        breaks = xp.numpy_on_cpu(breaks_along(candidates, leaders(candidates), start, start + 1))
+        breaks = breaks_along(candidates, leaders(candidates), start, start + 1)
+        pair, breaks = xp.numpy_on_cpu(candidates.columns_of(breaks)), xp.numpy_on_cpu(breaks)
         edge = xp.take(xp.numpy_on_cpu(start), breaks.row)
         changes = edge, breaks.group, breaks.ua, breaks.ub, xp.take(xp.numpy_on_cpu(tolerance), edge)
         snapped = xp.numpy_on_cpu(snapped_signs(compared, tolerance))
@@ -170,7 +172,7 @@ def cut_line(
     def length(edges: Tensor) -> Tensor:
         return (xp.take(state.coords, edges + 1) - xp.take(state.coords, edges)) / extent
 
-    points, crossings = place_points(*changes, length)
+    points, crossings = place_points(*changes, length, pair)
     return points, xp.cat([snapped, crossings.hidden])
 
 

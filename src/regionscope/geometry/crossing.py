@@ -204,15 +204,17 @@ def coincident(group: Tensor, t: Tensor, ua: Tensor, ub: Tensor, tolerance: Tens
 
 
 def place_points(
-    edge: Tensor, unit: Tensor, ua: Tensor, ub: Tensor, tolerance: Tensor, length: Callable[[Tensor], Tensor]
-) -> tuple[Points, Crossings]:
+    edge: Tensor, unit: Tensor, ua: Tensor, ub: Tensor, tolerance: Tensor, length: Callable[[Tensor], Tensor],
+    pair: Tensor | None = None,
+) -> tuple[Points, Crossings]:  # fmt: skip
     """Sort crossings along their edges and give each one a new point; crossings that cannot be told apart share one.
 
     A shared point stands where the steepest of its units vanishes; the others are zero there within their tolerance.
     ``edge`` (x,): ascending. ``ua``, ``ub`` (x,): the unit's value at the first and second end of the edge, of
     strictly opposite signs; ``tolerance`` (x,): how near to zero counts as zero there.
     ``length``: of edges, as a share of the slice. Rounding hides the place of a crossing that moves by more than
-    ``MOST_MOVED`` of the slice when its unit changes by the tolerance.
+    ``MOST_MOVED`` of the slice when its unit changes by the tolerance. ``pair`` (x,): of values whose difference a unit
+    is; two units of one pair have the same zero, whatever the rounding.
     """
     t = ua / (ua - ub)
     order = sort_within(edge, t)
@@ -239,4 +241,7 @@ def place_points(
         point, starts = first.cumsum(0) - 1, xp.nonzero(first)
         positions = xp.take(t, starts)
     points = Points(edge=xp.take(edge, starts), t=positions)
+    if pair is not None:
+        pair = xp.take(pair, order)
+        same = same & (pair[1:] != pair[:-1])
     return points, Crossings(unit=unit, point=point, hidden=xp.cat([edge[1:][same], xp.take(edge, rough)]))

@@ -43,6 +43,11 @@ class Candidates:
         """One number for "candidate i against candidate j of this group", in either order."""
         return (group * self.n_candidates + torch.minimum(i, j)) * self.n_candidates + torch.maximum(i, j)
 
+    def columns_of(self, breaks: Breaks) -> Tensor:
+        """(x,): one number for the columns of the two candidates, which windows that overlap may share."""
+        before, after = (self.groups[breaks.group, x] for x in (breaks.before, breaks.after))
+        return before * self.values.shape[1] + after
+
     def __call__(self, vertices: Tensor, pairs: Tensor) -> Tensor:
         """Value of the lower candidate minus the higher one at ``vertices``, for numbers made by ``pair``."""
         m = self.n_candidates

@@ -130,7 +130,8 @@ def _edge_breaks(
     edge = scanned[breaks.row]
     number = torch.arange(len(edge), device=edge.device)
     tolerance = candidates.tolerance[mesh.edges[edge, 0]]
-    points, crossings = place_points(edge, number, breaks.ua, breaks.ub, tolerance, length)
+    columns = candidates.columns_of(breaks)
+    points, crossings = place_points(edge, number, breaks.ua, breaks.ub, tolerance, length, columns)
     key, order = (edge * candidates.n_groups + breaks.group)[crossings.unit].sort(stable=True)
     pair = candidates.pair(breaks.group, breaks.before, breaks.after)[crossings.unit]
     return _Breaks(points, crossings.hidden, key, pair[order], crossings.point[order])
