@@ -127,6 +127,25 @@ def test_older_weight_hooks_use_the_current_weight() -> None:
     assert torch.allclose(program(x), module.double().eval()(x), rtol=1e-12)
 
 
+class Registry:
+    """An object that the copy cannot look into."""
+
+    __slots__ = ("net",)
+
+    def __init__(self, net: nn.Module) -> None:
+        self.net = net
+
+
+def test_a_way_to_the_original_that_cannot_be_followed_is_refused() -> None:
+    part = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    registry = Registry(part)
+    module = Lambda(lambda self, x: registry.net(x), part=part).train()
+    before = state_of(module)
+    with pytest.raises(RegionscopeError, match="Read it through self"):
+        trace(module, (3,))
+    assert_same(before, state_of(module))
+
+
 @pytest.mark.slow
 def test_a_compiled_part_is_read_uncompiled() -> None:
     part = nn.Sequential(nn.Linear(3, 4), nn.ReLU())

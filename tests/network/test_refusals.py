@@ -103,6 +103,7 @@ NOT_AFFINE: dict[str, tuple[Callable[[Any, Tensor], Any], str]] = {
     "complex": (lambda s, x: x.to(torch.complex64), "(it makes complex numbers)"),
     "norm": (lambda s, x: F.normalize(x), "'normalize' calls torch.nn.functional.normalize, which is not"),
     "comparison": (lambda s, x: (x > 0) * 1.0, "'gt' calls torch.gt, which is not piecewise affine (it jumps)"),
+    "equality": (lambda s, x: (x == 0) * x, "'eq' calls torch.eq, which is not piecewise affine (it jumps)"),
     "mask as an index": (lambda s, x: x[x > 0], "'gt' calls torch.gt, .* (it jumps)"),
     "sides apart": (
         lambda s, x: torch.where(x > 1, x, 0 * x),
@@ -216,6 +217,7 @@ UNTRACEABLE: dict[str, tuple[Callable[[Any, Tensor], Any], str]] = {
     "buffer": (_write_buffer, "changes a parameter or buffer in place"),
     "batch mean": (lambda s, x: x - x.mean(0), "'mean' calls torch.Tensor.mean and works along the batch dimension"),
     "flat": (lambda s, x: x.view(-1), "works along the batch dimension"),
+    "one row": (lambda s, x: x[0], "works along the batch dimension"),
     "batch last": (lambda s, x: x.t(), "has the batch as dimension 1. Transpose it"),
     "gram": (lambda s, x: torch.ones(3, 1) @ x, "works along the batch dimension"),
     "batch sized": (lambda s, x: x + torch.ones(5, 4), "works along the batch dimension"),
