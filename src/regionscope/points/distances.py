@@ -107,14 +107,14 @@ def distances(
     for start in range(0, directions.n, blocks.directions):
         n = min(blocks.directions, directions.n - start)
         first = directions.live(start, start + n)
-        kept = {x.untyped_storage().data_ptr() for x in first.values()}
+        kept = {_storage(x) for x in first.values()}
         for row in range(0, p, blocks.points):
             some = cells.map(itemgetter(slice(row, row + blocks.points)))
             live = dict(first)
             for k, (fold, side, total) in enumerate(zip(tangents.folds, some.sides, totals, strict=True)):
                 part, rows = _dual_norm(fold, side, fold.compared(live), norm), total[row : row + blocks.points]
                 torch.maximum(rows, part, out=rows) if norm == 1 else rows.add_(part)
-                overwrite = live[fold.reads[0]].untyped_storage().data_ptr() not in kept
+                overwrite = _storage(live[fold.reads[0]]) not in kept
                 live = tangents.advance(live, k, side.chosen, overwrite=overwrite)
             tick((start + n * min(1.0, (row + blocks.points) / p)) / directions.n)
     by_fold = []
@@ -124,6 +124,11 @@ def distances(
         distance = torch.where(side.on_fold, 0.0, side.gap / size.clamp_min(TINY))
         by_fold.append(torch.where(side.in_reach, distance, math.inf))
     return by_fold
+
+
+def _storage(values: Tensor) -> int:
+    """The address of the memory that values lie in; 0 for subclasses of Tensor, which may have none of their own."""
+    return values.untyped_storage().data_ptr() if type(values) is Tensor else 0
 
 
 def _dual_norm(fold: LinearFold, side: FoldSide, tangents: Tensor, norm: float) -> Tensor:
