@@ -38,6 +38,7 @@ toc_object_entries = False  # names of functions in the menu of every page make 
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_title = f"regionscope {release}"
 
 autodoc_member_order = "bysource"
