@@ -14,9 +14,9 @@ from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
+import scipy
 import torch
 import torch.nn.functional as F
-from scipy.sparse import csr_array, vstack
 from torch import Tensor
 
 from regionscope.errors import InputError, LimitReached
@@ -34,7 +34,7 @@ class Matrix(Protocol):
     """A constant matrix (m, n)."""
 
     @property
-    def sparse(self) -> csr_array:
+    def sparse(self) -> scipy.sparse.csr_array:
         """The nonzero entries."""
 
     @property
@@ -59,7 +59,7 @@ class Matrix(Protocol):
 class Sparse:
     """A matrix by its nonzero entries."""
 
-    sparse: csr_array
+    sparse: scipy.sparse.csr_array
 
     @cached_property
     def dense(self) -> FloatArray | None:
@@ -86,7 +86,9 @@ class Sparse:
 
     def with_numbers(self, numbers: FloatArray) -> Sparse:
         """A matrix with other numbers in the same places."""
-        return Sparse(csr_array((numbers, self.sparse.indices, self.sparse.indptr), shape=self.sparse.shape))
+        return Sparse(
+            scipy.sparse.csr_array((numbers, self.sparse.indices, self.sparse.indptr), shape=self.sparse.shape)
+        )
 
     def __matmul__(self, columns: FloatArray) -> FloatArray:
         product: FloatArray = (self.sparse if self.dense is None else self.dense) @ columns
@@ -105,11 +107,11 @@ class LayerMatrix:
         return self.function(rows, torch.from_numpy(self.numbers))
 
     @cached_property
-    def sparse(self) -> csr_array:
+    def sparse(self) -> scipy.sparse.csr_array:
         """The nonzero entries."""
         if len(self.shape) == 1:
             _check_entries(self.numbers.size)
-            return csr_array(self.numbers)
+            return scipy.sparse.csr_array(self.numbers)
         row = torch.zeros(1, *self.shape, dtype=torch.float64, device="cpu")
         ((_, matrix),) = terms_of(self._run, ("",), (row,))
         return matrix.sparse
@@ -177,10 +179,11 @@ def terms_of(
                 probe.reshape(-1, *x.shape[1:]) if j == i else x.expand(len(columns), *x.shape[1:])
                 for j, x in enumerate(reads)
             ]
-            blocks.append(csr_array(_columns(flat(function(*inputs)), shift)))
+            blocks.append(scipy.sparse.csr_array(_columns(flat(function(*inputs)), shift)))
             entries += blocks[-1].nnz
             _check_entries(entries)
-        yield name, Sparse(csr_array(vstack(blocks).T) if blocks else csr_array((len(shift), 0)))
+        whole = scipy.sparse.vstack(blocks).T if blocks else (len(shift), 0)
+        yield name, Sparse(scipy.sparse.csr_array(whole))
 
 
 def _check_entries(entries: int) -> None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
+import scipy
 import torch
-from scipy.sparse import csr_array
 from torch import Tensor
 
 from regionscope.certificate.matrices import Matrix, Sparse, flat, terms_of, whole_layer
@@ -218,5 +218,5 @@ def _sum_with(
 ) -> AffineStep:
     """writes = factor * source + the other terms + shift."""
     diagonal = np.arange(n)
-    matrix = csr_array((np.full(n, factor), (diagonal, diagonal)), shape=(n, n))
+    matrix = scipy.sparse.csr_array((np.full(n, factor), (diagonal, diagonal)), shape=(n, n))
     return AffineStep(writes, ((source, Sparse(matrix)), *more), shift)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 
 from regionscope.certificate.bits import Bits, PackedBits, distinct
 from regionscope.certificate.frames import EPS
@@ -73,11 +74,8 @@ def count(steps: Steps, graph: RegionGraph, outputs: Callable[[int], Integers]) 
 
 def components(n: int, pairs: IntArray) -> IntArray:
     """Connected components of n nodes: a number for each."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components  # imported here: it takes a tenth of a second
-
-    graph = coo_array((np.ones(len(pairs), dtype=np.int8), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
-    found: IntArray = connected_components(graph, directed=False)[1].astype(np.int64)
+    graph = scipy.sparse.coo_array((np.ones(len(pairs), dtype=np.int8), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
+    found: IntArray = scipy.sparse.csgraph.connected_components(graph, directed=False)[1].astype(np.int64)
     return found
 
 

@@ -239,7 +239,6 @@ def _follow(state: PlaneState, result: PlanarCut) -> PlaneState:
     rest = result.unsettled, result.zeros
     if result.mesh.n_vertices == state.mesh.n_vertices:
         return PlaneState(result.mesh, state.coords, state.slice_id, state.values, *rest)
-    matrix = result.interpolation.matrix()
-    values = {name: matrix.apply(rows) for name, rows in state.values.items()}
-    slice_id = result.interpolation.copy_first(state.slice_id)
-    return PlaneState(result.mesh, matrix.apply(state.coords), slice_id, values, *rest)
+    coords, *rows = result.interpolation.apply_all([state.coords, *state.values.values()])
+    values = dict(zip(state.values, rows, strict=True))
+    return PlaneState(result.mesh, coords, result.interpolation.copy_first(state.slice_id), values, *rest)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 
 from regionscope.extras import import_extra
 from regionscope.types import Array
@@ -17,7 +17,7 @@ Columns = Mapping[str, Array]
 def dual_graph(n: int, pairs: Array) -> Any:
     """A symmetric ``scipy.sparse.csr_array`` (n, n) of int8: 1 where two regions share a wall."""
     both = np.concatenate([pairs, pairs[:, ::-1]])
-    graph = csr_array((np.ones(len(both), dtype=np.int8), (both[:, 0], both[:, 1])), shape=(n, n))
+    graph = scipy.sparse.csr_array((np.ones(len(both), dtype=np.int8), (both[:, 0], both[:, 1])), shape=(n, n))
     graph.sum_duplicates()
     graph.data[:] = 1
     return graph

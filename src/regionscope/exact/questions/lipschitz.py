@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 import torch
 from torch import Tensor
 
@@ -141,11 +142,9 @@ def _ball(basis: Tensor, norm: float) -> Tensor:
         return (1 / reach)[None, None]
     columns = basis.T.numpy()
     if norm == math.inf:
-        from scipy.spatial import HalfspaceIntersection  # imported here: it takes a third of a second
-
         sides = np.concatenate([columns, -columns])
         halfspaces = np.concatenate([sides, np.full((len(sides), 1), -1.0)], 1)
-        return torch.from_numpy(HalfspaceIntersection(halfspaces, np.zeros(k)).intersections)
+        return torch.from_numpy(scipy.spatial.HalfspaceIntersection(halfspaces, np.zeros(k)).intersections)
     if math.comb(len(columns), k - 1) > _DIRECTIONS:
         raise InputError(
             f"Expected norm 2 or inf on a slice of dimension {k} with {len(columns)} input entries, got norm 1, which "

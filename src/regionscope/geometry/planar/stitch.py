@@ -234,7 +234,7 @@ def _insert(part: Part, lacking: list[tuple[int, float]]) -> Part:
     ends = part.mesh.edges[edge]
     interpolation = Interpolation.of_points(part.mesh.n_vertices, ends[:, 0], ends[:, 1], t)
     mesh = cut_edges(part.mesh, Points(edge, t)).mesh
-    return Part(mesh, tuple(interpolation.apply(array) for array in part.arrays), part.shared)
+    return Part(mesh, tuple(interpolation.apply_all(part.arrays)), part.shared)
 
 
 def _twins(chains: list[_TaggedEdges], items: list[Tensor]) -> tuple[Tensor, Tensor]:
