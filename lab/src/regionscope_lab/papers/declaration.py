@@ -138,20 +138,31 @@ class Item:
 
 
 @dataclass(frozen=True)
+class Sentence:
+    """A sentence of an abstract, the claims that stand for it, why there are none, and those whose number is shown."""
+
+    says: str
+    claims: tuple[str, ...]
+    why: str = ""
+    shown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Paper:
     """A paper: the sentence with the verdict, the headline claims in the paper's order, and all items.
 
-    abstract: its sentences, with the claims that stand for each, or why there is none. weakest: our weakest evidence.
-    change: what would change the verdict.
+    abstract: its sentences. weakest: our weakest evidence. change: what would change the verdict. regraded: what was
+    read again after the rules, and why.
     """
 
     name: str
     sentence: str
     headlines: tuple[str, ...]
     items: tuple[Item, ...] = field(repr=False)
-    abstract: tuple[tuple[str, tuple[str, ...], str], ...] = ()
+    abstract: tuple[Sentence, ...] = ()
     weakest: str = ""
     change: str = ""
+    regraded: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -165,9 +176,14 @@ def read_paper(name: str) -> Paper:
     items = tuple(
         _item(name, file, declared) for file in summary["files"] for declared in _document(name, file).get("item", ())
     )
-    abstract = tuple((one["says"], tuple(one["claims"]), one.get("why", "")) for one in summary.get("abstract", ()))
-    known = (summary.get(part, "") for part in ("weakest", "change"))
-    return Paper(name, " ".join(summary["sentence"].split()), tuple(summary["headlines"]), items, abstract, *known)
+    abstract = tuple(
+        Sentence(one["says"], tuple(one["claims"]), one.get("why", ""), tuple(one.get("shown", one["claims"][:1])))
+        for one in summary.get("abstract", ())
+    )
+    weakest, change = (summary.get(part, "") for part in ("weakest", "change"))
+    regraded = tuple(summary.get("regraded", ()))
+    sentence = " ".join(summary["sentence"].split())
+    return Paper(name, sentence, tuple(summary["headlines"]), items, abstract, weakest, change, regraded)
 
 
 def all_items() -> tuple[Item, ...]:

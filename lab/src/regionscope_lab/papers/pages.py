@@ -68,10 +68,11 @@ def _summary(papers: Sequence[Paper], found: Findings) -> str:
     lines = [
         "# Results of the papers",
         "",
-        "What four papers say, graded from our own runs by [rules](#how-claims-are-graded) that were fixed before: the "
-        "sentences of the abstract, by the claims that stand for each, with our number for the first of them; and the "
-        "headline claims that our runs contradict. The page of each paper has all claims, and what our runs shorten or "
-        "replace. [Findings](findings.md) is about what the papers do not say.",
+        "What four papers say, graded from our own runs by [rules](#how-claims-are-graded) that were fixed before this "
+        "grading; the runs had been graded once by other rules ([log](results/changes.md)). First the sentences of the "
+        "abstract, with the claims for each and our number for the first; where a claim is not tested, a "
+        "sentence holds partly at most. Then the headline claims that our runs contradict. The papers' pages have all "
+        "claims, and what we shorten or replace. [Findings](findings.md) has what the papers do not say.",
         "",
     ]
     for paper in papers:
@@ -79,7 +80,7 @@ def _summary(papers: Sequence[Paper], found: Findings) -> str:
         chosen = [_claim(items, name) for name in paper.headlines]
         verdicts = [_verdict(found, item, claim) for item, claim in chosen]
         against = [
-            (f"{item.where}: {claim.says}", *_numbers(found, item, claim)[:2])
+            (f"{item.where.split(',')[0]}: {claim.says}", *_numbers(found, item, claim)[:2])
             for (item, claim), verdict in zip(chosen, verdicts, strict=True)
             if verdict is Verdict.CONTRADICTED
         ]
@@ -95,13 +96,25 @@ def _summary(papers: Sequence[Paper], found: Findings) -> str:
 def _abstract(paper: Paper, items: Mapping[str, Item], found: Findings) -> list[tuple[str, str, str]]:
     """Each sentence with the verdict that those of its claims give together, and our number for the first of them."""
     rows = []
-    for says, names, why in paper.abstract:
-        chosen = [_claim(items, name) for name in names]
-        parts = [Graded(_verdict(found, item, claim), "combined", "") for item, claim in chosen]
-        shown = "; ".join(f"{item.where}: {_numbers(found, item, claim)[1]}" for item, claim in chosen[:1]) or why
-        counts = f" ({tally(part.verdict for part in parts)})" if len(parts) > 1 else ""
-        rows.append((says, f"{combined(parts).verdict.value}{counts}", shown))
+    for sentence in paper.abstract:
+        verdicts = [_verdict(found, *_claim(items, name)) for name in sentence.claims]
+        numbers = [(name, _numbers(found, *_claim(items, name))[1]) for name in sentence.shown]
+        words = [ours if sentence.claims[:1] == sentence.shown else f"{name}: {ours}" for name, ours in numbers]
+        why = [sentence.why] if sentence.why else []
+        rows.append((sentence.says, _sentence_verdict(sentence.claims, verdicts), ". ".join(why + words)))
     return rows
+
+
+def _sentence_verdict(names: Sequence[str], verdicts: Sequence[Verdict]) -> str:
+    """The verdict of its claims together, and their names by verdict; partly at most where a claim is not tested."""
+    whole = combined([Graded(verdict, "combined", "") for verdict in verdicts]).verdict
+    if whole is Verdict.HOLDS and Verdict.NOT_TESTED in verdicts:
+        whole = Verdict.PARTLY
+    parts = list[str]()
+    for kind in dict.fromkeys(verdicts):  # in the order of the claims
+        these = ", ".join(name for name, verdict in zip(names, verdicts, strict=True) if verdict is kind)
+        parts.append(these if kind is whole and not parts else f"{kind.value}: {these}")
+    return whole.value + (f" ({'; '.join(parts)})" if parts else "")
 
 
 def _headlines(paper: Paper, found: Findings) -> list[str]:
@@ -166,13 +179,17 @@ def _rule(finding: Finding, claim: Claim) -> str:
 
 
 def _log(papers: Sequence[Paper], found: Findings) -> str:
-    """The grades of each item before and after the rules of ``rules.py``."""
+    """The grades of each item before and after the rules of ``rules.py``, and the later changes of readings."""
     lines = [
         "# Log of the verdicts",
         "",
         "Until these rules, an item had the grade of its weakest claim, and curves were averaged over seeds. The",
         "stored runs are the same before and after. The runs of Table 3 and Figure 2 of Qi & Wei, and the flows of",
         "Theorem 4.2 and Corollary 5.1, were not stored; they were computed again, with the same numbers.",
+        "",
+        "Below a table: what changed later, when each claim was read again beside the text of the paper. There, the",
+        "reading of the claim changed, and no run. One rule is new, for sentences of abstracts: where a claim that",
+        "stands for one is not tested, the sentence holds partly at most.",
         "",
     ]
     for paper in papers:
@@ -183,6 +200,7 @@ def _log(papers: Sequence[Paper], found: Findings) -> str:
             rules = dict.fromkeys(rule for claim in item.claims if (rule := _rule(finding, claim)))
             rows.append((item.where, item.before or "not graded", tally(verdicts), ", ".join(rules)))
         lines += [f"## {paper.title}", "", *markdown_table(_LOG, rows), ""]
+        lines += [*(f"- {change}" for change in paper.regraded), ""] if paper.regraded else []
     return "\n".join(lines)
 
 

@@ -74,7 +74,8 @@ _TEXTS = {
     "single_run": f"""
         A number of one run of the paper is compared with the 95% prediction interval of a further run of ours
         (Student's t on the logarithm, at least {FEWEST_SEEDS} seeds). Inside it holds, or is undecided if the interval
-        spans more than a factor of {_WIDEST:g}; outside it is contradicted.""",
+        spans more than a factor of {_WIDEST:g}; outside it is contradicted. Ours is a
+        geometric mean; tables have arithmetic ones.""",
     "every_case": """
         A theorem must hold in every case: one failure contradicts it.""",
     "combined": """
@@ -85,7 +86,7 @@ _TEXTS = {
 RULES = {name: " ".join(text.split()) for name, text in _TEXTS.items()}
 """Each rule in words, as the page of the papers shows it."""
 
-_INTRO = "The rules were fixed before the stored runs were graded. Drawings and definitions are not claims."
+_INTRO = "Drawings and definitions are not claims."
 _FIDELITY = (
     "Fidelity, on the pages of the papers: **A** the paper's setting as far as it is printed; **B** something is "
     "shortened or is our choice; **C** something is replaced."

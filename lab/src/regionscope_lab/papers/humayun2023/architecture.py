@@ -7,7 +7,7 @@ from statistics import fmean
 
 from regionscope_lab.papers.declaration import Finding
 from regionscope_lab.papers.humayun2023 import seeds
-from regionscope_lab.papers.humayun2023.seeds import is_true, sign
+from regionscope_lab.papers.humayun2023.seeds import sign
 from regionscope_lab.papers.rules import Graded, by_seed, combined
 from regionscope_lab.papers.seed_table import Runs, SeedRun, SeedTable, by_setting
 
@@ -19,15 +19,15 @@ def figure6(table: SeedTable, runs: Runs) -> Finding:
     tops = {width: [seeds.peak(run) for run in mine] for width, mine in widths.items()}
 
     def saturates(part: str) -> Graded:
-        """Whether the largest LC gains less for each power of ten of width at the wide end than before."""
+        """Whether the peak of the ascent gains less for each power of ten of width at the wide end than before."""
 
         def top(run: SeedRun) -> float:
-            return float(run.curve(f"lc.{part}").values.max())
+            return seeds.peak(run, f"lc.{part}")
 
         def gain(small: SeedRun, large: SeedRun) -> float:
             return (top(large) - top(small)) / math.log10(_width(large) / _width(small))
 
-        votes = [is_true(gain(b, c) < gain(a, b)) for a, b, c in zip(narrow, middle, widest, strict=True)]
+        votes = [sign(gain(a, b) - gain(b, c)) for a, b, c in zip(narrow, middle, widest, strict=True)]
         return by_seed(votes, seeds.listed({width: map(top, mine) for width, mine in widths.items()}))
 
     return Finding(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -100,23 +101,29 @@ def figure1(table: SeedTable, runs: Runs) -> Finding:
     return Finding(
         {
             "phases": by_seed(
-                [seeds.three_phases(run) for run in mine], seeds.listed({"mean peak": map(seeds.peak, mine)})
+                [seeds.three_phases(run) for run in mine], f"LC {fmean(map(seeds.peak, mine)):.3g} at the peak"
             ),
             "gather": by_seed(
                 [sign(x) for x in change(density, late=False)],
-                seeds.signed("change of the density", change(density, late=False)),
+                seeds.signed(
+                    "change of the length of folds per area next to training points", change(density, late=False)
+                ),
             ),
             "gather-relative": by_seed(
                 [sign(x) for x in change(relative, late=False)],
-                seeds.signed("change of the ratio", change(relative, late=False)),
+                seeds.signed("change of their density over the mean", change(relative, late=False)),
             ),
             "leave": by_seed(
                 [-sign(x) for x in change(density, late=True)],
-                seeds.signed("change of the density", change(density, late=True)),
+                seeds.signed(
+                    "change of the length of folds per area next to training points", change(density, late=True)
+                ),
             ),
             "boundary": by_seed(
                 [-sign(x) for x in change(border, late=True)],
-                seeds.signed("change of the distance", change(border, late=True)),
+                seeds.signed(
+                    "change of the distance from folds to the boundary (uniform points: 1)", change(border, late=True)
+                ),
             ),
             "at-boundary": in_range(over_seeds(ends), 0.0, 1.0),
         },

@@ -39,7 +39,7 @@ def by_network(runs: Iterable[SeedRun]) -> dict[str, tuple[SeedRun, ...]]:
 def graded(parts: Mapping[str, Graded]) -> Graded:
     """A claim about several networks, with the names of those for which it does not hold."""
     others = [name for name, one in parts.items() if one.verdict is not Verdict.HOLDS]
-    return combined(list(parts.values()), f"not {', '.join(others)}" if others else "")
+    return combined(list(parts.values()), f"all but {'; '.join(others)}" if others else "")
 
 
 def correlations_table(

@@ -72,8 +72,8 @@ def against(printed: Mapping[int, Sequence[int]], counts: Counts, *, settles: bo
     wider = [order_vote(values) for values in zip(*(one[last] for one in counts.values()), strict=True)]
     claims = {
         "start": every_case(sum(off > 0.01 for off in nearest.values()), len(nearest)),
-        "cells": combined(list(cells.values()), f"{inside} of {len(cells)} inside our 95% interval for one run"),
-        "grows": combined(list(grown.values()), ", ".join(f"{one.ours} ([{w}, {w}, {w}])" for w, one in grown.items())),
+        "cells": combined(list(cells.values()), f"{inside} of {len(cells)} inside our 95% interval"),
+        "grows": combined(list(grown.values()), ", ".join(f"{one.ours} ({w})" for w, one in grown.items())),
         "wider": by_seed(wider, ", ".join(f"{fmean(one[last]):,.0f} ({width})" for width, one in counts.items())),
     }
     if settles:
@@ -116,7 +116,7 @@ def ratios(counts: Counts) -> dict[str, Graded]:
         level[width] = in_range(over_seeds(fmean(one) / neurons for one in courses), 0.5, 2.0)
         reach[width] = in_range(over_seeds(max(one) / min(one) for one in courses), 1.0, _RANGE)
     named = {
-        name: ", ".join(f"{one.ours} ([{w}, {w}, {w}])" for w, one in found.items())
+        name: ", ".join(f"{one.ours} ({w})" for w, one in found.items())
         for name, found in (("level", level), ("range", reach))
     }
     return {

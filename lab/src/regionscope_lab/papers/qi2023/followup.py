@@ -62,7 +62,7 @@ def theorem1_biases(table: SeedTable, runs: Runs) -> Finding:
     columns = ("variance of biases / variance of weights", "regions / (neurons x length)")
     graded = in_range((reach, reach, reach), 1.0, _REACH)
     return Finding(
-        {"constant": replace(graded, ours=f"largest by smallest ratio {graded.ours}")},
+        {"constant": replace(graded, ours=f"largest / smallest number {graded.ours}")},
         (Table("Before training, on [-1/2, 1/2]", columns, rows),),
     )
 

@@ -56,7 +56,8 @@ def _graded(table: SeedTable, decay: float) -> Finding:
             "many-fall": course(sizes[-1], -1),
             "vanish": by_seed(
                 [1 if b < a / 10 else -1 for a, b in zip(few, many, strict=True)],
-                f"{fmean(few):,.0f} regions with {sizes[0]:,} points, {fmean(many):,.0f} with {sizes[-1]:,}",
+                f"{fmean(few):,.0f} regions with {sizes[0]:,} points, {fmean(many):,.0f} with {sizes[-1]:,}, a fall to "
+                f"1/{fmean(few) / fmean(many):.2g}",
             ),
             "cells": combined(
                 list(cells.values()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
@@ -39,6 +40,13 @@ def theorem1(table: SeedTable, runs: Runs) -> Finding:
 
     widths = {key: value for key, value in judged.items() if key[2] == LENGTHS[-1]}
     lengths = {key: value for key, value in judged.items() if key[1] == max(width for _, width, _ in judged)}
+    proportional, widest = constant(lengths), max(width for _, width, _ in every)
+    reaches = {
+        words: constant({key: value for key, value in every.items() if key[:2] == (name, widest)}).ours
+        for name, words in BIASES.items()
+        if name != "he"
+    }
+    others = ", ".join(f"{reach} (biases: {words})" for words, reach in reaches.items())
     over = sum(low > 1 for _, low, _ in every.values())
     worst = max(every.items(), key=lambda item: item[1][0])
     rows = tuple(
@@ -48,7 +56,7 @@ def theorem1(table: SeedTable, runs: Runs) -> Finding:
     return Finding(
         {
             "widths": constant(widths),
-            "lengths": constant(lengths),
+            "lengths": replace(proportional, ours=f"{proportional.ours}; {others}"),
             "level": combined(
                 [in_range(value, 0.5, 2.0) for value in judged.values()],
                 f"{fmean(v for v, _, _ in judged.values()):.3f} on average",
@@ -58,7 +66,11 @@ def theorem1(table: SeedTable, runs: Runs) -> Finding:
                 len(judged),
                 f"at most {max(v for v, _, _ in judged.values()):.2f}",
             ),
-            "bound-any": every_case(over, len(every), f"up to {worst[1][0]:.2f} with biases of {BIASES[worst[0][0]]}"),
+            "bound-any": every_case(
+                over,
+                len(every),
+                f"up to {worst[1][0]:.2f} regions per neuron and unit of length (biases: {BIASES[worst[0][0]]})",
+            ),
         },
         (
             Table(

@@ -49,7 +49,8 @@ def figure1(table: SeedTable, runs: Runs) -> Finding:
 def figure2(table: SeedTable, runs: Runs) -> Finding:
     mine = [run for same in runs.values() for run in same]
     layers = [[by_epoch_of(run, f"linear_regions.layer.relu{i}")[100] for i in (1, 2, 3)] for run in mine]
-    words = " < ".join(f"{fmean(one):.0f}" for one in zip(*layers, strict=True))
+    means = " < ".join(f"{fmean(one):.0f}" for one in zip(*layers, strict=True))
+    words = f"regions after layers 1 to 3 of [8, 8, 8]: {means}"
     failures = sum(b <= a for one in layers for a, b in pairwise(one))
     return Finding(
         {"layers": every_case(failures, 2 * len(layers), words)},

@@ -38,7 +38,7 @@ def theorem23(table: SeedTable, runs: Runs) -> Finding:
             "error-late": every_case(
                 sum(error > bound for each, bound in errors.values() for error in each),
                 len(rows),
-                f"{max(row[5] for row in rows):.3f} at most",
+                f"test error {max(row[5] for row in rows):.3f} at most",
             ),
         },
         (Table("Flows with sigma_h = 1, followed to the end", columns, rows),),
@@ -67,7 +67,9 @@ def theorem42(table: SeedTable, runs: Runs) -> Finding:
     )
     return Finding(
         {
-            "regions": every_case(over, cases, f"{max(row[3] for row in rows):.0f} at most for r up to {rows[-1][0]}"),
+            "regions": every_case(
+                over, cases, f"{max(row[3] for row in rows):.0f} effective regions at most for r up to {rows[-1][0]}"
+            ),
             "direction": every_case(stopped, cases),
             "kkt": every_case(sum(value > KKT for value in residuals), cases, f"residual {max(residuals):.3f} at most"),
         },
