@@ -444,11 +444,8 @@ class _Step:
     n_values: int
 
     def behind(self, live: Values, compared: Compared, versions: _Versions) -> Values:
-        """All versions of the values behind the fold; behind one that jumps, on one piece. Those before it are lost.
-
-        A fold that meets no slice has no rounding: units that are off all over a slice give exactly the same value.
-        """
-        noise = None if versions.straight or self.fold.chosen is not None else self._noise(compared, versions)
+        """All versions of the values behind the fold; behind one that jumps, on one piece. Those before it are lost."""
+        noise = None if self.fold.chosen is not None else self._noise(compared, versions)
         before, end = dict[str, Tensor](), 0
         for name, value in live.items():
             rows = versions.array(value).reshape(len(value), -1)
@@ -461,12 +458,11 @@ class _Step:
             else:
                 perturbed[:] = versions.starts(rows)
             before[name] = xp.as_tensors(rows).view(value.shape)
-        if self.fold.chosen is not None:
+        if noise is None:
             pieces = xp.as_tensors(versions.plain(versions.array(self.fold.pattern(before))))
             moved = pieces[:, : versions.n_perturbed].flatten(0, 1)
             return self.fold.advance(before, consume=True, pieces=torch.cat([pieces.flatten(0, 1), moved, moved]))
-        n_perturbed = len(versions.kinds) * versions.n_slices * versions.n_perturbed
-        return self.fold.advance(before, consume=True, noise=noise, n_perturbed=n_perturbed)
+        return self.fold.advance(before, consume=True, noise=noise)
 
     def _noise(self, compared: Compared, versions: _Versions) -> Tensor:
         """The rounding of the units at their fold, for the perturbed versions (kinds, s, n_perturbed, units)."""

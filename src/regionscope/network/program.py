@@ -137,15 +137,14 @@ class Fold:
         return self.pieces.chosen if isinstance(self.pieces, Jump) else None
 
     def advance(
-        self, values: Values, *, consume: bool = False, noise: Tensor | None = None, n_perturbed: int = 0,
-        pieces: Tensor | None = None,
-    ) -> Values:  # fmt: skip
+        self, values: Values, *, consume: bool = False, noise: Tensor | None = None, pieces: Tensor | None = None
+    ) -> Values:
         """Apply the fold and all affine operations up to the next fold; return the values live after that.
 
         ``values`` does not change, except with ``consume=True``: then the dictionary is emptied and its tensors may be
-        overwritten, which saves a copy of the pre-activations. The input of ``begin`` is never written to. n_perturbed:
-        number of rows, the last ones, to which what follows the fold adds its ``rounding``. noise: (..., units), added
-        there to the output of the fold. pieces: (v, n_units), for a fold that jumps, the pieces of the rows; by default
+        overwritten, which saves a copy of the pre-activations. The input of ``begin`` is never written to. noise:
+        (..., units), added to the output of the fold in the last rows, as many as ``noise`` has; what follows
+        adds its ``rounding`` there. pieces: (v, n_units), for a fold that jumps, the pieces of the rows; by default
         those of their values.
         """
         values, first = values if consume else dict(values), self.instructions[0]
@@ -153,11 +152,13 @@ class Fold:
             assert self.chosen is not None
             first = replace(first, function=partial(self.chosen, pieces=pieces), in_place=None)
             return _run((first, *self.instructions[1:]), values, consume=consume)
+        if noise is None:
+            return _run(self.instructions, values, consume=consume)
         first.run(values, consume)
-        if noise is not None:
-            out = values[first.writes]
-            last = out[len(out) - n_perturbed :]
-            last += noise.reshape(last.shape)
+        out = values[first.writes]
+        n_perturbed = math.prod(noise.shape[:-1])
+        last = out[len(out) - n_perturbed :]
+        last += noise.reshape(last.shape)
         return _run(self.instructions[1:], values, consume=consume, n_perturbed=n_perturbed)
 
     def pattern(self, values: Values) -> Tensor:
