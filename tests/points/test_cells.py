@@ -93,6 +93,10 @@ def test_facets_and_inradius_of_a_triangle() -> None:
     assert at.inradius(0) == pytest.approx(2 - math.sqrt(2))
     assert at.inradius(1) == math.inf
     assert at.sample(0, 400, within=(-1.0, 3.0)).mean(0).tolist() == pytest.approx([2 / 3, 2 / 3], abs=0.1)
+    with pytest.raises(rs.InputError, match="Swap them"):
+        at.sample(0, 2, within=(3.0, -1.0))
+    with pytest.raises(rs.InputError, match="Expected a box that meets the region"):
+        at.sample(0, 2, within=(-9.0, -8.0))
     assert regions_at(net, torch.tensor([[0.5, 0.5]]), norm=1).inradius(0) == pytest.approx(2 / 3)
     assert regions_at(net, torch.tensor([[0.5, 0.5]]), norm=math.inf).inradius(0) == pytest.approx(0.5)
 

@@ -228,9 +228,13 @@ def sample_cell(cell: HalfSpaces, n: int, low: FloatArray, high: FloatArray, gen
     both = HalfSpaces(
         *(np.concatenate([getattr(cell, name), getattr(box, name)]) for name in cell.__dataclass_fields__)
     )
-    start, radius = centre(both)
+    beside = InputError("Expected a box that meets the region, got one beside it. Choose a larger box.")
+    try:
+        start, radius = centre(both)
+    except InputError as error:
+        raise beside from error
     if not radius > 0:
-        raise InputError("Expected a box that meets the region, got one beside it. Choose a larger box.")
+        raise beside
     points = np.repeat(start[None], n, 0)
     for _ in range(_FIRST_STEPS + _STEPS * d):
         along = torch.randn(n, d, generator=generator, dtype=torch.float64, device="cpu").numpy()

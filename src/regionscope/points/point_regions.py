@@ -34,7 +34,7 @@ from regionscope.points.tangents import Tangents
 from regionscope.tolerance import SLOPE_ROUNDING
 from regionscope.types import Array, IntArray, Progress, Reading
 
-_TRIAL = 1.0  # seconds, or
+_SHORT_TRIAL, _TRIAL = 0.1, 1.0  # seconds at least and at most, and in between
 _TRIAL_SHARE = 0.05  # share of the time limit, from which the time of all the work is estimated
 _AT_ONCE = 100  # a pass of many rows takes at least this part of as many passes of a row
 _PROBES = 8  # points at which two affine maps are compared, in as many mixtures of the outputs
@@ -195,6 +195,8 @@ class PointRegions:
         shape = self.source.program.input_shape
         if isinstance(within, tuple):
             low, high = (read_numbers(c, "a corner of the box").expand(math.prod(shape)).numpy() for c in within)
+            if not (low <= high).all():
+                raise InputError("Expected within= to be the lowest and the highest corner of a box. Swap them.")
         else:
             check_positive(within=within)
             x = self.source.points([self._index(i)])[0].flatten().cpu().numpy()
@@ -357,15 +359,16 @@ class _Clock:
     source: Source
     passes: int
 
-    def trial(self) -> None:
-        """Estimate the time of all the work: from a forward pass, then from 1, 2, 4, ... directions of the first input.
+    def trial(self, most_points: int) -> None:
+        """Estimate the time of all the work: from a forward pass, then from 1, 2, 4, ... directions of the first input,
+        then from all directions of 2, 4, ... inputs, ``most_points`` at most.
 
-        Their number grows until they take a second or a twentieth of the limit.
+        Their number grows until they take a twentieth of the limit, but at least a tenth of a second and at most one.
         """
         if self.limit is None:
             return
         source, all_passes = self.source, self.passes * len(self.source.examples)
-        share = min(_TRIAL, _TRIAL_SHARE * self.limit)
+        share = min(_TRIAL, max(_SHORT_TRIAL, _TRIAL_SHARE * self.limit))
         x, began = source.points([0]), self._now()
         source.program(x)
         if (seconds := self._now() - began) > share and seconds * all_passes > _AT_ONCE * self.limit:
@@ -374,7 +377,14 @@ class _Clock:
         self._seconds(cells, size)  # a GPU loads its kernels
         while (seconds := self._seconds(cells, size)) < share and size < self.passes:
             size = min(2 * size, self.passes)
-        self._check(seconds / size * all_passes)
+        n = 1
+        while seconds < share and n < min(most_points, len(source.examples)):
+            n = min(2 * n, most_points, len(source.examples))
+            began = self._now()
+            seconds = self._seconds(source.cells(source.points(range(n))), size)
+            if self._now() - began > share:  # with what is computed once for each input
+                break
+        self._check(seconds / (n * size) * all_passes)
 
     def tick(self, share: float) -> None:
         """A share of all the work is done."""
@@ -393,7 +403,8 @@ class _Clock:
 
     def _seconds(self, cells: Cells, size: int) -> float:
         began = self._now()
-        distances(cells, Directions(self.source.tangents, size, None), self.source.norm, Blocks(1, 1, size))
+        n = len(cells.outputs)
+        distances(cells, Directions(self.source.tangents, size, None), self.source.norm, Blocks(n, n, size))
         return self._now() - began
 
     def _check(self, estimate: float) -> None:
@@ -409,7 +420,7 @@ def _measure(source: Source, memory: int, merge: str | None, clock: _Clock) -> P
     if merge is not None:
         one_of("merge", merge, ("affine",))
     tangents = source.tangents
-    clock.trial()
+    clock.trial(Blocks.of(tangents, clock.passes, memory).points)
     directions = Directions.of(tangents, source.norm, memory)
     blocks = Blocks.of(tangents, directions.n, memory)
     n = len(source.examples)
