@@ -69,7 +69,7 @@ def _summary(papers: Sequence[Paper], found: Findings) -> str:
         "# Results of the papers",
         "",
         "What four papers say, graded from our own runs by [rules](#how-claims-are-graded) that were fixed before this "
-        "grading; the runs had been graded once by other rules ([log](results/changes.md)). First the sentences of the "
+        "grading; the runs had been graded once by other rules (`docs/results/changes.md`). First the sentences of the "
         "abstract, with the claims for each and our number for the first; where a claim is not tested, a "
         "sentence holds partly at most. Then the headline claims that our runs contradict. The papers' pages have all "
         "claims, and what we shorten or replace. [Findings](findings.md) has what the papers do not say.",
